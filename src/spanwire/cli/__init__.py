@@ -1,0 +1,1 @@
+"""The spanwire command: one module per sub-command."""

@@ -1,0 +1,1 @@
+"""Views of and operations on a running broker, and the control socket that offers them."""

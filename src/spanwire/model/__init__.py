@@ -1,0 +1,1 @@
+"""Nouns every layer shares: destinations, messages, ids, acknowledgements, errors, the environment. Pure."""

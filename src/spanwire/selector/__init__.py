@@ -1,0 +1,1 @@
+"""SQL-92 message selectors: lexer, parser, expression. Pure."""

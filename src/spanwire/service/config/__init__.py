@@ -1,0 +1,1 @@
+"""Configuration: activemq.xml, TOML and broker URIs, three readers of one validated model."""

@@ -1,0 +1,1 @@
+"""Message stores behind the ports of the broker: memory and journal."""

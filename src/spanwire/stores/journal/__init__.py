@@ -1,0 +1,1 @@
+"""The journal: records, segments, index, recovery. Pure over a Disk port; threads live beside it."""
