@@ -1,1 +1,1 @@
-"""Nouns every layer shares: destinations, messages, ids, acknowledgements, errors, the environment. Pure."""
+"""Nouns that every package shares: destinations, messages, ids, announcements, errors, time. Pure, no I/O."""

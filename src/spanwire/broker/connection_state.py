@@ -1,0 +1,74 @@
+"""What the broker remembers of one client connection."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Final
+
+from spanwire.broker.ports import ClientConnection, Principal
+from spanwire.broker.subscription import Subscription
+from spanwire.broker.transactions import LocalTransaction
+from spanwire.model.destination import Destination
+from spanwire.model.ids import TransactionId
+from spanwire.model.info import ConnectionInfo, ProducerInfo
+from spanwire.model.message import Message
+
+MIB: Final = 1024 * 1024
+MAX_OUTPUT_BYTES: Final = 1 * MIB  # unsent bytes above which a connection is slow and gets no more dispatches
+MAX_PARKED_BYTES: Final = 1 * MIB  # sends of one connection that wait for space before we stop reading from it
+MAX_CONSUMERS_PER_CONNECTION: Final = 1_000
+MAX_PRODUCERS_PER_CONNECTION: Final = 1_000
+MAX_SESSIONS_PER_CONNECTION: Final = 1_000
+MAX_TRANSACTIONS_PER_CONNECTION: Final = 1_000  # open local transactions: one per session at the most
+
+
+class ParkedSend:
+    """A send that waits for memory: its answer is withheld meanwhile."""
+
+    __slots__ = ("message", "token", "transaction_id")
+
+    def __init__(self, message: Message, transaction_id: TransactionId | None, token: int) -> None:
+        self.message: Final[Message] = message
+        self.transaction_id: Final[TransactionId | None] = transaction_id
+        self.token: Final[int] = token
+
+
+class ConnectionState:
+    """The announced objects, open transactions and back-pressure of one connection. Only the broker changes it.
+
+    ``dirty`` says that the connection stands in the list of those to flush; ``reading_paused`` that the transport
+    should leave the peer's bytes in the kernel.
+    """
+
+    def __init__(self, connection: ClientConnection, info: ConnectionInfo, principal: Principal) -> None:
+        self.connection: Final[ClientConnection] = connection
+        self.info: Final[ConnectionInfo] = info
+        self.principal: Final[Principal] = principal
+        self.sessions: Final[set[int]] = set()
+        self.producers: Final[dict[str, ProducerInfo]] = {}
+        self.consumers: Final[dict[str, Subscription]] = {}
+        self.automatic: Final[list[Subscription]] = []
+        self.temporary: Final[dict[str, Destination]] = {}
+        self.transactions: Final[dict[str, LocalTransaction]] = {}
+        self.parked: Final[deque[ParkedSend]] = deque()
+        self.parked_bytes = 0
+        self.unsent_bytes = 0
+        self.writable = True
+        self.dirty = False
+        self.reading_paused = False
+        self.network_role = False
+        self.removed = False
+
+    @property
+    def connection_id(self) -> str:
+        """The id under which the client announced the connection."""
+        return self.info.connection_id
+
+    def may_pause_reading(self) -> bool:
+        """Whether nothing that frees space can be waiting in the peer's unread bytes."""
+        if self.network_role or self.transactions:
+            return False
+        for subscription in self.consumers.values():
+            if not subscription.info.destination.is_advisory:
+                return False
+        return True

@@ -1,0 +1,57 @@
+"""The message formats the composition root plugged in, and the way from one to another."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from spanwire.broker.ports import MessageFormat
+from spanwire.model.errors import StoreError
+from spanwire.model.message import Message
+from spanwire.model.message_view import MessageView
+
+
+class MessageFormats:
+    """Message formats by ``format_id``. Converts between them through `MessageView`; one converted form is kept per
+    message.
+    """
+
+    def __init__(self, formats: dict[int, MessageFormat]) -> None:
+        self._formats: Final[dict[int, MessageFormat]] = formats
+
+    def format(self, format_id: int) -> MessageFormat:
+        """The format of this number; raises `StoreError` for one this build does not know."""
+        found = self._formats.get(format_id)
+        if found is None:
+            raise StoreError(f"message format {format_id} is unknown: it was written by a newer version of Spanwire")
+        return found
+
+    def index(self, format_id: int, raw: bytes) -> Message:
+        """A message read back from the store."""
+        return self.format(format_id).index(raw)
+
+    def properties(self, message: Message) -> dict[str, object]:
+        """Its properties, decoded once."""
+        cached = message.properties_cache
+        if cached is None:
+            cached = self.format(message.format_id).properties(message)
+            message.properties_cache = cached
+        return cached
+
+    def header(self, message: Message, name: str) -> object:
+        """A JMS header that only the format knows."""
+        return self.format(message.format_id).header(message, name)
+
+    def view(self, message: Message) -> MessageView:
+        """The whole message in neutral form."""
+        return self.format(message.format_id).view(message)
+
+    def converted(self, message: Message, format_id: int) -> Message:
+        """The message in another format; raises `MessageFormatError` when its inside cannot be decoded."""
+        if message.format_id == format_id:
+            return message
+        cached = message.converted
+        if cached is not None and cached.format_id == format_id:
+            return cached
+        other = self.format(format_id).encode_from_view(self.view(message))
+        message.converted = other
+        return other

@@ -1,0 +1,189 @@
+"""All that the broker core needs from outside, each a small `typing.Protocol`.
+
+Compiled implementers name the port as an explicit base class (a structural call costs many times as much); tests pass
+duck-typed fakes. The composition root (``service/service.py``) plugs the real ones in.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Protocol
+
+from spanwire.model.destination import Destination
+from spanwire.model.errors import JmsError, SpanwireError
+from spanwire.model.info import ConnectionInfo
+from spanwire.model.message import Message
+from spanwire.model.message_view import MessageView
+
+READ: Final = "read"
+WRITE: Final = "write"
+ADMIN: Final = "admin"
+
+NO_TOKEN: Final = -1  # the client asked for no answer
+
+
+class Principal:
+    """Who a connection acts for: a user name and the groups that rights are given to."""
+
+    __slots__ = ("groups", "name")
+
+    def __init__(self, name: str, groups: frozenset[str] = frozenset()) -> None:
+        self.name: Final[str] = name
+        self.groups: Final[frozenset[str]] = groups
+
+    def __repr__(self) -> str:
+        return f"Principal({self.name})"
+
+
+class Authenticator(Protocol):
+    """Decides who a connection acts for."""
+
+    def authenticate(self, info: ConnectionInfo) -> Principal:
+        """The principal of a new connection; raises `AuthenticationError` when the credentials do not hold."""
+        ...
+
+
+class Authorizer(Protocol):
+    """Decides what a principal may do."""
+
+    def check(self, principal: Principal, action: str, destination: Destination) -> None:
+        """Raises `AuthorizationError` unless ``principal`` may do ``action`` (`READ`, `WRITE`, `ADMIN`).
+
+        Called at each place of effect with a physical destination (composites are expanded, options cut off), or with
+        the wildcard pattern a consumer asks for.
+        """
+        ...
+
+
+class ClientConnection(Protocol):
+    """The protocol's side of one client connection, as the broker calls it back."""
+
+    def completed(self, token: int, error: SpanwireError | None) -> None:
+        """The request that carried ``token`` is done: stored and synced, or refused with ``error``.
+
+        Called only for requests whose call returned False ("later").
+        """
+        ...
+
+    def close_with(self, error: SpanwireError) -> None:
+        """Say ``error`` in the protocol's own words and close this connection."""
+        ...
+
+
+class MessageConsumer(Protocol):
+    """The protocol's side of one consumer."""
+
+    def dispatch(self, message: Message, sequence: int, redelivery_count: int) -> None:
+        """Encode ``message`` into the connection's out-buffer now. ``sequence`` is the broker's number of this dispatch
+        order; it grows in every queue and stays the same when the message is dispatched again.
+        """
+        ...
+
+    def dispatch_end(self) -> None:
+        """No (further) message: the end of a browse, or a pull that found nothing."""
+        ...
+
+    def close(self, reason: JmsError) -> None:
+        """The broker ended this consumer."""
+        ...
+
+
+class MessageStore(Protocol):
+    """Keeps persistent messages. Calls return at once; reads and sync progress are answered later.
+
+    Sequences are per destination, increase, and are never used twice, also after a crash. Positions are one count over
+    the whole store: `Broker.stored` with a position says that all calls up to it survive a power cut.
+    """
+
+    def append(self, destination: Destination, message: Message) -> int:
+        """Take ``message`` and give its sequence."""
+        ...
+
+    def remove(self, destination: Destination, sequence: int) -> None:
+        """Forget one message. If it was not written yet, only the use of its sequence and producer sequence is."""
+        ...
+
+    def append_unit(
+        self, additions: list[tuple[Destination, Message]], removals: list[tuple[Destination, int]]
+    ) -> list[int]:
+        """Do all of it or, after a crash, nothing of it (a transaction's commit); gives the additions' sequences."""
+        ...
+
+    def note_redelivery(self, destination: Destination, sequence: int, redelivery_count: int) -> None:
+        """Remember how often a message was delivered without being acknowledged."""
+        ...
+
+    def fetch(self, request: int, destination: Destination, sequences: list[int]) -> None:
+        """Read messages back; answered later by ``Broker.fetched(request, messages)`` in the same order.
+
+        A sequence that no longer exists gives None in its place.
+        """
+        ...
+
+    def add_destination(self, destination: Destination) -> None:
+        """Remember that a queue exists."""
+        ...
+
+    def remove_destination(self, destination: Destination) -> None:
+        """Forget a queue with all its messages; its sequences stay used."""
+        ...
+
+    def position(self) -> int:
+        """The position that covers every call made so far. Asking for it means that somebody waits: sync soon."""
+        ...
+
+
+class MessageFormat(Protocol):
+    """One way to lay out a message in bytes. Instances are stateless but for bounded caches."""
+
+    def index(self, raw: bytes) -> Message:
+        """Find the cuts and routing fields of a stored message; raises `RemoteProtocolError` when ``raw`` is none."""
+        ...
+
+    def properties(self, message: Message) -> dict[str, object]:
+        """All properties by name as plain Python values (bool, int, float, str, None, bytes)."""
+        ...
+
+    def header(self, message: Message, name: str) -> object:
+        """A JMS header that `Message` has no attribute for: JMSCorrelationID, JMSReplyTo, JMSType, JMSXGroupSeq,
+        JMSXUserID …; None when it is absent or unknown."""
+        ...
+
+    def view(self, message: Message) -> MessageView:
+        """The whole message in neutral form; raises `MessageFormatError` when its inside cannot be decoded."""
+        ...
+
+    def encode_from_view(self, view: MessageView) -> Message:
+        """A new message of this format."""
+        ...
+
+    def readdressed(self, message: Message, destination: Destination) -> Message:
+        """A copy for another destination that shares content and properties; remembers the first original
+        destination.
+        """
+        ...
+
+
+class AdvisoryFormat(Protocol):
+    """Builds advisory messages; only called when somebody listens."""
+
+    def advisory(
+        self, destination: Destination, subject: object, properties: dict[str, object], number: int, wall_ms: int
+    ) -> Message:
+        """The advisory for ``destination`` (a topic ``ActiveMQ.Advisory.…``).
+
+        ``subject`` is a `ConnectionInfo`, `ProducerInfo`, `ConsumerInfo`, `Destination`, `RemovedSubject` or None;
+        ``properties`` are the string and int properties to set; ``number`` makes the message id unique.
+        """
+        ...
+
+
+class RemovedSubject:
+    """What an advisory about a departure carries: the id of the connection, producer or consumer, or the
+    destination.
+    """
+
+    __slots__ = ("connection_id", "subject")
+
+    def __init__(self, connection_id: str, subject: object) -> None:
+        self.connection_id: Final[str] = connection_id
+        self.subject: Final[object] = subject

@@ -1,0 +1,133 @@
+"""Where messages go: queues, topics and their temporary forms, composites and wildcard patterns.
+
+Names follow ActiveMQ: elements separated by ``.``, ``*`` matches one element, ``>`` at the end matches all the rest,
+``,`` separates the parts of a composite (each part may carry ``queue://``, ``topic://``, ``temp-queue://`` or
+``temp-topic://``), options stand after ``?``. A physical name is kept as it was sent, case included.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from spanwire.model.errors import InvalidDestinationError
+
+QUEUE: Final = 0
+TOPIC: Final = 1
+TEMP_QUEUE: Final = 2
+TEMP_TOPIC: Final = 3
+
+MAX_NAME_BYTES: Final = 1024  # longest physical name; a longer one would not fit the store's index keys
+MAX_COMPOSITE_PARTS: Final = 64  # parts of one composite: bounds what a single send can fan out to
+ADVISORY_PREFIX: Final = "ActiveMQ.Advisory."
+
+SCHEMES: Final = ("queue://", "topic://", "temp-queue://", "temp-topic://")
+
+
+class Destination:
+    """A queue or topic by kind and physical name; equal by both.
+
+    ``qualified_name`` (``queue://ORDERS``) is the key in every table of the broker.
+    """
+
+    __slots__ = ("elements", "is_advisory", "is_composite", "is_pattern", "kind", "name", "qualified_name")
+
+    def __init__(self, kind: int, name: str) -> None:
+        self.kind: Final[int] = kind
+        self.name: Final[str] = name
+        self.qualified_name: Final[str] = SCHEMES[kind] + name
+        self.elements: Final[list[str]] = name.split(".")
+        self.is_composite: Final[bool] = "," in name
+        self.is_pattern: Final[bool] = self.elements[-1] == ">" or "*" in self.elements
+        self.is_advisory: Final[bool] = kind == TOPIC and name.startswith(ADVISORY_PREFIX)
+
+    @property
+    def is_queue(self) -> bool:
+        """A queue, temporary or not."""
+        return self.kind == QUEUE or self.kind == TEMP_QUEUE
+
+    @property
+    def is_temporary(self) -> bool:
+        """Lives as long as the connection that made it."""
+        return self.kind >= TEMP_QUEUE
+
+    def matches(self, other: Destination) -> bool:
+        """Whether ``other``, a destination without wildcards, falls under this name or pattern."""
+        if self.kind != other.kind:
+            return False
+        if not self.is_pattern:
+            return self.name == other.name
+        return elements_match(self.elements, other.elements)
+
+    def parts(self) -> list[Destination]:
+        """The members of a composite in order, without doubles; the destination itself when it is none.
+
+        A part without a scheme has the kind of the whole. Raises `InvalidDestinationError` for an empty or bad part.
+        """
+        if not self.is_composite:
+            return [self]
+        texts = self.name.split(",")
+        if len(texts) > MAX_COMPOSITE_PARTS:
+            raise InvalidDestinationError(
+                f"the composite destination has {len(texts)} parts, at most {MAX_COMPOSITE_PARTS} are allowed"
+            )
+        found: dict[str, Destination] = {}
+        for text in texts:
+            part = parse_destination(text.strip(), self.kind)
+            found[part.qualified_name] = part
+        return list(found.values())
+
+    def __str__(self) -> str:
+        return self.qualified_name
+
+    def __repr__(self) -> str:
+        return f"Destination({self.qualified_name})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Destination) and self.qualified_name == other.qualified_name
+
+    def __hash__(self) -> int:
+        return hash(self.qualified_name)
+
+
+def elements_match(pattern: list[str], name: list[str]) -> bool:
+    """Whether the elements of a name fall under the elements of a pattern. ``>`` also matches no further element."""
+    for index, element in enumerate(pattern):
+        if element == ">":
+            return True
+        if index >= len(name):
+            return False
+        if element != "*" and element != name[index]:
+            return False
+    return len(pattern) == len(name)
+
+
+def parse_destination(text: str, default_kind: int = QUEUE) -> Destination:
+    """Reads ``queue://NAME?options`` or a bare name of ``default_kind``; options are cut off.
+
+    Raises `InvalidDestinationError` when the name is empty, too long or holds control characters.
+    """
+    kind = default_kind
+    name = text
+    for scheme_kind, scheme in enumerate(SCHEMES):
+        if text.startswith(scheme):
+            kind = scheme_kind
+            name = text[len(scheme) :]
+            break
+    question = name.find("?")
+    if question >= 0 and "," not in name:
+        name = name[:question]
+    check_name(name)
+    return Destination(kind, name)
+
+
+def check_name(name: str) -> None:
+    """Refuses a physical name that could not be stored, shown or authorised without ambiguity."""
+    if not name:
+        raise InvalidDestinationError("the destination has an empty name")
+    if len(name) > MAX_NAME_BYTES or len(name.encode("utf-8", "surrogatepass")) > MAX_NAME_BYTES:
+        raise InvalidDestinationError(f"the destination name {name[:40]!r}… is longer than {MAX_NAME_BYTES} bytes")
+    for character in name:
+        if character < " " or character == "\x7f" or "\ud800" <= character <= "\udfff":
+            raise InvalidDestinationError(f"the destination name {name[:40]!r} holds a control character")
+    if name != name.strip():
+        raise InvalidDestinationError(f"the destination name {name[:40]!r} begins or ends with a blank")

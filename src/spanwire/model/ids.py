@@ -1,0 +1,140 @@
+"""Ids of connections, sessions, producers, consumers, messages and transactions, with ActiveMQ's string forms.
+
+Connection ids are plain strings (``ID:host-port-millis-0:1``); all others are built on one. Ids compare by value.
+Protocols intern producer and consumer ids per connection, so that comparing two ids is mostly an identity test.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+
+class SessionId:
+    """``connection_id:value``. The value -1 is the connection's own hidden session, which serves advisories."""
+
+    __slots__ = ("connection_id", "value")
+
+    def __init__(self, connection_id: str, value: int) -> None:
+        self.connection_id: Final[str] = connection_id
+        self.value: Final[int] = value
+
+    def __str__(self) -> str:
+        return f"{self.connection_id}:{self.value}"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, SessionId) and self.value == other.value and self.connection_id == other.connection_id
+
+    def __hash__(self) -> int:
+        return hash((self.connection_id, self.value))
+
+
+class ProducerId:
+    """``connection_id:session_id:value``."""
+
+    __slots__ = ("connection_id", "session_id", "value")
+
+    def __init__(self, connection_id: str, session_id: int, value: int) -> None:
+        self.connection_id: Final[str] = connection_id
+        self.session_id: Final[int] = session_id
+        self.value: Final[int] = value
+
+    def __str__(self) -> str:
+        return f"{self.connection_id}:{self.session_id}:{self.value}"
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, ProducerId)
+            and self.value == other.value
+            and self.session_id == other.session_id
+            and self.connection_id == other.connection_id
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.connection_id, self.session_id, self.value))
+
+
+class ConsumerId:
+    """``connection_id:session_id:value``."""
+
+    __slots__ = ("connection_id", "session_id", "value")
+
+    def __init__(self, connection_id: str, session_id: int, value: int) -> None:
+        self.connection_id: Final[str] = connection_id
+        self.session_id: Final[int] = session_id
+        self.value: Final[int] = value
+
+    def __str__(self) -> str:
+        return f"{self.connection_id}:{self.session_id}:{self.value}"
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, ConsumerId)
+            and self.value == other.value
+            and self.session_id == other.session_id
+            and self.connection_id == other.connection_id
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.connection_id, self.session_id, self.value))
+
+
+class MessageId:
+    """Who sent a message, and as the how-manyth: ``producer_id:sequence``.
+
+    ``text_view`` is set only for an id that came from another messaging system; it then replaces the string form
+    (with ``ID:`` put in front when it is missing).
+    """
+
+    __slots__ = ("producer_id", "sequence", "text_view")
+
+    def __init__(self, producer_id: ProducerId, sequence: int, text_view: str | None = None) -> None:
+        self.producer_id: Final[ProducerId] = producer_id
+        self.sequence: Final[int] = sequence
+        self.text_view: Final[str | None] = text_view
+
+    def equals(self, other: MessageId) -> bool:
+        """Equality without the detour over ``object``; the form the acknowledgement path uses."""
+        if self.sequence != other.sequence:
+            return False
+        mine = self.producer_id
+        theirs = other.producer_id
+        if mine is not theirs and not (
+            mine.value == theirs.value
+            and mine.session_id == theirs.session_id
+            and mine.connection_id == theirs.connection_id
+        ):
+            return False
+        return self.text_view == other.text_view
+
+    def __str__(self) -> str:
+        text = self.text_view
+        if text is not None:
+            return text if text.startswith("ID:") else "ID:" + text
+        return f"{self.producer_id}:{self.sequence}"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, MessageId) and self.equals(other)
+
+    def __hash__(self) -> int:
+        return hash((self.producer_id, self.sequence, self.text_view))
+
+
+class TransactionId:
+    """A local transaction of one connection: ``TX:connection_id:value``. XA transactions get their own class."""
+
+    __slots__ = ("connection_id", "value")
+
+    def __init__(self, connection_id: str, value: int) -> None:
+        self.connection_id: Final[str] = connection_id
+        self.value: Final[int] = value
+
+    def __str__(self) -> str:
+        return f"TX:{self.connection_id}:{self.value}"
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, TransactionId) and self.value == other.value and self.connection_id == other.connection_id
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.connection_id, self.value))

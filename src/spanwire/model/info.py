@@ -1,0 +1,56 @@
+"""What a client announces: connections, sessions, producers, consumers. Neutral twins of the OpenWire commands of these
+names.
+
+Each protocol fills them from its own frames; the broker knows no other form. All are frozen: a changed prefetch travels
+as a call of its own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from spanwire.model.destination import Destination
+from spanwire.model.ids import ConsumerId, ProducerId
+
+
+@dataclass(frozen=True)
+class ConnectionInfo:
+    """A client's announcement of itself. The password is kept out of every repr."""
+
+    connection_id: str
+    client_id: str | None = None
+    user_name: str | None = None
+    password: str | None = field(default=None, repr=False)
+    remote_address: str = ""
+    protocol: str = ""
+    fault_tolerant: bool = False
+
+
+@dataclass(frozen=True)
+class ProducerInfo:
+    """A producer; ``destination`` None means that each message names its own. ``window_size`` in bytes, 0 for none."""
+
+    producer_id: ProducerId
+    destination: Destination | None = None
+    window_size: int = 0
+
+
+@dataclass(frozen=True)
+class ConsumerInfo:
+    """A consumer. ``prefetch_size`` 0 means that it pulls; a set ``subscription_name`` asks for a durable
+    subscription.
+    """
+
+    consumer_id: ConsumerId
+    destination: Destination
+    prefetch_size: int = 1000
+    selector: str | None = None
+    subscription_name: str | None = None
+    client_id: str | None = None
+    browser: bool = False
+    no_local: bool = False
+    exclusive: bool = False
+    retroactive: bool = False
+    priority: int = 0
+    maximum_pending_messages: int = 0
+    network_subscription: bool = False

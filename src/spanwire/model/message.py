@@ -1,0 +1,110 @@
+"""A message as the broker carries it: a few parsed routing fields and the bytes in which it arrived.
+
+Layout of the bytes, cut at three offsets into ``raw``::
+
+    0            content_start      properties_start      tail_start
+    |    head    |     content      |     properties      |   tail   |
+
+``head`` and ``tail`` hold what may change on the way (destinations, transaction, broker path, user); a hop that changes
+them sets `Message.head` or `Message.tail` and shares the rest. ``content`` is the body, opaque for ever; ``properties``
+are decoded lazily, once, and only when a selector asks. What each part contains is the business of the format
+(``protocols/*/ message_format.py``) that ``format_id`` names.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from spanwire.model.destination import Destination
+from spanwire.model.ids import MessageId
+
+FORMAT_OPENWIRE_1: Final = 1
+FORMAT_OPENWIRE_2: Final = 2
+FORMAT_OPENWIRE_3: Final = 3  # versions 3 to 9
+FORMAT_OPENWIRE_10: Final = 4  # versions 10 to 12
+FORMAT_STOMP: Final = 16
+
+MESSAGE_OVERHEAD_BYTES: Final = 640  # objects around one pending message, measured: message, id, reference, deque slots
+DEFAULT_PRIORITY: Final = 4
+
+
+class Message:
+    """One message; plain attributes, set once by its format's ``index`` and read everywhere.
+
+    ``expiration_ms`` is an absolute wall time or 0 for never; ``size`` is what the message costs in `MemoryUsage`.
+    ``format_index`` belongs to the format alone (an offset into ``raw`` it wants to find again). ``holders`` counts the
+    subscriptions and queues that keep it in memory; ``converted`` caches one other form.
+    """
+
+    __slots__ = (
+        "content_start",
+        "converted",
+        "destination",
+        "expiration_ms",
+        "format_id",
+        "format_index",
+        "group_id",
+        "head",
+        "holders",
+        "message_id",
+        "persistent",
+        "priority",
+        "properties_cache",
+        "properties_start",
+        "raw",
+        "size",
+        "tail",
+        "tail_start",
+        "timestamp_ms",
+    )
+
+    def __init__(
+        self,
+        format_id: int,
+        raw: bytes,
+        content_start: int,
+        properties_start: int,
+        tail_start: int,
+        destination: Destination,
+        message_id: MessageId,
+        persistent: bool,
+        priority: int,
+        expiration_ms: int,
+        timestamp_ms: int,
+        group_id: str | None = None,
+        format_index: int = 0,
+    ) -> None:
+        self.format_id: Final[int] = format_id
+        self.raw: Final[bytes] = raw
+        self.content_start: Final[int] = content_start
+        self.properties_start: Final[int] = properties_start
+        self.tail_start: Final[int] = tail_start
+        self.destination: Final[Destination] = destination
+        self.message_id: Final[MessageId] = message_id
+        self.persistent: Final[bool] = persistent
+        self.priority: Final[int] = priority
+        self.expiration_ms: Final[int] = expiration_ms
+        self.timestamp_ms: Final[int] = timestamp_ms
+        self.group_id: Final[str | None] = group_id
+        self.format_index: Final[int] = format_index
+        self.size: Final[int] = len(raw) + MESSAGE_OVERHEAD_BYTES
+        self.head: bytes | None = None
+        self.tail: bytes | None = None
+        self.holders = 0
+        self.converted: Message | None = None
+        self.properties_cache: dict[str, object] | None = None
+
+    def encoded(self) -> bytes:
+        """The whole message in its own format, with a changed head or tail in place."""
+        if self.head is None and self.tail is None:
+            return self.raw
+        head = self.head if self.head is not None else self.raw[: self.content_start]
+        tail = self.tail if self.tail is not None else self.raw[self.tail_start :]
+        return head + self.raw[self.content_start : self.tail_start] + tail
+
+    def is_expired(self, wall_ms: int) -> bool:
+        """Whether its time to live is over."""
+        return 0 < self.expiration_ms <= wall_ms
+
+    def __repr__(self) -> str:
+        return f"Message({self.message_id} to {self.destination}, {len(self.raw)} bytes)"

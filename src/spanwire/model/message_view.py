@@ -1,0 +1,84 @@
+"""The neutral form of a message, between two wire formats and for an administrator's eye.
+
+`MessageView` has every JMS header and typed property by name and the body in the neutral encoding of its kind. It costs
+a full decode, so the hot path never makes one.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from spanwire.model.destination import Destination
+from spanwire.model.ids import MessageId
+
+# Kinds of message (JMS 1.1 §3.11), and what `MessageView.body` holds for each.
+PLAIN: Final = 0  # None
+TEXT: Final = 1  # UTF-8, or None for a null text
+BYTES: Final = 2  # the bytes
+MAP: Final = 3  # an OpenWire primitive map, uncompressed
+STREAM: Final = 4  # a run of OpenWire primitive values, uncompressed
+OBJECT: Final = 5  # a Java serialization stream, never looked into
+BLOB: Final = 6  # None
+
+# Types of a property value (JMS 1.1 §3.5); the numbers are those of OpenWire's primitive map.
+NULL_VALUE: Final = 0
+BOOLEAN_VALUE: Final = 1
+BYTE_VALUE: Final = 2
+CHAR_VALUE: Final = 3
+SHORT_VALUE: Final = 4
+INT_VALUE: Final = 5
+LONG_VALUE: Final = 6
+DOUBLE_VALUE: Final = 7
+FLOAT_VALUE: Final = 8
+STRING_VALUE: Final = 9
+BYTES_VALUE: Final = 10
+MAP_VALUE: Final = 11
+LIST_VALUE: Final = 12
+
+PropertyValue = tuple[int, object]
+"""A type of the table above and its Python value: bool, int, float, str, bytes, dict, list or None; CHAR is a
+one-letter str.
+"""
+
+
+class MessageView:
+    """All of one message in neutral terms. Mutable: whoever makes a copy sets what differs, then has it encoded."""
+
+    __slots__ = (
+        "body",
+        "correlation_id",
+        "destination",
+        "expiration_ms",
+        "group_id",
+        "group_sequence",
+        "kind",
+        "message_id",
+        "original_destination",
+        "persistent",
+        "priority",
+        "properties",
+        "redelivery_count",
+        "reply_to",
+        "timestamp_ms",
+        "type",
+        "user_id",
+    )
+
+    def __init__(self, kind: int, destination: Destination, message_id: MessageId) -> None:
+        self.kind = kind
+        self.destination = destination
+        self.message_id = message_id
+        self.original_destination: Destination | None = None
+        self.correlation_id: str | None = None
+        self.reply_to: Destination | None = None
+        self.type: str | None = None
+        self.persistent = False
+        self.priority = 4
+        self.expiration_ms = 0
+        self.timestamp_ms = 0
+        self.group_id: str | None = None
+        self.group_sequence = 0
+        self.user_id: str | None = None
+        self.redelivery_count = 0
+        self.properties: dict[str, PropertyValue] = {}
+        self.body: bytes | None = None

@@ -1,0 +1,82 @@
+"""The shape of every protocol's connection: bytes and time in, bytes out, no socket in sight.
+
+A transport feeds what it read, writes what the connection has to send, and calls back when a timer is due::
+
+    connection.receive_data(data, now)
+    for chunk in connection.data_to_send(): socket.write(chunk)
+    wait(min(connection.next_timeout(), …)); connection.handle_timeout(now)
+"""
+
+from __future__ import annotations
+
+from typing import Final, Protocol
+
+from spanwire.model.environment import Time
+
+MIB: Final = 1024 * 1024
+MAX_FRAME_SIZE: Final = 101 * MIB  # largest body (100 MiB) and its headers
+MAX_OPENWIRE_FRAME_BEFORE_LOGIN: Final = 64 * 1024  # a ConnectionInfo or BrokerInfo is far smaller
+MAX_STOMP_FRAME_BEFORE_LOGIN: Final = 8 * 1024  # a CONNECT frame is far smaller
+LOGIN_DEADLINE: Final = 10.0  # seconds from the first byte of the connection to an accepted login
+
+
+class ProtocolConnection(Protocol):
+    """One connection of one protocol, as a transport sees it. No method raises for what the peer sends."""
+
+    def receive_data(self, data: bytes, now: Time) -> None:
+        """Take bytes from the peer and act on every complete frame in them."""
+        ...
+
+    def receive_eof(self, now: Time) -> None:
+        """The peer is gone, or the socket broke: free everything the connection holds in the broker. May be called
+        twice.
+        """
+        ...
+
+    def data_to_send(self) -> list[bytes]:
+        """Take what is to be written, in order; the connection forgets it."""
+        ...
+
+    def unsent(self, count: int) -> None:
+        """The transport still holds ``count`` bytes that the kernel did not take: the measure of back-pressure."""
+        ...
+
+    def next_timeout(self) -> float | None:
+        """Monotonic seconds of the next `handle_timeout`, or None."""
+        ...
+
+    def handle_timeout(self, now: Time) -> None:
+        """Send keep-alives, close what is silent."""
+        ...
+
+    @property
+    def wants_read(self) -> bool:
+        """False while the transport should leave the peer's bytes in the kernel."""
+        ...
+
+    @property
+    def closed(self) -> bool:
+        """True once the transport should write what is left and close the socket."""
+        ...
+
+
+class ConnectionSettings:
+    """What a transport connector tells each connection it accepts."""
+
+    __slots__ = ("connector_name", "local_uri", "max_frame_size", "max_inactivity_ms", "options", "remote_address")
+
+    def __init__(
+        self,
+        remote_address: str = "tcp://127.0.0.1:0",
+        local_uri: str = "",
+        connector_name: str = "",
+        max_frame_size: int = MAX_FRAME_SIZE,
+        max_inactivity_ms: int = 30_000,
+        options: dict[str, str] | None = None,
+    ) -> None:
+        self.remote_address: Final[str] = remote_address
+        self.local_uri: Final[str] = local_uri
+        self.connector_name: Final[str] = connector_name
+        self.max_frame_size: Final[int] = max_frame_size
+        self.max_inactivity_ms: Final[int] = max_inactivity_ms
+        self.options: Final[dict[str, str]] = options if options is not None else {}
