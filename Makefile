@@ -1,0 +1,114 @@
+# Every target does the set-up it needs; stamps inside the environments keep it from being done twice.
+# make PYTHON=/path/to/python3 chooses the interpreter, otherwise the first of 3.11 or later is taken.
+
+PYTHON ?= $(shell sh tools/find_python.sh)
+VENV := .venv
+COMPILED := .venv-compiled
+BIN := $(VENV)/bin
+LOCKED := -m pip install --quiet --disable-pip-version-check --require-hashes
+PARALLEL ?= 2
+PYTEST_ARGS ?=
+DEMO_ARGS ?=
+BENCH_ARGS ?=
+SOAK_SEEDS ?= 20000
+SOURCES := $(shell find src -name '*.py')
+CODE := src tests tools $(wildcard examples)
+
+.DEFAULT_GOAL := help
+.PHONY: help venv compiled peers lint format test test-pure test-compiled demo bench soak fuzz measure lock clean
+
+help:  ## say what there is to make
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+venv: $(VENV)/.ready  ## .venv: pure Python, editable, with everything that tests and lint need
+
+$(VENV)/.ready: pyproject.toml requirements/build.txt requirements/runtime.txt requirements/test.txt requirements/lint.txt
+	@test -n "$(PYTHON)"
+	"$(PYTHON)" tools/make_environment.py $(VENV)
+	$(BIN)/python $(LOCKED) -r requirements/pip.txt
+	$(BIN)/python $(LOCKED) -r requirements/build.txt -r requirements/runtime.txt -r requirements/test.txt -r requirements/lint.txt
+	$(BIN)/python -m pip install --quiet --no-deps --no-index --no-build-isolation --editable .
+	@touch $@
+
+compiled: $(COMPILED)/.built  ## .venv-compiled: the wheel with the hot packages compiled by mypyc
+
+$(COMPILED)/.ready: $(VENV)/.ready requirements/demo.txt
+	"$(PYTHON)" tools/make_environment.py $(COMPILED)
+	$(COMPILED)/bin/python $(LOCKED) -r requirements/pip.txt
+	$(COMPILED)/bin/python $(LOCKED) -r requirements/runtime.txt -r requirements/test.txt -r requirements/demo.txt
+	@touch $@
+
+$(COMPILED)/.built: $(COMPILED)/.ready tools/build_compiled.sh $(SOURCES)
+	bash tools/build_compiled.sh $(BIN)/python $(COMPILED)/bin/python
+	@touch $@
+
+$(VENV)/.demo: $(VENV)/.ready requirements/demo.txt
+	$(BIN)/python $(LOCKED) -r requirements/demo.txt
+	@touch $@
+
+peers:  ## the brokers and clients that tests talk to; root installs them with apt
+	@test -n "$(PYTHON)"
+	@bash tools/peers.sh "$(PYTHON)"
+
+lint: venv  ## format, ruff, mypy, import contracts, forbidden constructs, generated files
+	$(BIN)/ruff format --check $(CODE)
+	$(BIN)/ruff check $(CODE)
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+	$(BIN)/python tools/lint_forbidden.py
+	@set -e; for generator in $(wildcard tools/generate_*.py); do \
+	    echo "$$generator --check"; $(BIN)/python $$generator --check; done
+
+format: venv  ## rewrite the code as ruff formats it
+	$(BIN)/ruff check --fix-only --select I $(CODE)
+	$(BIN)/ruff format $(CODE)
+
+test: peers venv  ## all tests, on the pure build and then on the compiled one
+	@echo "tests on the pure build"
+	@$(MAKE) --no-print-directory test-pure
+	@if reason=$$(sh tools/find_compiler.sh $(BIN)/python); then \
+	    echo "tests on the compiled build"; \
+	    $(MAKE) --no-print-directory test-compiled; \
+	else \
+	    echo "tests on the compiled build are skipped: $$reason"; \
+	    test "$$REQUIRE_PEERS" != 1; \
+	fi
+
+test-pure: venv  ## all tests on the pure build
+	@bash tools/run_tests.sh $(BIN)/python $(PARALLEL) $(PYTEST_ARGS)
+
+test-compiled: compiled  ## all tests on the compiled build
+	@bash tools/run_tests.sh $(COMPILED)/bin/python $(PARALLEL) $(PYTEST_ARGS)
+
+# $(call with_best_build,ARGUMENTS): the compiled build where there is a compiler, else the pure one; says which.
+define with_best_build
+	@if reason=$$(sh tools/find_compiler.sh $(BIN)/python); then \
+	    $(MAKE) --no-print-directory compiled && echo "running on the compiled build" \
+	    && exec $(COMPILED)/bin/python $(1); \
+	else \
+	    $(MAKE) --no-print-directory $(VENV)/.demo && echo "running on the pure build: $$reason" \
+	    && exec $(BIN)/python $(1); \
+	fi
+endef
+
+demo: peers venv  ## real prices through one broker that is killed on the way; counts what arrived
+	$(call with_best_build,examples/stocks/demo.py $(DEMO_ARGS))
+
+bench: peers venv  ## throughput beside ActiveMQ Classic
+	$(call with_best_build,tests/bench/run.py $(BENCH_ARGS))
+
+measure: venv  ## import time, generated lines, time to compile
+	$(BIN)/python tools/measure_build.py
+
+soak: venv  ## the simulation with many more seeds
+	SPANWIRE_SEEDS=$(SOAK_SEEDS) $(BIN)/python -m pytest -n $(PARALLEL) --timeout 0 tests/simulation $(PYTEST_ARGS)
+
+fuzz: venv  ## every property-based test with many more examples
+	HYPOTHESIS_PROFILE=fuzz $(BIN)/python -m pytest -n $(PARALLEL) --timeout 0 -m hypothesis $(PYTEST_ARGS)
+
+lock:  ## resolve pyproject.toml into requirements/*.txt (LOCK_ARGS=--upgrade for the newest versions)
+	"$(PYTHON)" tools/lock_requirements.py $(LOCK_ARGS)
+
+clean:  ## remove environments, caches and what runs leave behind
+	rm -rf $(VENV) $(COMPILED) build dist out .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,140 @@
+"""The programs that tests talk to and that this project does not bring along: are they here, and where?
+
+`require("java")` at the start of a test skips it, with the reason, where the peer is missing; under `REQUIRE_PEERS=1`
+the test fails instead, so that a build server cannot lose a peer unnoticed. `make peers` installs what apt has.
+
+Knows where Debian and Ubuntu put things. Uses nothing of Spanwire and, apart from `require`, nothing of pytest.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+JARS: Final = Path("/usr/share/java")
+BROKER_JAR: Final = Path("/usr/share/activemq/bin/activemq.jar")
+# What a JMS client of ActiveMQ Classic needs; names without a version are links that Debian keeps.
+CLIENT_JARS: Final = (
+    "activemq-client.jar",
+    "activemq-openwire-legacy.jar",
+    "geronimo-jms_1.1_spec.jar",
+    "geronimo-j2ee-management-1.1-spec.jar",
+    "hawtbuf.jar",
+    "slf4j-api.jar",
+    "slf4j-nop.jar",
+)
+PROBE_TIMEOUT_S: Final = 30
+
+
+def _program(*names: str) -> str | None:
+    absent = [name for name in names if shutil.which(name) is None]
+    return f"no {' and no '.join(absent)} on the path" if absent else None
+
+
+def _runs(*command: str) -> bool:
+    """Does the command exist and end with 0?"""
+    try:
+        return subprocess.run(command, capture_output=True, timeout=PROBE_TIMEOUT_S, check=False).returncode == 0
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+
+
+def _java() -> str | None:
+    return _program("java", "javac")
+
+
+def _activemq_client() -> str | None:
+    absent = [name for name in CLIENT_JARS if not (JARS / name).exists()]
+    return f"no {', '.join(absent)} in {JARS}" if absent else _java()
+
+
+def _activemq_broker() -> str | None:
+    return _java() if BROKER_JAR.exists() else f"no {BROKER_JAR}"
+
+
+def _ruby_stomp() -> str | None:
+    return _program("ruby") or (None if _runs("ruby", "-e", "require 'stomp'") else "ruby has no library stomp")
+
+
+def _net_stomp() -> str | None:
+    return _program("perl") or (None if _runs("perl", "-MNet::Stomp", "-e", "1") else "perl has no module Net::Stomp")
+
+
+def _stomp_py() -> str | None:
+    return None if importlib.util.find_spec("stomp") else "this Python has no package stomp.py"
+
+
+def _strace() -> str | None:
+    return _program("strace") or (None if _runs("strace", "-o", os.devnull, "true") else "strace may not trace here")
+
+
+def _cc() -> str | None:
+    header = Path(sysconfig.get_path("include")) / "Python.h"
+    return _program("cc") or (None if header.exists() else f"no {header}")
+
+
+# name -> (says what is missing or None, what brings it)
+_PEERS: Final[dict[str, tuple[Callable[[], str | None], str]]] = {
+    "java": (_java, "apt package default-jdk-headless"),
+    "activemq-client": (_activemq_client, "apt package libactivemq-java"),
+    "activemq-broker": (_activemq_broker, "apt package activemq"),
+    "ruby-stomp": (_ruby_stomp, "apt package ruby-stomp"),
+    "net-stomp": (_net_stomp, "apt package libnet-stomp-perl"),
+    "stomp.py": (_stomp_py, "requirements/test.txt"),
+    "strace": (_strace, "apt package strace"),
+    "cc": (_cc, "apt packages gcc and python3-dev"),
+}
+PEERS: Final = tuple(_PEERS)
+_answers: dict[str, str | None] = {}
+
+
+def missing(peer: str) -> str | None:
+    """Why `peer` cannot be used here and what would bring it, in one line; None if it can. Looks once per process."""
+    if peer not in _answers:
+        look, source = _PEERS[peer]
+        reason = look()
+        _answers[peer] = None if reason is None else f"peer {peer} is missing: {reason} ({source})"
+    return _answers[peer]
+
+
+def require(*peers: str) -> None:
+    """Go on only if all the peers are here: else skip the test with the reason, or fail it under REQUIRE_PEERS=1."""
+    import pytest  # noqa: PLC0415 -- `make peers` runs this module before pytest is installed
+
+    for peer in peers:
+        reason = missing(peer)
+        if reason is None:
+            continue
+        if os.environ.get("REQUIRE_PEERS") == "1":
+            pytest.fail(reason, pytrace=False)
+        pytest.skip(reason)
+
+
+def activemq_classpath(*extra: Path) -> str:
+    """The class path for a Java program that uses ActiveMQ's JMS client; `extra` folders or jars come first."""
+    return os.pathsep.join(str(path) for path in (*extra, *(JARS / name for name in CLIENT_JARS)))
+
+
+def main(arguments: list[str]) -> int:
+    """Print one line per peer, or with --missing only those that cannot be had; never fails unless REQUIRE_PEERS=1."""
+    absent = [(peer, reason) for peer in PEERS if (reason := missing(peer)) is not None]
+    if "--missing" in arguments:
+        # stomp.py comes with the environment that is yet to be made
+        absent = [(peer, reason) for peer, reason in absent if peer != "stomp.py"]
+        for _, reason in absent:
+            sys.stdout.write(f"{reason}; its tests are skipped\n")
+        return 1 if absent and os.environ.get("REQUIRE_PEERS") == "1" else 0
+    for peer in PEERS:
+        sys.stdout.write(f"{peer}: {missing(peer) or 'here'}\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,94 @@
+"""The project's own lint, shown with planted faults that it sees each of them, and nothing where nothing is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tools.lint_forbidden import MAX_GENERATED_LINES, MAX_MODULE_LINES, check_source, check_tree
+
+MODULE = "src/spanwire/broker/queue.py"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "import pickle",
+        "import pickle as p",
+        "from pickle import loads",
+        "import marshal",
+        "import shelve",
+        "import cloudpickle",
+        "value = eval(text)",
+        "function = eval",
+        "import builtins\nbuiltins.eval(text)",
+        "exec(text)",
+        "module = __import__(name)",
+        "import importlib\nimportlib.import_module(name)",
+        "import importlib as i\ni.import_module(name)",
+        "from importlib import import_module",
+        "import yaml\nyaml.load(text)",
+        "from yaml import load",
+        "from yaml import load as read",
+        "import subprocess\nsubprocess.run(text, shell=True)",
+        "import subprocess\nsubprocess.Popen(text, shell=wanted)",
+        "import os\nos.system(text)",
+        "try:\n    f()\nexcept Exception:\n    pass",
+        "try:\n    f()\nexcept (ValueError, BaseException):\n    ...",
+        "try:\n    f()\nexcept:\n    pass",
+        "# TO" + "DO: the rest",
+        "raise NotImplemented" + "Error",
+    ],
+)
+def test_a_planted_fault_is_found_in_the_package(text: str) -> None:
+    assert len(check_source(MODULE, text)) == 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "import json\njson.loads(text)",
+        "import yaml\nyaml.safe_load(text)",
+        "evaluate(text)",
+        "expression.eval(message)",
+        "import subprocess\nsubprocess.run([program], shell=False)",
+        "try:\n    f()\nexcept Exception:\n    close()",
+        "try:\n    f()\nexcept OSError:\n    pass",
+        "# the fields named to and do",
+    ],
+)
+def test_what_only_looks_like_a_fault_is_left_alone(text: str) -> None:
+    assert check_source(MODULE, text) == []
+
+
+def test_the_line_of_a_fault_is_named() -> None:
+    assert check_source(MODULE, "x = 1\n\nexec(x)") == [f"{MODULE}:3: exec: it runs or builds what the data says"]
+
+
+def test_only_the_registry_imports_by_name() -> None:
+    text = "import importlib\nimportlib.import_module(name)"
+    assert check_source("src/spanwire/registry.py", text) == []
+    assert len(check_source("src/spanwire/cli/main.py", text)) == 1
+
+
+def test_a_module_may_have_six_hundred_lines_and_not_one_more() -> None:
+    assert check_source(MODULE, "\n".join(["x = 1"] * MAX_MODULE_LINES)) == []
+    assert len(check_source(MODULE, "\n".join(["x = 1"] * (MAX_MODULE_LINES + 1)))) == 1
+
+
+def test_a_test_may_not_be_marked_as_skipped_or_failing() -> None:
+    marks = ["skip", "skipif(True)", "xfail(reason='later')"]
+    for mark in marks:
+        text = f"import pytest\n\n@pytest.mark.{mark}\ndef test_f(): ...\n"
+        assert len(check_source("tests/unit/test_f.py", text)) == 1
+    assert check_source("tests/unit/test_f.py", "import pytest\n\n@pytest.mark.timeout(1)\ndef test_f(): ...\n") == []
+
+
+def test_generated_modules_have_a_budget_of_their_own(tmp_path: Path) -> None:
+    module = tmp_path / "src/spanwire/protocols/openwire/_marshallers.py"
+    module.parent.mkdir(parents=True)
+    module.write_text("x = 1\n" * MAX_GENERATED_LINES, encoding="utf-8")
+    assert check_tree(tmp_path) == []
+    module.write_text("x = 1\n" * (MAX_GENERATED_LINES + 1), encoding="utf-8")
+    assert check_tree(tmp_path) == [f"src: {MAX_GENERATED_LINES + 1} generated lines ({MAX_GENERATED_LINES} at most)"]

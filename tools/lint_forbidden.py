@@ -1,0 +1,160 @@
+"""Checks that no general linter makes: constructs that must not stand in this project.
+
+| where | what |
+|---|---|
+| src, tools, examples | what turns data into code or objects: pickle and its kin, eval, exec, yaml.load, a shell |
+| src, tools, examples | importing a module by name, except in `src/spanwire/registry.py` |
+| src, tools, examples | a handler for all exceptions that does nothing |
+| src | words that mark unfinished work; modules over 600 lines, generated ones over 8,000 |
+| tests | marks that skip a test or expect it to fail |
+
+    python tools/lint_forbidden.py      # prints one line per fault, exit 1 if there is one
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from pathlib import Path
+from typing import Final
+
+ROOT: Final = Path(__file__).resolve().parent.parent
+MAX_MODULE_LINES: Final = 600
+MAX_GENERATED_LINES: Final = 8000  # all generated modules together
+GENERATED: Final = ("_marshallers.py",)
+REGISTRY: Final = "src/spanwire/registry.py"
+
+FORBIDDEN_MODULES: Final = frozenset({"cloudpickle", "dill", "jsonpickle", "marshal", "pickle", "shelve"})
+FORBIDDEN_NAMES: Final = frozenset(
+    {
+        "__import__", "eval", "exec", "os.popen", "os.system", "runpy.run_module", "runpy.run_path", "yaml.full_load",
+        "yaml.load", "yaml.unsafe_load",
+    }
+)  # fmt: skip
+IMPORT_BY_NAME: Final = frozenset({"importlib.__import__", "importlib.import_module"})
+FORBIDDEN_MARKS: Final = frozenset({"pytest.mark.skip", "pytest.mark.skipif", "pytest.mark.xfail"})
+UNFINISHED: Final = re.compile(r"\b(T[O]DO|FIX[M]E|X[X]X|NotImplemented[E]rror)\b")
+BROAD: Final = frozenset({"BaseException", "Exception", "builtins.BaseException", "builtins.Exception"})
+
+
+class Faults(ast.NodeVisitor):
+    """Walks one module and keeps a list of (line, what is wrong); follows `import … as` names, not assignments."""
+
+    def __init__(self, path: str) -> None:
+        self.found: list[tuple[int, str]] = []
+        self._path = path
+        self._aliases: dict[str, str] = {}
+        self._is_test = path.startswith("tests/")
+
+    def _name(self, node: ast.expr) -> str:
+        """The dotted name an expression stands for, with import aliases resolved; "" if it is not a name."""
+        if isinstance(node, ast.Name):
+            return self._aliases.get(node.id, node.id)
+        if isinstance(node, ast.Attribute):
+            base = self._name(node.value)
+            return f"{base}.{node.attr}" if base else ""
+        return ""
+
+    def _module(self, node: ast.stmt, module: str) -> None:
+        if not self._is_test and module.split(".")[0] in FORBIDDEN_MODULES:
+            self.found.append((node.lineno, f"import of {module}: it builds objects out of data"))
+
+    def _use(self, line: int, name: str) -> None:
+        if self._is_test:
+            if name in FORBIDDEN_MARKS:
+                self.found.append((line, f"{name}: call tests.support.peers.require, or mend the test"))
+            return
+        if name.removeprefix("builtins.") in FORBIDDEN_NAMES:
+            self.found.append((line, f"{name}: it runs or builds what the data says"))
+        if name in IMPORT_BY_NAME and self._path != REGISTRY:
+            self.found.append((line, f"{name}: only {REGISTRY} imports by name"))
+
+    def visit_Import(self, node: ast.Import) -> None:
+        for alias in node.names:
+            self._module(node, alias.name)
+            self._aliases[alias.asname or alias.name.split(".")[0]] = (
+                alias.name if alias.asname else alias.name.split(".")[0]
+            )
+
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
+        module = node.module or ""
+        self._module(node, module)
+        for alias in node.names:
+            self._aliases[alias.asname or alias.name] = f"{module}.{alias.name}"
+            self._use(node.lineno, f"{module}.{alias.name}")
+
+    def visit_Name(self, node: ast.Name) -> None:
+        # An imported name is reported where it is imported.
+        if node.id not in self._aliases:
+            self._use(node.lineno, node.id)
+
+    def visit_Attribute(self, node: ast.Attribute) -> None:
+        self._use(node.lineno, self._name(node))
+        self.generic_visit(node)
+
+    def visit_Call(self, node: ast.Call) -> None:
+        for keyword in node.keywords:
+            constant = keyword.value
+            if keyword.arg == "shell" and not (isinstance(constant, ast.Constant) and constant.value is False):
+                self.found.append((node.lineno, "shell=: give the program and its arguments as a list"))
+        self.generic_visit(node)
+
+    def visit_ExceptHandler(self, node: ast.ExceptHandler) -> None:
+        kinds = node.type.elts if isinstance(node.type, ast.Tuple) else [node.type]
+        broad = any(kind is None or self._name(kind) in BROAD for kind in kinds)
+        if broad and not self._is_test and all(does_nothing(statement) for statement in node.body):
+            self.found.append((node.lineno, "a handler for every exception that does nothing"))
+        self.generic_visit(node)
+
+
+def does_nothing(statement: ast.stmt) -> bool:
+    """Is it `pass`, `continue` or a bare constant such as `...`?"""
+    if isinstance(statement, ast.Expr):
+        return isinstance(statement.value, ast.Constant)
+    return isinstance(statement, ast.Pass | ast.Continue)
+
+
+def check_source(path: str, text: str) -> list[str]:
+    """All faults of one module as `path:line: what`; `path`, relative to the project, decides which rules apply."""
+    faults = Faults(path)
+    faults.visit(ast.parse(text, filename=path))
+    found = faults.found
+    if path.startswith("src/"):
+        lines = text.split("\n")
+        for number, line in enumerate(lines, start=1):
+            word = UNFINISHED.search(line)
+            if word:
+                found.append((number, f"unfinished: {word.group()}"))
+        if len(lines) > MAX_MODULE_LINES and not path.endswith(GENERATED):
+            found.append((len(lines), f"{len(lines)} lines: split the module ({MAX_MODULE_LINES} at most)"))
+    return [f"{path}:{line}: {what}" for line, what in sorted(found)]
+
+
+def generated_lines(root: Path) -> int:
+    """Lines of all generated modules of the package together."""
+    modules = [path for path in (root / "src").rglob("*.py") if path.name in GENERATED]
+    return sum(len(path.read_text(encoding="utf-8").splitlines()) for path in modules)
+
+
+def check_tree(root: Path) -> list[str]:
+    """All faults of the project under `root`."""
+    faults: list[str] = []
+    for folder in ("src", "tools", "examples", "tests"):
+        for path in sorted((root / folder).rglob("*.py")):
+            faults += check_source(path.relative_to(root).as_posix(), path.read_text(encoding="utf-8"))
+    lines = generated_lines(root)
+    if lines > MAX_GENERATED_LINES:
+        faults.append(f"src: {lines} generated lines ({MAX_GENERATED_LINES} at most)")
+    return faults
+
+
+def main() -> int:
+    faults = check_tree(ROOT)
+    for fault in faults:
+        sys.stdout.write(fault + "\n")
+    return 1 if faults else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
