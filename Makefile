@@ -53,7 +53,7 @@ peers:  ## the brokers and clients that tests talk to; root installs them with a
 lint: venv  ## format, ruff, mypy, import contracts, forbidden constructs, generated files
 	$(BIN)/ruff format --check $(CODE)
 	$(BIN)/ruff check $(CODE)
-	$(BIN)/mypy
+	$(BIN)/mypy $(CODE)
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/python tools/lint_forbidden.py
 	@set -e; for generator in $(wildcard tools/generate_*.py); do \
@@ -97,8 +97,8 @@ demo: peers venv  ## real prices through one broker that is killed on the way; c
 bench: peers venv  ## throughput beside ActiveMQ Classic
 	$(call with_best_build,tests/bench/run.py $(BENCH_ARGS))
 
-measure: venv  ## import time, generated lines, time to compile
-	$(BIN)/python tools/measure_build.py
+measure: venv  ## import time and generated lines (MEASURE_ARGS=--compile: time to compile, too)
+	$(BIN)/python tools/measure_build.py $(MEASURE_ARGS)
 
 soak: venv  ## the simulation with many more seeds
 	SPANWIRE_SEEDS=$(SOAK_SEEDS) $(BIN)/python -m pytest -n $(PARALLEL) --timeout 0 tests/simulation $(PYTEST_ARGS)

@@ -1,0 +1,84 @@
+"""Promises about the tree and the two builds that no import contract can state."""
+
+from __future__ import annotations
+
+import ast
+import importlib.machinery
+import importlib.util
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+from spanwire._build import COMPILED, version_text
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGE = ROOT / "src/spanwire"
+FORBIDDEN_NAMES = {"base_impl", "common", "core", "helper", "helpers", "impl", "manager", "misc", "util", "utils"}
+
+
+def compiled_by_configuration() -> set[str]:
+    """The modules that the build configuration hands to mypyc."""
+    document = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    hook = document["tool"]["hatch"]["build"]["targets"]["wheel"]["hooks"]["mypyc"]
+    found: set[str] = set()
+    for pattern in hook["include"]:
+        found |= {module_name(path) for path in ROOT.glob(pattern.lstrip("/")) if path.name != "__init__.py"}
+    return found
+
+
+def all_modules() -> set[str]:
+    return {module_name(path) for path in PACKAGE.rglob("*.py") if path.name not in ("__init__.py", "__main__.py")}
+
+
+def module_name(path: Path) -> str:
+    return ".".join(path.relative_to(ROOT / "src").with_suffix("").parts)
+
+
+def is_extension(module: str) -> bool:
+    specification = importlib.util.find_spec(module)
+    assert specification is not None and specification.origin is not None, f"{module} is not installed"
+    return specification.origin.endswith(tuple(importlib.machinery.EXTENSION_SUFFIXES))
+
+
+def test_no_compiled_module_lies_beside_the_sources() -> None:
+    assert [str(path) for path in (ROOT / "src").rglob("*") if path.suffix in (".so", ".pyd")] == []
+
+
+def test_the_build_loads_exactly_its_own_kind_of_module() -> None:
+    hot = compiled_by_configuration()
+    assert "spanwire._build" in hot and len(hot) > 1
+    extensions = {module for module in all_modules() if is_extension(module)}
+    assert extensions == (hot if COMPILED else set())
+
+
+def test_the_version_says_which_build_runs() -> None:
+    assert f"compiled: {'yes' if is_extension('spanwire._build') else 'no'}" in version_text()
+
+
+def test_importing_the_package_imports_nothing_of_it() -> None:
+    program = "import sys, spanwire; print([name for name in sys.modules if name.startswith('spanwire.')])"
+    answer = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert answer.stdout.strip() == "[]"
+
+
+def test_importing_the_broker_brings_no_socket_thread_pool_or_event_loop() -> None:
+    program = (
+        "import sys, spanwire.broker.broker; "
+        "print(sorted({'asyncio', 'socket', 'ssl', 'subprocess', 'concurrent.futures'} & set(sys.modules)))"
+    )
+    answer = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert answer.stdout.strip() == "[]"
+
+
+def test_an_inner_package_file_holds_a_docstring_and_nothing_else() -> None:
+    for path in PACKAGE.rglob("__init__.py"):
+        if path.parent != PACKAGE:
+            body = ast.parse(path.read_text(encoding="utf-8")).body
+            kinds = [type(statement).__name__ for statement in body]
+            assert kinds == ["Expr"], f"{path.relative_to(ROOT)} holds {kinds}"
+
+
+def test_a_module_is_named_for_what_it_is() -> None:
+    for module in all_modules():
+        assert not FORBIDDEN_NAMES & set(module.split(".")), f"{module} says nothing about its content"
