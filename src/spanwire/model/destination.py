@@ -127,7 +127,7 @@ def check_name(name: str) -> None:
     if len(name) > MAX_NAME_BYTES or len(name.encode("utf-8", "surrogatepass")) > MAX_NAME_BYTES:
         raise InvalidDestinationError(f"the destination name {name[:40]!r}… is longer than {MAX_NAME_BYTES} bytes")
     for character in name:
-        if character < " " or character == "\x7f" or "\ud800" <= character <= "\udfff":
+        if character < " " or character == "\x7f" or 0xD800 <= ord(character) <= 0xDFFF:
             raise InvalidDestinationError(f"the destination name {name[:40]!r} holds a control character")
     if name != name.strip():
         raise InvalidDestinationError(f"the destination name {name[:40]!r} begins or ends with a blank")
