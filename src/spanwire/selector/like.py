@@ -1,0 +1,161 @@
+"""LIKE patterns, matched in time linear in the subject (Java Message Service 1.1, §3.8.1.1).
+
+A pattern is cut at its ``%`` into segments. The first must stand at the start of the subject, the last at its end,
+those between follow one another, and taking each at its leftmost place is enough: nothing is ever tried again. There
+is no regular expression and no backtracking (compare CVE-2026-75880).
+
+    'eu-%_x%y_z'  →  prefix "eu-"   floating ".x" (any letter, then x)   suffix "y.z"
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from spanwire.model.errors import InvalidSelectorError
+from spanwire.selector.lexer import quoted
+
+_HOLE: Final = ""  # stands for ``_`` in a list of letters
+
+
+class Segment:
+    """A stretch of a pattern without ``%``: letters, and holes that any letter fills."""
+
+    def __init__(self, letters: list[str]) -> None:
+        self.length: Final = len(letters)
+        self._texts: Final[list[str]] = []
+        self._offsets: Final[list[int]] = []
+        start = 0
+        while start < len(letters):
+            end = start
+            while end < len(letters) and letters[end] != _HOLE:
+                end += 1
+            if end > start:
+                self._texts.append("".join(letters[start:end]))
+                self._offsets.append(start)
+            start = end + 1
+        self._masks: Final[dict[str, int]] = {}
+        self._holes = 0
+        if len(self._texts) > 1:
+            self._build_masks(letters)
+
+    def _build_masks(self, letters: list[str]) -> None:
+        """Bit i of a letter's mask says that the letter may stand at place i of the segment."""
+        bit = 1
+        for letter in letters:
+            if letter == _HOLE:
+                self._holes |= bit
+            bit <<= 1
+        bit = 1
+        for letter in letters:
+            if letter != _HOLE:
+                self._masks[letter] = self._masks.get(letter, self._holes) | bit
+            bit <<= 1
+
+    def stands_at(self, text: str, position: int) -> bool:
+        """Whether the segment fits at `position`; the caller has checked that `text` is long enough."""
+        index = 0
+        for part in self._texts:
+            if not text.startswith(part, position + self._offsets[index]):
+                return False
+            index += 1
+        return True
+
+    def find(self, text: str, start: int, end: int) -> int:
+        """The leftmost place in text[start:end] where the segment fits, or -1."""
+        if start + self.length > end:
+            return -1
+        if not self._texts:
+            return start
+        if len(self._texts) > 1:
+            return self._find_with_holes(text, start, end)
+        offset = self._offsets[0]
+        behind = self.length - offset - len(self._texts[0])
+        found = text.find(self._texts[0], start + offset, end - behind)
+        return found - offset if found >= 0 else -1
+
+    def _find_with_holes(self, text: str, start: int, end: int) -> int:
+        """Shift-And: bit i of `state` says that the last i + 1 letters fit the first i + 1 places."""
+        masks, holes = self._masks, self._holes
+        accepted = 1 << (self.length - 1)
+        first, offset = self._texts[0], self._offsets[0]
+        state = 0
+        position = start
+        while position < end:
+            if state == 0:  # nothing is begun: go where the first letters stand
+                found = text.find(first, position + offset, end)
+                if found < 0:
+                    return -1
+                position = found - offset
+            state = ((state << 1) | 1) & masks.get(text[position], holes)
+            position += 1
+            if state & accepted:
+                return position - self.length
+        return -1
+
+
+class LikePattern:
+    """One pattern, ready to match."""
+
+    def __init__(self, pattern: str, escape: str | None) -> None:
+        """`escape` is one character, or None; raises InvalidSelectorError if it is anything else."""
+        if escape is not None and (len(escape) != 1 or ord(escape) > 0xFFFF):
+            raise InvalidSelectorError(f"ESCAPE must be one character, not {quoted(escape)}")
+        runs = _runs(pattern, escape)
+        self._whole: Final = len(runs) == 1
+        self._prefix: Final = Segment(runs[0])
+        self._suffix: Final = Segment(runs[-1])
+        self._floating: Final[list[Segment]] = [Segment(run) for run in runs[1:-1] if run]
+        length = self._prefix.length
+        if not self._whole:
+            length += self._suffix.length
+        for segment in self._floating:
+            length += segment.length
+        self._shortest: Final = length
+        # The pattern most written, letters and one % at the end, needs no segments.
+        self._beginning: Final = "".join(runs[0]) if len(runs) == 2 and not runs[1] and _HOLE not in runs[0] else None
+
+    def matches(self, text: str) -> bool:
+        """Whether the whole of `text` fits the pattern."""
+        beginning = self._beginning
+        if beginning is not None:
+            return text.startswith(beginning)
+        length = len(text)
+        if length < self._shortest or (self._whole and length > self._shortest):
+            return False
+        if not self._prefix.stands_at(text, 0):
+            return False
+        if self._whole:
+            return True
+        end = length - self._suffix.length
+        if not self._suffix.stands_at(text, end):
+            return False
+        position = self._prefix.length
+        for segment in self._floating:
+            position = segment.find(text, position, end)
+            if position < 0:
+                return False
+            position += segment.length
+        return True
+
+
+def _runs(pattern: str, escape: str | None) -> list[list[str]]:
+    """The letters and holes between the ``%`` of a pattern.
+
+    The escape character takes its meaning from ``_``, ``%`` and itself only; before anything else it is a letter.
+    """
+    runs: list[list[str]] = [[]]
+    index = 0
+    while index < len(pattern):
+        letter = pattern[index]
+        following = pattern[index + 1 : index + 2]
+        if letter == escape and following and following in ("_", "%", escape):
+            runs[-1].append(following)
+            index += 1
+        elif letter == "%":
+            runs.append([])
+        elif letter == "_":
+            runs[-1].append(_HOLE)
+        else:
+            runs[-1].append(letter)
+        index += 1
+    return runs
