@@ -1,0 +1,106 @@
+"""What the transports need from the layers around them, and the limits that hold for every socket.
+
+A transport owns sockets and nothing else: it feeds bytes and time into a `ProtocolConnection`, writes what that has to
+send, and calls the broker's timers. The ports below are met by ``broker.Broker`` and by ``service.environment``; tests
+pass fakes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Final, Protocol, runtime_checkable
+
+from spanwire.model.environment import Time
+from spanwire.model.errors import SpanwireError
+from spanwire.protocols.base import MAX_FRAME_SIZE, ConnectionSettings, ProtocolConnection
+
+KIB: Final = 1024
+MAX_CONNECTIONS: Final = 10_000  # over all connectors; the system's own file limit is often lower
+MAX_CONNECTIONS_PER_ADDRESS: Final = 1_000  # from one remote address; loopback is exempt
+ACCEPT_BACKLOG: Final = 4_096  # connections the kernel completes before we accept them: its own upper bound, somaxconn
+MAX_BYTES_PER_CALLBACK: Final = 64 * KIB  # bytes parsed in one go, so that no connection keeps the loop for long
+CALLBACK_BUDGET: Final = 0.002  # seconds after which a big read goes on in the next turn
+DIRECT_WRITE_BYTES: Final = 32 * KIB  # chunks of this size are written as they are, smaller ones are joined
+CLOSE_LINGER: Final = 2.0  # seconds a closing socket may take to write what is left
+RUN_BUDGET: Final = 0.002  # seconds of the broker's sliced work in one turn
+SWEEP_INTERVAL: Final = 0.25  # seconds between two looks at the timers of the connections
+SWEEP_SLICE: Final = 1_000  # connections looked at before other work gets its turn
+FLUSH_ROUNDS: Final = 4  # flushes of one turn: a flush can make further dispatches possible
+RECEIVE_SHARE: Final = 25  # percent of memoryUsage that half-received frames of all connections may take
+
+ConnectionFactory = Callable[[ConnectionSettings, Time], ProtocolConnection]
+
+
+class TransportError(SpanwireError):
+    """A socket cannot be opened; the text names the connector, the address and what to do."""
+
+
+class Clock(Protocol):
+    """Both clocks of the machine."""
+
+    def now(self) -> Time:
+        """The time of this turn."""
+        ...
+
+
+class TurnBroker(Protocol):
+    """What the end of a turn asks of the broker (``broker/broker.py``)."""
+
+    def take_dirty(self) -> Sequence[object]:
+        """The connections whose `data_to_send` must be written now."""
+        ...
+
+    def next_timeout(self) -> float | None:
+        """Monotonic seconds at which `run` wants to be called, or None."""
+        ...
+
+    def run(self, now: Time, budget: float) -> None:
+        """Timers and sliced jobs, for about ``budget`` seconds."""
+        ...
+
+
+class EventLoop(Protocol):
+    """The part of an asyncio loop that the turn uses."""
+
+    def call_soon(self, callback: Callable[[], object]) -> object:
+        """Call after the callbacks that are ready now."""
+        ...
+
+    def call_later(self, delay: float, callback: Callable[[], object]) -> asyncio.TimerHandle:
+        """Call in ``delay`` seconds."""
+        ...
+
+
+@runtime_checkable
+class HalfReceiver(Protocol):
+    """A connection that tells how many bytes of an incomplete frame it holds."""
+
+    @property
+    def pending_bytes(self) -> int:
+        """Bytes of the frame whose end has not come yet."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectorSettings:
+    """One listening address and what holds for the connections it accepts. ``port`` 0 lets the system choose."""
+
+    name: str
+    scheme: str
+    host: str
+    port: int
+    protocol: str
+    maximum_connections: int = MAX_CONNECTIONS
+    backlog: int = ACCEPT_BACKLOG
+    max_frame_size: int = MAX_FRAME_SIZE
+    max_inactivity_ms: int = 30_000
+    socket_buffer_size: int = 0
+    keep_alive: bool = False
+    options: dict[str, str] = field(default_factory=dict)
+
+    def uri(self, port: int | None = None) -> str:
+        """``scheme://host:port``; options stay out of it, since they may hold what is nobody's business."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{self.scheme}://{host}:{self.port if port is None else port}"

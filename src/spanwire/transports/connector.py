@@ -1,0 +1,127 @@
+"""A transport connector: one listening socket, the connections it accepted, and how many there may be."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from typing import Final
+
+from spanwire.model.environment import Time
+from spanwire.protocols.base import ConnectionSettings, ProtocolConnection
+from spanwire.transports import tcp
+from spanwire.transports.admission import Admission, is_loopback
+from spanwire.transports.base import ConnectionFactory, ConnectorSettings
+from spanwire.transports.pump import SocketPump, peer_name
+from spanwire.transports.turn import Turn
+
+logger = logging.getLogger(__name__)
+
+REFUSAL_LOG_INTERVAL: Final = 1.0  # seconds between two lines about refused connections
+
+
+class TransportConnector:
+    """Listens at one address. `bind` takes the port, `start` begins to accept, `stop` closes the listening socket.
+
+    Leaves the accepted connections to `Turn`, which also closes them.
+    """
+
+    def __init__(
+        self, settings: ConnectorSettings, factory: ConnectionFactory, turn: Turn, admission: Admission
+    ) -> None:
+        self.settings: Final = settings
+        self.connection_count = 0
+        self._factory: Final = factory
+        self._turn: Final = turn
+        self._admission: Final = admission
+        self._listener: socket.socket | None = None
+        self._server: asyncio.Server | None = None
+        self._port = settings.port
+        self._refused = 0
+        self._refusal_logged = 0.0
+        self._hosts: Final[dict[asyncio.Transport, str]] = {}
+
+    @property
+    def uri(self) -> str:
+        """Where clients connect, with the real port once it is bound."""
+        return self.settings.uri(self._port)
+
+    async def binds_loopback(self) -> bool:
+        """Whether only this machine can reach the address. Takes nothing; raises `TransportError` for an unknown
+        host.
+        """
+        return all(is_loopback(host) for _, host in await tcp.resolve(self.settings))
+
+    async def bind(self) -> None:
+        """Take the port; raises `TransportError` in one line when that cannot be."""
+        family, host = (await tcp.resolve(self.settings))[0]
+        self._listener = tcp.bind(self.settings, family, host)
+        self._port = int(self._listener.getsockname()[1])
+
+    async def start(self) -> None:
+        """Accept connections; raises `TransportError` when another process got the port first."""
+        assert self._listener is not None
+        loop = asyncio.get_running_loop()
+        try:
+            self._server = await loop.create_server(
+                lambda: SocketPump(self._turn, self), sock=self._listener, backlog=self.settings.backlog
+            )
+        except OSError as error:
+            self.stop()
+            raise tcp.bind_error(self.settings, error) from error
+
+    def stop(self) -> None:
+        """Accept no more; what is connected stays."""
+        if self._server is not None:
+            self._server.close()
+            self._server = None
+        if self._listener is not None:
+            self._listener.close()
+            self._listener = None
+
+    def accepted(self, transport: asyncio.Transport, now: Time) -> ProtocolConnection | None:
+        """The connection for a new socket; None, with a log line, over a limit."""
+        peer = transport.get_extra_info("peername")
+        if not isinstance(peer, tuple):
+            return None  # reset before it was accepted
+        host = str(peer[0])
+        reason = self._over_limit(host)
+        if reason is not None:
+            self._refused_connection(host, reason, now)
+            return None
+        self.connection_count += 1
+        self._hosts[transport] = host
+        accepted = transport.get_extra_info("socket")
+        if accepted is not None:
+            tcp.tune(accepted, self.settings)
+        settings = ConnectionSettings(
+            remote_address=f"tcp://{peer_name(transport)}",
+            local_uri=self.uri,
+            connector_name=self.settings.name,
+            max_frame_size=self.settings.max_frame_size,
+            max_inactivity_ms=self.settings.max_inactivity_ms,
+            options=self.settings.options,
+        )
+        try:
+            return self._factory(settings, now)
+        except Exception:
+            logger.exception("connection of %s refused: unexpected error", host)
+            self.gone(transport)
+            return None
+
+    def gone(self, transport: asyncio.Transport) -> None:
+        """An accepted socket is closed."""
+        self.connection_count -= 1
+        self._admission.leave(self._hosts.pop(transport))
+
+    def _over_limit(self, host: str) -> str | None:
+        if self.connection_count >= self.settings.maximum_connections:
+            return f"{self.connection_count} connections are open, maximumConnections of connector {self.settings.name}"
+        return self._admission.enter(host)
+
+    def _refused_connection(self, host: str, reason: str, now: Time) -> None:
+        self._refused += 1
+        if now.monotonic - self._refusal_logged >= REFUSAL_LOG_INTERVAL:
+            logger.warning("%d connection(s) refused, the last one from %s: %s", self._refused, host, reason)
+            self._refused = 0
+            self._refusal_logged = now.monotonic

@@ -1,0 +1,256 @@
+"""Moves bytes between one socket and one protocol connection; the only place where a connection meets asyncio.
+
+Bytes go into `receive_data` as they arrive, in pieces that keep a turn short. Nothing is written there: the end of the
+turn (`spanwire.transports.turn`) calls `flush` once for everything that became ready meanwhile.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from typing import Final, Protocol
+
+from spanwire.model.environment import Time
+from spanwire.protocols.base import ProtocolConnection
+from spanwire.transports.base import (
+    CALLBACK_BUDGET,
+    CLOSE_LINGER,
+    DIRECT_WRITE_BYTES,
+    MAX_BYTES_PER_CALLBACK,
+    HalfReceiver,
+)
+from spanwire.transports.turn import Turn
+
+logger = logging.getLogger(__name__)
+
+UNEXPECTED: Final = "connection of %s closed: unexpected error"
+
+
+class Acceptor(Protocol):
+    """The connector that owns the listening socket (`spanwire.transports.connector.TransportConnector`)."""
+
+    def accepted(self, transport: asyncio.Transport, now: Time) -> ProtocolConnection | None:
+        """The connection for a new socket; None when the socket must be closed."""
+        ...
+
+    def gone(self, transport: asyncio.Transport) -> None:
+        """A socket for which `accepted` gave a connection is closed."""
+        ...
+
+
+class SocketPump(asyncio.Protocol):
+    """One accepted socket. An unexpected error closes this socket and is logged once; no other one notices."""
+
+    def __init__(self, turn: Turn, acceptor: Acceptor) -> None:
+        self.touched = False
+        self._turn: Final = turn
+        self._acceptor: Final = acceptor
+        self._transport: asyncio.Transport | None = None
+        self._connection: ProtocolConnection | None = None
+        self._half_receiver: HalfReceiver | None = None
+        self._held: Final[deque[memoryview]] = deque()
+        self._pending_bytes = 0
+        self._reading = True
+        self._closing = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """A client connected."""
+        assert isinstance(transport, asyncio.Transport)
+        now = self._turn.clock.now()
+        connection = self._acceptor.accepted(transport, now)
+        if connection is None:
+            transport.abort()
+            return
+        # With a high-water mark of 0 `resume_writing` says when the kernel has taken everything.
+        transport.set_write_buffer_limits(high=0)
+        self._transport = transport
+        self._connection = connection
+        if isinstance(connection, HalfReceiver):
+            self._half_receiver = connection
+        self._turn.attach(connection, self)
+        self._turn.touch(self)
+
+    def data_received(self, data: bytes) -> None:
+        """Bytes arrived."""
+        if self._connection is None or self._closing:
+            return
+        if self._held or len(data) > MAX_BYTES_PER_CALLBACK:
+            view = memoryview(data)
+            for start in range(0, len(data), MAX_BYTES_PER_CALLBACK):
+                self._held.append(view[start : start + MAX_BYTES_PER_CALLBACK])
+            self._take_held()
+        else:
+            self._receive(data, self._turn.clock.now())
+
+    def eof_received(self) -> bool:
+        """The client writes no more: take what it wrote, answer, close."""
+        now = self._turn.clock.now()
+        while self._held and not self._closing:
+            self._receive(bytes(self._held.popleft()), now)
+        self.flush(now)
+        self._leave(now)
+        return False
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The socket is gone."""
+        self._closing = True
+        self._held.clear()
+        connection, transport = self._connection, self._transport
+        if connection is None or transport is None:
+            return
+        self._leave(self._turn.clock.now())
+        self._turn.detach(connection)
+        self._acceptor.gone(transport)
+        self._connection = None
+
+    def resume_writing(self) -> None:
+        """The kernel took all that was written."""
+        if self._connection is not None:
+            self._turn.touch(self)
+
+    def flush(self, now: Time) -> None:
+        """Write what the connection has to send, report what the kernel left, and follow its wish to read."""
+        connection, transport = self._connection, self._transport
+        if connection is None or transport is None or self._closing:
+            return
+        try:
+            chunks = connection.data_to_send()
+            if chunks:
+                _write(transport, chunks)
+            connection.unsent(transport.get_write_buffer_size())
+            if connection.closed:
+                self.close(now)
+                return
+            self._follow_wish(connection, transport)
+        except Exception:
+            logger.exception(UNEXPECTED, self._peer())
+            self._drop(now)
+
+    def sweep(self, now: Time) -> None:
+        """Call the connection's timer if it is due."""
+        connection = self._connection
+        if connection is None or self._closing:
+            return
+        try:
+            due = connection.next_timeout()
+            if due is not None and due <= now.monotonic:
+                connection.handle_timeout(now)
+                self._turn.touch(self)
+            elif not self._reading:
+                self._turn.touch(self)
+        except Exception:
+            logger.exception(UNEXPECTED, self._peer())
+            self._drop(now)
+
+    def close(self, now: Time) -> None:
+        """Write what is left and close; whatever is unwritten after `CLOSE_LINGER` is dropped."""
+        connection, transport = self._connection, self._transport
+        if connection is None or transport is None or self._closing:
+            return
+        _write(transport, connection.data_to_send())
+        self._closing = True
+        self._held.clear()
+        self._leave(now)
+        transport.close()
+        self._turn.loop.call_later(CLOSE_LINGER, transport.abort)
+
+    def give_up(self, reason: str, now: Time) -> None:
+        """Close at once; ``reason`` goes to the log."""
+        if self._transport is None or self._closing:
+            return
+        logger.warning("connection of %s closed: %s", self._peer(), reason)
+        self._drop(now)
+
+    def _receive(self, data: bytes, now: Time) -> None:
+        connection = self._connection
+        assert connection is not None
+        try:
+            connection.receive_data(data, now)
+            if self._half_receiver is not None:
+                self._count_pending(self._half_receiver.pending_bytes, now)
+        except Exception:
+            logger.exception(UNEXPECTED, self._peer())
+            self._drop(now)
+        self._turn.touch(self)
+
+    def _count_pending(self, pending_bytes: int, now: Time) -> None:
+        if pending_bytes != self._pending_bytes:
+            self._pending_bytes = pending_bytes
+            self._turn.received(self._connection, pending_bytes, now)
+
+    def _take_held(self) -> None:
+        """Feed held pieces for `CALLBACK_BUDGET`; the rest follows in the next turn, so that the others get theirs."""
+        end: float | None = None
+        while self._held and not self._closing:
+            now = self._turn.clock.now()
+            if end is None:
+                end = now.monotonic + CALLBACK_BUDGET
+            elif now.monotonic >= end or not self._wants_read():
+                break
+            self._receive(bytes(self._held.popleft()), now)
+
+    def _wants_read(self) -> bool:
+        return self._connection is not None and self._connection.wants_read
+
+    def _follow_wish(self, connection: ProtocolConnection, transport: asyncio.Transport) -> None:
+        wants_read = connection.wants_read
+        if self._held and wants_read:
+            self._turn.loop.call_soon(self._take_held)
+        reading = wants_read and not self._held
+        if reading != self._reading:
+            self._reading = reading
+            if reading:
+                transport.resume_reading()
+            else:
+                transport.pause_reading()
+
+    def _leave(self, now: Time) -> None:
+        """Let the connection free what it holds in the broker. It may be told twice."""
+        connection = self._connection
+        if connection is None:
+            return
+        try:
+            connection.receive_eof(now)
+        except Exception:
+            logger.exception("a closed connection could not be removed")
+        self._turn.wake()
+
+    def _drop(self, now: Time) -> None:
+        """Close without writing what is left."""
+        transport = self._transport
+        assert transport is not None
+        self._closing = True
+        self._held.clear()
+        self._leave(now)
+        transport.abort()
+
+    def _peer(self) -> str:
+        return "unknown" if self._transport is None else peer_name(self._transport)
+
+
+def peer_name(transport: asyncio.Transport) -> str:
+    """``host:port`` of the other end."""
+    peer = transport.get_extra_info("peername")
+    if not isinstance(peer, tuple) or len(peer) < 2:
+        return "unknown"
+    host, port = str(peer[0]), peer[1]
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def _write(transport: asyncio.Transport, chunks: list[bytes]) -> None:
+    """Join small chunks into one write, write big ones as they are."""
+    if len(chunks) == 1:
+        transport.write(chunks[0])
+        return
+    small: list[bytes] = []
+    for chunk in chunks:
+        if len(chunk) < DIRECT_WRITE_BYTES:
+            small.append(chunk)
+            continue
+        if small:
+            transport.write(b"".join(small))
+            small = []
+        transport.write(chunk)
+    if small:
+        transport.write(b"".join(small))

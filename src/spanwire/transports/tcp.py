@@ -1,0 +1,71 @@
+"""TCP sockets: where a listener binds, and what is set on the sockets it accepts."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import socket
+from typing import Final
+
+from spanwire.transports.base import ConnectorSettings, TransportError
+
+ANY_HOST: Final = "0.0.0.0"
+
+
+async def resolve(settings: ConnectorSettings) -> list[tuple[socket.AddressFamily, str]]:
+    """The addresses that the host of a connector stands for, IPv4 first; raises `TransportError` when there is none."""
+    host = settings.host or ANY_HOST
+    try:
+        found = await asyncio.get_running_loop().getaddrinfo(host, settings.port, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError) as error:
+        raise TransportError(
+            f"connector {settings.name}: the host of {settings.uri()} is unknown ({_reason(error)}); correct the uri"
+        ) from error
+    addresses = list(dict.fromkeys((family, str(address[0])) for family, _, _, _, address in found))
+    return sorted(addresses, key=lambda item: item[0] != socket.AF_INET)
+
+
+def bind(settings: ConnectorSettings, family: socket.AddressFamily, host: str) -> socket.socket:
+    """A socket bound to the connector's port; raises `TransportError` with one line that names it."""
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listener.setblocking(False)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        if settings.socket_buffer_size > 0:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, settings.socket_buffer_size)
+        listener.bind((host, settings.port))
+    except OSError as error:
+        listener.close()
+        raise bind_error(settings, error) from error
+    return listener
+
+
+def bind_error(settings: ConnectorSettings, error: OSError) -> TransportError:
+    """One line about a socket that cannot listen."""
+    if error.errno == errno.EADDRINUSE:
+        what = f"port {settings.port} is in use; stop what listens there or change the uri"
+    elif error.errno in (errno.EACCES, errno.EPERM):
+        what = f"no permission for port {settings.port}; choose one above 1023"
+    elif error.errno == errno.EADDRNOTAVAIL:
+        what = f"{settings.host} is no address of this machine; correct the uri"
+    else:
+        what = _reason(error)
+    return TransportError(f"connector {settings.name}: cannot listen at {settings.uri()}: {what}")
+
+
+def tune(accepted: socket.socket, settings: ConnectorSettings) -> None:
+    """Options of an accepted socket: no delay, and what the connector's uri asks for."""
+    accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    if settings.socket_buffer_size > 0:
+        accepted.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, settings.socket_buffer_size)
+    if settings.keep_alive:
+        accepted.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, OSError) and error.errno is not None and error.errno > 0:
+        return os.strerror(error.errno)
+    return error.args[-1] if error.args and isinstance(error.args[-1], str) else type(error).__name__

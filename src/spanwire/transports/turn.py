@@ -1,0 +1,191 @@
+"""The end of every turn of the event loop: what became ready is written once, then the journal gets its batch.
+
+Sockets that received something, and connections to which the broker dispatched, are flushed together; the order is
+output first, hand-over to the journal second, so that nobody waits for a disk that he does not need. Timers of the
+broker are kept exactly, those of the connections are looked at every `SWEEP_INTERVAL`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Final, Protocol
+
+from spanwire.model.environment import Time
+from spanwire.transports.admission import ReceiveBudget
+from spanwire.transports.base import (
+    FLUSH_ROUNDS,
+    RUN_BUDGET,
+    SWEEP_INTERVAL,
+    SWEEP_SLICE,
+    Clock,
+    EventLoop,
+    TurnBroker,
+)
+
+logger = logging.getLogger(__name__)
+
+PAUSE_AFTER_FAILURE: Final = 1.0  # seconds before the broker's timers run again after an unexpected error
+
+
+class Flushable(Protocol):
+    """One socket, as the turn sees it (`spanwire.transports.pump.SocketPump`)."""
+
+    touched: bool
+
+    def flush(self, now: Time) -> None:
+        """Write what its connection has to send."""
+        ...
+
+    def sweep(self, now: Time) -> None:
+        """Look at its connection's timers."""
+        ...
+
+    def close(self, now: Time) -> None:
+        """Write what is left, then close."""
+        ...
+
+    def give_up(self, reason: str, now: Time) -> None:
+        """Close at once and say why."""
+        ...
+
+
+class Turn:
+    """Owns no state but who has to be flushed and when to wake up. One per broker, in the loop's thread."""
+
+    def __init__(
+        self,
+        loop: EventLoop,
+        broker: TurnBroker,
+        clock: Clock,
+        hand_over: Callable[[], None],
+        budget: ReceiveBudget | None = None,
+    ) -> None:
+        self.clock: Final = clock
+        self.loop: Final = loop
+        self.budget: Final = budget if budget is not None else ReceiveBudget(0)
+        self._broker: Final = broker
+        self._hand_over: Final = hand_over
+        self._sockets: Final[dict[object, Flushable]] = {}
+        self._touched: list[Flushable] = []
+        self._scheduled = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_due = 0.0
+        self._sweep_timer: asyncio.TimerHandle | None = None
+        self._stopped = False
+
+    def start(self) -> None:
+        """Begin to look after timers."""
+        self._sweep_timer = self.loop.call_later(SWEEP_INTERVAL, self._sweep)
+        self.wake()
+
+    def stop(self) -> None:
+        """Forget all timers; nothing is flushed any more."""
+        self._stopped = True
+        for timer in (self._timer, self._sweep_timer):
+            if timer is not None:
+                timer.cancel()
+
+    def attach(self, connection: object, socket: Flushable) -> None:
+        """``socket`` carries ``connection`` from now on."""
+        self._sockets[connection] = socket
+
+    def detach(self, connection: object) -> None:
+        """The socket of ``connection`` is gone."""
+        self._sockets.pop(connection, None)
+        self.budget.hold(connection, 0)
+
+    @property
+    def connection_count(self) -> int:
+        """Open sockets."""
+        return len(self._sockets)
+
+    def touch(self, socket: Flushable) -> None:
+        """``socket`` may have something to write: flush it when this turn ends."""
+        if not socket.touched:
+            socket.touched = True
+            self._touched.append(socket)
+        self.wake()
+
+    def wake(self) -> None:
+        """Something happened in the broker: end this turn with a flush."""
+        if not self._scheduled and not self._stopped:
+            self._scheduled = True
+            self.loop.call_soon(self._end)
+
+    def received(self, connection: object, pending_bytes: int, now: Time) -> None:
+        """``connection`` holds that much of an incomplete frame; over the common budget the largest holder goes."""
+        self.budget.hold(connection, pending_bytes)
+        while self.budget.is_exceeded():
+            largest = self.budget.largest()
+            self.budget.hold(largest, 0)
+            socket = self._sockets.get(largest)
+            if socket is not None:
+                socket.give_up("half-received frames exceed the receive budget and this connection holds most", now)
+
+    def close_all(self) -> None:
+        """Close every socket after writing what is left."""
+        now = self.clock.now()
+        for socket in list(self._sockets.values()):
+            socket.close(now)
+
+    def _end(self) -> None:
+        self._scheduled = False
+        if self._stopped:
+            return
+        now = self.clock.now()
+        self._flush(now)
+        self._hand_over()
+        self._arm(now)
+
+    def _flush(self, now: Time) -> None:
+        for _ in range(FLUSH_ROUNDS):
+            touched = self._touched
+            dirty = self._broker.take_dirty()
+            if not touched and not dirty:
+                return
+            self._touched = []
+            for socket in touched:
+                socket.touched = False
+                socket.flush(now)
+            for connection in dirty:
+                found = self._sockets.get(connection)
+                if found is not None:
+                    found.flush(now)
+        self.wake()
+
+    def _arm(self, now: Time) -> None:
+        due = self._broker.next_timeout()
+        if due is None:
+            return
+        if self._timer is not None:
+            if self._timer_due <= due:
+                return  # it wakes up early enough and is armed anew then
+            self._timer.cancel()
+        self._timer_due = due
+        self._timer = self.loop.call_later(max(0.0, due - now.monotonic), self._run)
+
+    def _run(self) -> None:
+        self._timer = None
+        now = self.clock.now()
+        due = self._broker.next_timeout()
+        if due is not None and due <= now.monotonic:
+            try:
+                self._broker.run(now, RUN_BUDGET)
+            except Exception:
+                logger.exception("the broker's timers failed; they run again in %s s", PAUSE_AFTER_FAILURE)
+                self._timer_due = now.monotonic + PAUSE_AFTER_FAILURE
+                self._timer = self.loop.call_later(PAUSE_AFTER_FAILURE, self._run)
+        self.wake()
+
+    def _sweep(self) -> None:
+        self._sweep_timer = self.loop.call_later(SWEEP_INTERVAL, self._sweep)
+        self._sweep_some(list(self._sockets.values()), 0)
+
+    def _sweep_some(self, sockets: list[Flushable], start: int) -> None:
+        now = self.clock.now()
+        for socket in sockets[start : start + SWEEP_SLICE]:
+            socket.sweep(now)
+        if start + SWEEP_SLICE < len(sockets):
+            self.loop.call_soon(lambda: self._sweep_some(sockets, start + SWEEP_SLICE))
