@@ -1,0 +1,263 @@
+"""Primitive maps, lists and streams: message properties, map and stream bodies, WireFormatInfo properties.
+
+    map      32-bit count (-1: null), then per entry 16-bit length, name, value
+    list     32-bit count, then values
+    stream   values up to the end, no count
+    value    type octet, then the data: the types and their numbers stand in `spanwire.model.message_view`
+
+Always plain, whatever encoding the connection negotiated. A value is kept as ``(type, value)`` so that its JMS type
+survives. Raises `MessageFormatError` for whatever is not a map, list or stream, on decoding, and for what does not fit,
+on encoding.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from librt.strings import write_f32_be, write_f64_be
+
+from spanwire.model.errors import MessageFormatError, ProtocolError
+from spanwire.model.message_view import (
+    BOOLEAN_VALUE,
+    BYTE_VALUE,
+    BYTES_VALUE,
+    CHAR_VALUE,
+    DOUBLE_VALUE,
+    FLOAT_VALUE,
+    INT_VALUE,
+    LIST_VALUE,
+    LONG_VALUE,
+    MAP_VALUE,
+    NULL_VALUE,
+    SHORT_VALUE,
+    STRING_VALUE,
+    PropertyValue,
+)
+from spanwire.protocols.openwire.octets import OctetReader, OctetWriter, encode_text
+
+BIG_STRING: Final = 13  # on the wire only: a string with a 32-bit length
+BIG_STRING_LENGTH: Final = 8191  # from this many characters on Java writes a big string
+MAX_DEPTH: Final = 16  # maps and lists inside each other
+NULL_MAP: Final = -1
+MIN_ENTRY_OCTETS: Final = 3  # an empty name and a null
+MAX_NAME_OCTETS: Final = 65535
+
+
+def decode_map(data: bytes) -> dict[str, PropertyValue]:
+    """All entries of a map, in wire order; a null map is empty. Octets behind the map are ignored, as Java does."""
+    if not data:
+        return {}
+    try:
+        return _read_map(OctetReader(data, 0, len(data)), 1)
+    except ProtocolError as error:
+        raise MessageFormatError(f"a property map cannot be read: {error}") from None
+
+
+def decode_plain_map(data: bytes) -> dict[str, object]:
+    """As `decode_map`, as plain Python values."""
+    return plain_map(decode_map(data))
+
+
+def decode_stream(data: bytes) -> list[PropertyValue]:
+    """All values up to the end."""
+    values: list[PropertyValue] = []
+    reader = OctetReader(data, 0, len(data))
+    try:
+        while reader.position < reader.end:
+            values.append(_read_value(reader, 1))
+    except ProtocolError as error:
+        raise MessageFormatError(f"a stream body cannot be read: {error}") from None
+    return values
+
+
+def encode_map(entries: dict[str, PropertyValue]) -> bytes:
+    """A map with its count, in the order of ``entries``."""
+    writer = OctetWriter()
+    try:
+        _write_map(writer, entries, 1)
+    except ProtocolError as error:
+        raise MessageFormatError(f"a property map cannot be written: {error}") from None
+    return writer.out.getvalue()
+
+
+def encode_stream(values: list[PropertyValue]) -> bytes:
+    """A run of values without a count."""
+    writer = OctetWriter()
+    try:
+        for value in values:
+            _write_value(writer, value, 1)
+    except ProtocolError as error:
+        raise MessageFormatError(f"a stream body cannot be written: {error}") from None
+    return writer.out.getvalue()
+
+
+def plain_map(entries: dict[str, PropertyValue]) -> dict[str, object]:
+    """The values without their types."""
+    return {name: plain_value(entry) for name, entry in entries.items()}
+
+
+def plain_value(entry: PropertyValue) -> object:
+    """A value without its type; maps and lists inside become plain as well."""
+    value = entry[1]
+    if isinstance(value, dict):
+        return {name: plain_value(inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [plain_value(inner) for inner in value]
+    return value
+
+
+def _read_count(reader: OctetReader, octets_each: int) -> int:
+    count = reader.read_int()
+    if count < 0:
+        raise MessageFormatError(f"a map or list announces {count} entries")
+    if count * octets_each > reader.left():
+        raise MessageFormatError(f"a map or list announces {count} entries where {reader.left()} bytes are left")
+    return count
+
+
+def _check_depth(depth: int) -> None:
+    if depth > MAX_DEPTH:
+        raise MessageFormatError(f"maps and lists are nested more than {MAX_DEPTH} deep")
+
+
+def _read_map(reader: OctetReader, depth: int) -> dict[str, PropertyValue]:
+    _check_depth(depth)
+    entries: dict[str, PropertyValue] = {}
+    start = reader.position
+    if reader.read_int() == NULL_MAP:
+        return entries
+    reader.position = start
+    for _ in range(_read_count(reader, MIN_ENTRY_OCTETS)):
+        name = reader.read_text(reader.read_unsigned_short())
+        entries[name] = _read_value(reader, depth)
+    return entries
+
+
+def _read_list(reader: OctetReader, depth: int) -> list[PropertyValue]:
+    _check_depth(depth)
+    return [_read_value(reader, depth) for _ in range(_read_count(reader, 1))]
+
+
+def _read_value(reader: OctetReader, depth: int) -> PropertyValue:
+    kind = reader.read_unsigned_byte()
+    if kind == STRING_VALUE:
+        return (STRING_VALUE, reader.read_text(reader.read_unsigned_short()))
+    if kind == INT_VALUE:
+        return (INT_VALUE, reader.read_int())
+    if kind == LONG_VALUE:
+        return (LONG_VALUE, reader.read_full_long())
+    if kind == BOOLEAN_VALUE:
+        return (BOOLEAN_VALUE, reader.read_unsigned_byte() != 0)
+    if kind == DOUBLE_VALUE:
+        return (DOUBLE_VALUE, reader.read_double())
+    if kind == NULL_VALUE:
+        return (NULL_VALUE, None)
+    return _read_rare_value(reader, kind, depth)
+
+
+def _read_rare_value(reader: OctetReader, kind: int, depth: int) -> PropertyValue:
+    if kind == BYTE_VALUE:
+        return (BYTE_VALUE, reader.read_byte())
+    if kind == SHORT_VALUE:
+        return (SHORT_VALUE, reader.read_short())
+    if kind == CHAR_VALUE:
+        return (CHAR_VALUE, chr(reader.read_unsigned_short()))
+    if kind == FLOAT_VALUE:
+        return (FLOAT_VALUE, reader.read_float())
+    if kind == BYTES_VALUE:
+        return (BYTES_VALUE, reader.read_octets(reader.read_int()))
+    if kind == BIG_STRING:
+        return (STRING_VALUE, reader.read_text(reader.read_int()))
+    if kind == MAP_VALUE:
+        return (MAP_VALUE, _read_map(reader, depth + 1))
+    if kind == LIST_VALUE:
+        return (LIST_VALUE, _read_list(reader, depth + 1))
+    raise MessageFormatError(f"there is no value type {kind}")
+
+
+def _write_map(writer: OctetWriter, entries: dict[str, PropertyValue], depth: int) -> None:
+    _check_depth(depth)
+    writer.write_int(len(entries))
+    for name, entry in entries.items():
+        octets = encode_text(name)
+        if len(octets) > MAX_NAME_OCTETS:
+            raise MessageFormatError(f"the property name {name[:40]!r}… is longer than {MAX_NAME_OCTETS} bytes")
+        writer.write_short(len(octets))
+        writer.write_octets(octets)
+        _write_value(writer, entry, depth)
+
+
+def _write_value(writer: OctetWriter, entry: PropertyValue, depth: int) -> None:
+    kind, value = entry
+    if isinstance(value, str):
+        _write_text(writer, kind, value)
+    elif isinstance(value, int):
+        _write_integer(writer, kind, value)
+    elif isinstance(value, float) and kind == DOUBLE_VALUE:
+        writer.write_byte(kind)
+        write_f64_be(writer.out, value)
+    elif isinstance(value, float) and kind == FLOAT_VALUE:
+        writer.write_byte(kind)
+        _write_float(writer, value)
+    else:
+        _write_rare_value(writer, kind, value, depth)
+
+
+def _write_rare_value(writer: OctetWriter, kind: int, value: object, depth: int) -> None:
+    writer.write_byte(kind)
+    if isinstance(value, bytes) and kind == BYTES_VALUE:
+        writer.write_int(len(value))
+        writer.write_octets(value)
+    elif isinstance(value, dict) and kind == MAP_VALUE:
+        _write_map(writer, value, depth + 1)
+    elif isinstance(value, list) and kind == LIST_VALUE:
+        _check_depth(depth + 1)
+        writer.write_int(len(value))
+        for inner in value:
+            _write_value(writer, inner, depth + 1)
+    elif value is not None or kind != NULL_VALUE:
+        raise MessageFormatError(f"a {type(value).__name__} is no value of type {kind}")
+
+
+def _write_float(writer: OctetWriter, value: float) -> None:
+    try:
+        write_f32_be(writer.out, value)
+    except OverflowError:
+        raise MessageFormatError(f"{value} does not fit into a float") from None
+
+
+def _write_text(writer: OctetWriter, kind: int, value: str) -> None:
+    if kind == CHAR_VALUE and len(value) == 1 and value <= "\uffff":
+        writer.write_byte(kind)
+        writer.write_short(ord(value))
+        return
+    if kind != STRING_VALUE:
+        raise MessageFormatError(f"a string is no value of type {kind}")
+    octets = encode_text(value)
+    if len(value) >= BIG_STRING_LENGTH:
+        writer.write_byte(BIG_STRING)
+        writer.write_int(len(octets))
+    else:
+        writer.write_byte(kind)
+        writer.write_short(len(octets))
+    writer.write_octets(octets)
+
+
+def _write_integer(writer: OctetWriter, kind: int, value: int) -> None:
+    writer.write_byte(kind)
+    if kind == INT_VALUE:
+        writer.write_int(value)
+    elif kind == LONG_VALUE:
+        writer.write_full_long(value)
+    elif kind == BOOLEAN_VALUE:
+        writer.write_byte(1 if value else 0)
+    elif kind == BYTE_VALUE and -128 <= value <= 127:
+        writer.write_byte(value)
+    elif kind == SHORT_VALUE and -32768 <= value <= 32767:
+        writer.write_short(value)
+    elif kind == DOUBLE_VALUE:
+        write_f64_be(writer.out, float(value))
+    elif kind == FLOAT_VALUE:
+        _write_float(writer, float(value))
+    else:
+        raise MessageFormatError(f"{value} is no value of type {kind}")
