@@ -61,10 +61,8 @@ def index_url() -> str:
     files.append(Path(os.environ.get("PIP_CONFIG_FILE", os.devnull)))
     parser = configparser.RawConfigParser()
     parser.read(files)
-    for section in ("install", "global"):
-        if parser.has_option(section, "index-url"):
-            return parser.get(section, "index-url")
-    return DEFAULT_INDEX
+    configured = [parser.get(section, "index-url", fallback="") for section in ("install", "global")]
+    return next((url for url in configured if url), DEFAULT_INDEX)
 
 
 def fetch(url: str, limit: int) -> bytes:
