@@ -1,7 +1,9 @@
 # Every target does the set-up it needs; stamps inside the environments keep it from being done twice.
 # make PYTHON=/path/to/python3 chooses the interpreter, otherwise the first of 3.11 or later is taken.
 
-PYTHON ?= $(shell sh tools/find_python.sh)
+ifndef PYTHON
+PYTHON = $(eval PYTHON := $$(shell sh tools/find_python.sh))$(PYTHON)
+endif
 VENV := .venv
 COMPILED := .venv-compiled
 BIN := $(VENV)/bin
