@@ -67,6 +67,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from mypy_extensions import mypyc_attr
+
 from spanwire.protocols.openwire.errors import OpenWireProtocolError
 from spanwire.protocols.openwire.schema import DataStructure, FieldReader, FieldWriter, Throwable
 
@@ -366,6 +368,7 @@ class Generator:
     def visitor(self) -> str:
         """The visitor with one method per command that a connection reacts to."""
         lines = [
+            "@mypyc_attr(allow_interpreted_subclasses=True)",
             "class CommandVisitor:",
             '    """What a connection does with each command. A method that is not overridden leaves it to `other`."""',
             "",

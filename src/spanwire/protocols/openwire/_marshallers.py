@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from mypy_extensions import mypyc_attr
+
 from spanwire.protocols.openwire.errors import OpenWireProtocolError
 from spanwire.protocols.openwire.schema import DataStructure, FieldReader, FieldWriter, Throwable
 
@@ -1943,6 +1945,7 @@ class BrokerId(DataStructure):
         return hash(self.value)
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class CommandVisitor:
     """What a connection does with each command. A method that is not overridden leaves it to `other`."""
 

@@ -160,19 +160,21 @@ def negotiate(local: WireFormatPreferences, remote: WireFormatInfo) -> WireForma
     if remote.magic != MAGIC:
         raise OpenWireProtocolError("the peer's first frame does not say ActiveMQ")
     properties = WireFormatProperties(remote)
-    cache = local.cache and properties.flag("CacheEnabled")
+    cache = properties.flag("CacheEnabled") and local.cache
     cache_size = _smaller(local.cache_size, properties.number("CacheSize")) or DEFAULT_CACHE_SIZE
     if cache and cache_size < MIN_CACHE_SIZE:
-        raise OpenWireProtocolError(f"an object cache of {cache_size} slots does not work, {MIN_CACHE_SIZE} is the least")
+        raise OpenWireProtocolError(
+            f"an object cache of {cache_size} slots is too small: {MIN_CACHE_SIZE} is the least"
+        )
     inactivity = min(local.max_inactivity_ms, properties.number("MaxInactivityDuration"))
     delay = _smaller(local.max_inactivity_initial_delay_ms, properties.number("MaxInactivityDurationInitalDelay"))
     return WireFormat(
         version=_smaller(local.version, remote.version),
-        tight=local.tight and properties.flag("TightEncodingEnabled"),
+        tight=properties.flag("TightEncodingEnabled") and local.tight,
         cache=cache,
         cache_size=min(cache_size, DEFAULT_CACHE_SIZE),
-        stack_traces=local.stack_traces and properties.flag("StackTraceEnabled"),
-        tcp_no_delay=local.tcp_no_delay and properties.flag("TcpNoDelayEnabled"),
+        stack_traces=properties.flag("StackTraceEnabled") and local.stack_traces,
+        tcp_no_delay=properties.flag("TcpNoDelayEnabled") and local.tcp_no_delay,
         max_inactivity_ms=max(inactivity, 0),
         max_inactivity_initial_delay_ms=delay,
         max_frame_size=_smaller(local.max_frame_size, min(properties.number("MaxFrameSize"), LONG_MAX)),
