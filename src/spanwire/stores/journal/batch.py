@@ -1,0 +1,75 @@
+"""What the journal hands to a writer: one write, one sync, and now and then a new segment or files to delete."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from spanwire.stores.journal.disk_port import Disk
+from spanwire.stores.journal.index import Entry
+from spanwire.stores.journal.segment import SPARE_NAME, segment_name
+
+
+class NewSegment:
+    """A segment that must exist before the batch is written: its number, size in bytes and first bytes."""
+
+    __slots__ = ("number", "parts", "size")
+
+    def __init__(self, number: int, size: int, parts: list[bytes]) -> None:
+        self.number: Final[int] = number
+        self.size: Final[int] = size
+        self.parts: Final[list[bytes]] = parts
+
+
+class Batch:
+    """``parts`` belong at ``offset`` of segment ``segment``; empty when there are only files to delete.
+
+    When all is done and synced, every call up to ``position`` survives a power cut.
+    """
+
+    __slots__ = ("deletions", "entries", "new_segment", "offset", "parts", "position", "segment", "size")
+
+    def __init__(
+        self,
+        position: int,
+        segment: int,
+        offset: int,
+        size: int,
+        parts: list[bytes],
+        entries: list[Entry],
+        new_segment: NewSegment | None,
+        deletions: list[int],
+    ) -> None:
+        self.position: Final[int] = position
+        self.segment: Final[int] = segment
+        self.offset: Final[int] = offset
+        self.size: Final[int] = size
+        self.parts: Final[list[bytes]] = parts
+        self.entries: Final[list[Entry]] = entries
+        self.new_segment: Final[NewSegment | None] = new_segment
+        self.deletions: Final[list[int]] = deletions
+
+
+def write_batch(disk: Disk, batch: Batch, sync: bool) -> None:
+    """Do what a batch asks for and return when it is on the disk; raises `OSError`, after which nothing may be retried.
+
+    Without ``sync`` it returns when the operating system has it.
+    """
+    new_segment = batch.new_segment
+    if new_segment is not None:
+        disk.resize(SPARE_NAME, new_segment.size)
+        disk.write(SPARE_NAME, 0, new_segment.parts)
+        if sync:
+            disk.sync(SPARE_NAME)
+        disk.rename(SPARE_NAME, segment_name(new_segment.number))
+        if sync:
+            disk.sync_directory()
+    if batch.parts:
+        name = segment_name(batch.segment)
+        disk.write(name, batch.offset, batch.parts)
+        if sync:
+            disk.sync(name)
+    if batch.deletions:
+        for number in batch.deletions:
+            disk.delete(segment_name(number))
+        if sync:
+            disk.sync_directory()

@@ -1,0 +1,116 @@
+"""Records, the smallest pieces of the journal. All numbers are little-endian; a record begins at a multiple of 8::
+
+     0        4         8     9     10        12            16          24
+    | crc u32 | length  | kind| 0   | format  | destination | sequence  | payload … zeros to a multiple of 8 |
+    |         | u32     | u8  | u8  | u16     | u32         | u64       |
+
+``length`` is that of the payload. ``crc`` is the CRC-32 (zlib) of bytes 4 to the end of the payload, begun with the
+seed of the segment plus the record's offset: a record that is moved, or comes from another store or segment, is bad.
+
+| kind | destination | sequence | payload |
+|---|---|---|---|
+| BATCH | 0 | number of the batch in its segment, from 1 | magic, u64 bytes of the whole batch, this record included |
+| CHECKPOINT | 0 | how many DESTINATION records follow | u64 floor, u32 next number, u32 count, u64 segment … |
+| DESTINATION | its number | highest sequence given so far | qualified name, UTF-8 |
+| DESTINATION_REMOVED | its number | highest sequence given | – |
+| MESSAGE | number | sequence | the encoded message; ``format`` says how |
+| REMOVAL | number | sequence | – |
+| CANCELLED | number | sequence of a message removed before it was written | i64 producer sequence, producer id |
+| REDELIVERY | number | sequence | u32 redelivery count |
+| SEGMENT_DROPPED | 0 | number of a segment that is not needed any more | – |
+| CLEAN_STOP | 0 | 0 | – |
+
+The other kinds are reserved for later versions; this one refuses a store that holds them.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import Final
+from zlib import crc32
+
+NONE: Final = 0  # unwritten space
+BATCH: Final = 1
+CHECKPOINT: Final = 2
+DESTINATION: Final = 3
+DESTINATION_REMOVED: Final = 4
+MESSAGE: Final = 5
+REMOVAL: Final = 6
+CANCELLED: Final = 7
+REDELIVERY: Final = 8
+SEGMENT_DROPPED: Final = 9
+CLEAN_STOP: Final = 10
+LAST_KNOWN_KIND: Final = 10
+
+# Reserved: a unit that spans batches, XA transactions, schedules, durable subscriptions, pipeline cursors and ledgers.
+UNIT_BEGIN: Final = 16
+UNIT_COMMIT: Final = 17
+XA_PREPARED: Final = 24
+XA_COMMITTED: Final = 25
+XA_ROLLED_BACK: Final = 26
+SCHEDULED: Final = 32
+SCHEDULE_REMOVED: Final = 33
+SUBSCRIPTION: Final = 40
+SUBSCRIPTION_REMOVED: Final = 41
+SUBSCRIPTION_ACKNOWLEDGED: Final = 42
+PRODUCER_AUDIT: Final = 48
+CURSOR: Final = 56
+STAGED_BATCH: Final = 57
+LEDGER: Final = 58
+
+HEADER_SIZE: Final = 24
+ALIGNMENT: Final = 8
+CRC_MASK: Final = 0xFFFFFFFF
+PADDING: Final = (b"", b"\0" * 7, b"\0" * 6, b"\0" * 5, b"\0" * 4, b"\0" * 3, b"\0" * 2, b"\0")  # by length % 8
+
+_CRC: Final = Struct("<I")
+_REST: Final = Struct("<IBBHIQ")
+_HEADER: Final = Struct("<IIBBHIQ")
+
+
+class Record:
+    """One record found in a segment. ``payload_start`` and ``end`` are offsets into that segment; ``end`` counts the
+    padding.
+    """
+
+    __slots__ = ("destination", "end", "format_id", "kind", "offset", "payload_length", "payload_start", "sequence")
+
+    def __init__(
+        self, offset: int, kind: int, format_id: int, destination: int, sequence: int, payload_length: int
+    ) -> None:
+        self.offset: Final[int] = offset
+        self.kind: Final[int] = kind
+        self.format_id: Final[int] = format_id
+        self.destination: Final[int] = destination
+        self.sequence: Final[int] = sequence
+        self.payload_length: Final[int] = payload_length
+        self.payload_start: Final[int] = offset + HEADER_SIZE
+        self.end: Final[int] = offset + record_size(payload_length)
+
+
+def record_size(payload_length: int) -> int:
+    """Bytes of a record on the disk."""
+    return HEADER_SIZE + ((payload_length + 7) & -8)
+
+
+def encode_header(
+    seed: int, offset: int, kind: int, format_id: int, number: int, sequence: int, payload: bytes
+) -> bytes:
+    """The 24 bytes in front of ``payload`` for a record at ``offset`` of the segment with ``seed``."""
+    rest = _REST.pack(len(payload), kind, 0, format_id, number, sequence)
+    return _CRC.pack(crc32(payload, crc32(rest, (seed + offset) & CRC_MASK))) + rest
+
+
+def read_record(view: memoryview, start: int, limit: int, seed: int, offset: int) -> Record | None:
+    """The record at ``start`` of ``view``, which is ``offset`` of its segment; None unless it ends by ``limit`` and its
+    checksum holds.
+    """
+    payload_start = start + HEADER_SIZE
+    if payload_start > limit:
+        return None
+    crc, length, kind, flags, format_id, number, sequence = _HEADER.unpack_from(view, start)
+    if kind == NONE or flags != 0 or length > limit - payload_start:
+        return None
+    if crc32(view[start + 4 : payload_start + length], (seed + offset) & CRC_MASK) != crc:
+        return None
+    return Record(offset, kind, format_id, number, sequence, length)
