@@ -19,7 +19,7 @@ from spanwire.model.message_view import (
     NULL_VALUE,
     STRING_VALUE,
 )
-from spanwire.selector.numbers import integer_type, is_long
+from spanwire.selector.numbers import integer_type, is_long, wrap_long
 
 # Identifiers that are read from a message's headers, never from its properties, and the types of their values.
 # JMSXUserID is not among them: where the header is empty, a property of that name counts.
@@ -90,21 +90,29 @@ class Expression(ABC):
 class Literal(Expression):
     """A constant. Only a literal integer can lie outside the range of long; it then equals no other type's value."""
 
-    def __init__(self, value: object, is_negated: bool = False) -> None:
+    def __init__(self, value: object, value_type: int = NULL_VALUE, is_signed: bool = False) -> None:
+        """`value_type` and `is_signed` are given for a literal with a sign: -2147483648 is a long, as 2147483648 is."""
         super().__init__(1, value is None or isinstance(value, bool))
         self.value: Final = value
-        self.is_negated: Final = is_negated
+        self.is_signed: Final = is_signed
+        self._value_type: Final = value_type if value_type != NULL_VALUE else _literal_type(value)
 
     def evaluate(self, source: MessageValues) -> object:
         return self.value
 
     def value_type(self, source: MessageValues) -> int:
+        return self._value_type
+
+    def negated(self) -> Literal | None:
+        """The literal with a minus before it; None if it is no number."""
         value = self.value
-        if isinstance(value, bool):
-            return BOOLEAN_VALUE
-        if isinstance(value, int):
-            return integer_type(value) if is_long(value) else INT_VALUE
-        return DOUBLE_VALUE if isinstance(value, float) else STRING_VALUE
+        if isinstance(value, float):
+            return Literal(-value, DOUBLE_VALUE, is_signed=True)
+        if isinstance(value, int) and not isinstance(value, bool):
+            if is_long(value):
+                return Literal(wrap_long(-value), self._value_type, is_signed=True)
+            return Literal(-value, LONG_VALUE if is_long(-value) else INT_VALUE, is_signed=True)
+        return None
 
     def __str__(self) -> str:
         value = self.value
@@ -115,6 +123,14 @@ class Literal(Expression):
         if isinstance(value, str):
             return "'" + value.replace("'", "''") + "'"
         return str(value)
+
+
+def _literal_type(value: object) -> int:
+    if isinstance(value, bool):
+        return BOOLEAN_VALUE
+    if isinstance(value, int):
+        return integer_type(value) if is_long(value) else INT_VALUE
+    return DOUBLE_VALUE if isinstance(value, float) else STRING_VALUE
 
 
 class Property(Expression):

@@ -303,11 +303,8 @@ class Parser:
 
     def _negation(self, inner: Expression, token: Token) -> Expression:
         """Signs of literals are worked out here: -9223372036854775808 is a long, its digits alone are not."""
-        if isinstance(inner, Literal):
-            value = inner.value
-            if isinstance(value, float) or (isinstance(value, int) and not isinstance(value, bool)):
-                return self._admit(Literal(_negated(value), is_negated=True), token)
-        return self._admit(Negation(inner), token)
+        literal = inner.negated() if isinstance(inner, Literal) else None
+        return self._admit(Negation(inner) if literal is None else literal, token)
 
     def _property_or_function(self, token: Token, depth: int) -> Expression:
         self._index += 1
@@ -350,8 +347,4 @@ class Parser:
 
 def _is_plain_literal(node: Expression) -> bool:
     """Whether `node` was written as a literal; a sign makes an expression of it."""
-    return isinstance(node, Literal) and not node.is_negated
-
-
-def _negated(value: object) -> object:
-    return -value if isinstance(value, (int, float)) else value
+    return isinstance(node, Literal) and not node.is_signed

@@ -1,0 +1,88 @@
+"""Fuzz the selector parser and evaluator: any text gives a Selector or an InvalidSelectorError, and that quickly.
+
+python tests/fuzz/fuzz_selector.py [COUNT [SEED]]      seeded random texts; atheris if it is installed
+python tests/fuzz/fuzz_selector.py -atheris_runs=N     atheris and its own options
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import random
+import sys
+import time
+from typing import Final
+
+from spanwire.model.errors import InvalidSelectorError
+from spanwire.selector.parser import CONVERT_STRING_EXPRESSIONS, parse_selector
+
+DEFAULT_COUNT: Final = 100_000
+SLOWEST_SECONDS: Final = 1.0  # one text, interpreted, on a busy machine; the target on a quiet one is 5 ms
+WORDS: Final = (
+    "a b t s 1 0x1F 017 9L 1.5 .5 1e9 'x' '%a_' '' ' ( ) , = <> < > <= >= + - * / % . -- /* */ AND OR NOT IN LIKE "
+    "ESCAPE IS NULL BETWEEN TRUE FALSE REGEX REGEX('a*', XPATH JMSPriority é # \\ \n"
+).split(" ")
+
+
+class Message:
+    """Every name has a value, of a type that depends on the name."""
+
+    VALUES: Final = (None, True, 7, 2.5, "aab%", b"raw", -(2**63), float("nan"))
+
+    def value(self, name: str) -> object:
+        return self.VALUES[len(name + name[:1]) * ord(name[0]) % len(self.VALUES)]
+
+    def value_type(self, name: str) -> int:
+        return 0
+
+
+def run_one(text: str) -> bool:
+    """Whether `text` was a selector; anything but InvalidSelectorError escapes."""
+    started = time.process_time()
+    try:
+        selector = parse_selector(text)
+    except InvalidSelectorError:
+        return False
+    assert selector.matches(Message()) in (True, False)
+    parse_again = str(selector)
+    assert parse_again, "a selector without a text"
+    assert time.process_time() - started < SLOWEST_SECONDS, f"too slow: {text!r}"
+    return True
+
+
+def run_bytes(data: bytes) -> None:
+    """The entry that atheris calls."""
+    run_one(data.decode("utf-8", "surrogateescape"))
+
+
+def random_text(source: random.Random) -> str:
+    """Words in a row, mostly; sometimes any characters, sometimes one thing very often."""
+    kind = source.random()
+    if kind < 0.7:
+        text = source.choice((" ", "")).join(source.choices(WORDS, k=source.randrange(1, 30)))
+    elif kind < 0.9:
+        text = "".join(map(chr, source.choices(range(0x250), k=source.randrange(80))))
+    else:
+        text = source.choice(WORDS) * source.choice((10, 64, 65, 1000, 9000)) + source.choice(WORDS)
+    return CONVERT_STRING_EXPRESSIONS + text if source.random() < 0.2 else text
+
+
+def main(arguments: list[str]) -> int:
+    """Run atheris if it is there and asked with its options or without a count, else a seeded loop."""
+    counts = [argument for argument in arguments[1:] if argument.isdecimal()]
+    if not counts and importlib.util.find_spec("atheris") is not None:
+        atheris = importlib.import_module("atheris")
+        atheris.instrument_all()
+        atheris.Setup(arguments, run_bytes)
+        atheris.Fuzz()
+        return 0
+    count = int(counts[0]) if counts else DEFAULT_COUNT
+    seed = int(counts[1]) if len(counts) > 1 else 1
+    source = random.Random(seed)
+    accepted = sum(run_one(random_text(source)) for _ in range(count))
+    print(f"selector: {count} texts, seed {seed}, {accepted} accepted")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv))
