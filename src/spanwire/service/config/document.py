@@ -1,0 +1,110 @@
+"""The neutral tree both readers make of a file, and the list of everything in it that cannot be honoured.
+
+XML and TOML become `Element`s with the names of ``activemq.xml``; `spanwire.service.config.interpretation` turns the
+tree into the model. Nothing is raised at the first fault: `Findings` gathers all obstacles, one line each.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from spanwire.model.errors import ConfigurationError
+
+MAX_DOCUMENT_BYTES: Final = 1024 * 1024  # a large activemq.xml has 50 KiB
+MAX_DEPTH: Final = 32  # the deepest word of activemq.xml stands nine levels down
+MAX_ELEMENTS: Final = 20_000  # a policy entry or destination each, for thousands of destinations
+MAX_ATTRIBUTES: Final = 128  # the broker element knows about ninety
+MAX_OBSTACLES: Final = 100  # lines of one error; the rest are counted
+MAX_WORD: Final = 60  # characters of a word from the file that are repeated in an error
+
+
+@dataclass(slots=True)
+class Attribute:
+    """One setting and where it stands."""
+
+    value: str
+    line: int
+
+
+@dataclass(slots=True)
+class Element:
+    """One element: a thing to configure, its settings and what stands inside it."""
+
+    name: str
+    line: int
+    namespace: str = ""
+    attributes: dict[str, Attribute] = field(default_factory=dict)
+    children: list[Element] = field(default_factory=list)
+    text: str = ""
+
+    def value(self, name: str) -> str | None:
+        """The text of a setting, or None when it is not there."""
+        attribute = self.attributes.get(name)
+        return None if attribute is None else attribute.value
+
+    def child(self, name: str) -> Element | None:
+        """The first element of this name inside."""
+        return next((child for child in self.children if child.name == name), None)
+
+
+class Findings:
+    """What is wrong with one file, and what its owner should know although it can be honoured."""
+
+    def __init__(self, source: str) -> None:
+        self.source: Final = source
+        self.warnings: Final[list[str]] = []
+        self._obstacles: Final[list[tuple[int, str]]] = []
+
+    def error(self, line: int, text: str) -> None:
+        """Something that cannot be honoured."""
+        self._obstacles.append((line, f"{self.source}:{line}: {text}"))
+
+    def not_yet(self, line: int, word: str) -> None:
+        """A word that a later version brings."""
+        self.error(line, f"{word} is not yet supported by this version of Spanwire; remove it")
+
+    def unknown(self, line: int, what: str, word: str, known: Iterable[str]) -> None:
+        """A word nobody knows, with the closest one that is known."""
+        shown = word if len(word) <= MAX_WORD else word[:MAX_WORD] + "…"
+        close = closest(word, known)
+        hint = f"; did you mean {close}?" if close else ""
+        self.error(line, f"unknown {what} {shown!r}{hint}")
+
+    def warn(self, line: int, text: str) -> None:
+        """Something that holds, but not as its writer may think."""
+        self.warnings.append(f"{self.source}:{line}: {text}")
+
+    def raise_if_any(self) -> None:
+        """Raises `ConfigurationError` with all obstacles in the order of the file, one per line."""
+        if not self._obstacles:
+            return
+        lines = list(dict.fromkeys(text for _, text in sorted(self._obstacles, key=lambda obstacle: obstacle[0])))
+        if len(lines) > MAX_OBSTACLES:
+            lines = [*lines[:MAX_OBSTACLES], f"{self.source}: and {len(lines) - MAX_OBSTACLES} more"]
+        raise ConfigurationError("\n".join(lines))
+
+
+def closest(word: str, known: Iterable[str]) -> str | None:
+    """The known word most like ``word``, whatever its case; None when nothing is near."""
+    by_lower = {name.lower(): name for name in known}
+    found = difflib.get_close_matches(word[:MAX_WORD].lower(), list(by_lower), n=1, cutoff=0.6)
+    return by_lower[found[0]] if found else None
+
+
+def read_text_file(path: Path) -> bytes:
+    """A configuration file's bytes; raises `ConfigurationError` in one line when it cannot be read or is too big."""
+    try:
+        with path.open("rb") as file:
+            content = file.read(MAX_DOCUMENT_BYTES + 1)
+    except FileNotFoundError:
+        raise ConfigurationError(f"{path}: there is no such file") from None
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "not a file name"
+        raise ConfigurationError(f"{path}: cannot be read: {reason}") from error
+    if len(content) > MAX_DOCUMENT_BYTES:
+        raise ConfigurationError(f"{path}: is larger than {MAX_DOCUMENT_BYTES} bytes, which no configuration needs")
+    return content

@@ -1,0 +1,85 @@
+"""From what stands behind ``spanwire start`` to a configuration: which file, which reader, which placeholders."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from spanwire.model.errors import ConfigurationError
+from spanwire.service.config.document import Element, Findings, read_text_file
+from spanwire.service.config.interpretation import Interpreter, replace_placeholders
+from spanwire.service.config.model import BrokerConfiguration, default_configuration
+from spanwire.service.config.properties import Variables
+from spanwire.service.config.spring import SpringDocument
+from spanwire.service.config.toml import read_toml
+from spanwire.service.config.xml import read_xml
+
+LATER_REFERENCES: Final = ("broker:", "properties:", "fabric:", "http:", "https:")
+
+
+def load_configuration(
+    reference: str | None, given: Mapping[str, str] | None = None, environment: Mapping[str, str] | None = None
+) -> BrokerConfiguration:
+    """The configuration behind ``xbean:PATH``, a path of an XML or TOML file, or None for the built-in default.
+
+    ``given`` are placeholders from the command line, ``environment`` those of last resort. Raises
+    `ConfigurationError` with one line per obstacle.
+    """
+    if reference is None:
+        return default_configuration()
+    path = _path(reference)
+    return read_configuration(
+        read_text_file(path), path, given or {}, os.environ if environment is None else environment
+    )
+
+
+def read_configuration(
+    content: bytes, path: Path, given: Mapping[str, str], environment: Mapping[str, str]
+) -> BrokerConfiguration:
+    """The configuration in ``content``, which was read from ``path``: TOML if that ends so, else XML."""
+    findings = Findings(str(path))
+    variables = Variables({**_places(path, environment), **given}, environment)
+    if path.suffix.lower() == ".toml":
+        broker: Element | None = read_toml(content, findings.source)
+    else:
+        broker = SpringDocument(read_xml(content, findings.source), findings, variables, path.parent).broker()
+    if broker is None:
+        findings.raise_if_any()
+        raise ConfigurationError(f"{path}: there is no broker in it")
+    replace_placeholders(broker, variables, findings)
+    configuration = Interpreter(findings, Path.cwd()).broker(broker)
+    findings.raise_if_any()
+    return configuration
+
+
+def _path(reference: str) -> Path:
+    """The file that ``reference`` means."""
+    if reference.startswith(LATER_REFERENCES):
+        scheme = reference.partition(":")[0]
+        raise ConfigurationError(f"a configuration from {scheme}: is not yet supported; name an XML or TOML file")
+    name = reference.removeprefix("xbean:").removeprefix("file:")
+    if not name:
+        raise ConfigurationError(f"{reference!r} names no file; write xbean:PATH or a path")
+    if name.startswith("///"):
+        name = name[2:]
+    path = Path(name)
+    if path.suffix.lower() not in (".xml", ".toml"):
+        raise ConfigurationError(f"{name}: is neither .xml nor .toml; name an activemq.xml or a TOML file")
+    return path
+
+
+def _places(path: Path, environment: Mapping[str, str]) -> dict[str, str]:
+    """The directories ActiveMQ's start script tells: from the environment, else from where the file lies."""
+    directory = path.absolute().parent
+    inferred = directory.parent if directory.name == "conf" else directory
+    home = environment.get("ACTIVEMQ_HOME") or str(inferred)
+    base = environment.get("ACTIVEMQ_BASE") or str(inferred)
+    conf = environment.get("ACTIVEMQ_CONF") or (str(directory) if base == str(inferred) else str(Path(base) / "conf"))
+    return {
+        "activemq.home": home,
+        "activemq.base": base,
+        "activemq.conf": conf,
+        "activemq.data": environment.get("ACTIVEMQ_DATA") or str(Path(base) / "data"),
+    }

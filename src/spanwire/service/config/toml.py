@@ -1,0 +1,147 @@
+"""Reads TOML into the same `Element`s as XML: the names of ``activemq.xml`` in snake_case.
+
+    broker_name = "orders"
+    [[transport_connectors]]
+    uri = "tcp://127.0.0.1:61616"
+    [[destinations]]
+    queue = "ORDERS"
+    [persistence_adapter.kaha_db]
+    directory = "data/journal"
+    [[destination_policy.policy_entries]]
+    queue = ">"
+    memory_limit = "64 mb"
+
+A list of tables becomes the element of that name with one inner element each. All may stand in a ``[broker]`` table.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from typing import Final
+
+from spanwire.model.errors import ConfigurationError
+from spanwire.service.config.document import MAX_DEPTH, MAX_DOCUMENT_BYTES, MAX_ELEMENTS, Attribute, Element
+
+KEY: Final = r"(?:[A-Za-z0-9_-]+|\"[^\"]*\"|'[^']*')"
+TABLE_LINE: Final = re.compile(rf"\s*\[\[?\s*({KEY}(?:\s*\.\s*{KEY})*)\s*\]\]?")
+KEY_LINE: Final = re.compile(rf"\s*({KEY}(?:\s*\.\s*{KEY})*)\s*=")
+BROKEN_AT: Final = re.compile(r"at line (\d+)")
+SPELLINGS: Final = {"kahaDb": "kahaDB", "kahadb": "kahaDB", "mKahaDb": "mKahaDB", "levelDb": "levelDB"}
+ITEMS: Final = {"policyEntries": "policyEntry"}  # other lists lose their final s
+
+
+class _Lines:
+    """Finds the line of a key by a scan of the text; the parser itself keeps none."""
+
+    def __init__(self, text: str) -> None:
+        self._found: Final[dict[tuple[str, ...], list[int]]] = {}
+        table: tuple[str, ...] = ()
+        for number, line in enumerate(text.splitlines(), 1):
+            header = TABLE_LINE.match(line)
+            if header:
+                table = _split(header.group(1))
+                self._found.setdefault(table, []).append(number)
+                continue
+            key = KEY_LINE.match(line)
+            if key:
+                self._found.setdefault(table + _split(key.group(1)), []).append(number)
+
+    def after(self, path: tuple[str, ...], line: int) -> int:
+        """The first line from ``line`` on that sets ``path``; ``line`` itself when none does (an inline table)."""
+        return next((number for number in self._found.get(path, ()) if number >= line), line)
+
+    def item(self, path: tuple[str, ...], index: int, line: int) -> int:
+        """The line of the ``index``-th ``[[path]]``; ``line`` for a list written in one value."""
+        lines = self._found.get(path, ())
+        return lines[index] if index < len(lines) else line
+
+
+def read_toml(content: bytes, source: str) -> Element:
+    """The ``broker`` element of a file; raises `ConfigurationError` naming the line for anything that is no TOML."""
+    if len(content) > MAX_DOCUMENT_BYTES:
+        raise ConfigurationError(f"{source}: is larger than {MAX_DOCUMENT_BYTES} bytes, which no configuration needs")
+    try:
+        text = content.decode("utf-8")
+        document = tomllib.loads(text)
+    except UnicodeDecodeError as error:
+        raise ConfigurationError(f"{source}:1: the TOML is not in UTF-8; save it as UTF-8") from error
+    except tomllib.TOMLDecodeError as error:
+        found = BROKEN_AT.search(str(error))
+        reason = str(error).partition(" (at ")[0]
+        raise ConfigurationError(f"{source}:{found.group(1) if found else 1}: the TOML is broken: {reason}") from error
+    except (RecursionError, ValueError, OverflowError) as error:
+        raise ConfigurationError(f"{source}:1: the TOML is nested too deep or holds a number out of range") from error
+    path: tuple[str, ...] = ()
+    if isinstance(document.get("broker"), dict):
+        others = sorted(set(document) - {"broker"})
+        if others:
+            raise ConfigurationError(f"{source}:1: {others[0]!r} stands outside the [broker] table; move it inside")
+        document, path = document["broker"], ("broker",)
+    return _Conversion(source, _Lines(text)).table("broker", document, path, 1)
+
+
+class _Conversion:
+    """Turns tables into elements, with a count of them."""
+
+    def __init__(self, source: str, lines: _Lines) -> None:
+        self._source: Final = source
+        self._lines: Final = lines
+        self._count = 0
+
+    def table(self, name: str, table: dict[str, object], path: tuple[str, ...], line: int) -> Element:
+        """One table as an element."""
+        self._count += 1
+        if self._count > MAX_ELEMENTS or len(path) > MAX_DEPTH:
+            raise ConfigurationError(f"{self._source}:{line}: more tables than a configuration needs")
+        element = Element(name, line)
+        for key, value in table.items():
+            here = (*path, key)
+            at = self._lines.after(here, line)
+            spelt = camel_case(key)
+            if isinstance(value, dict):
+                element.children.append(self.table(spelt, value, here, at))
+            elif isinstance(value, list):
+                element.children.append(self._list(spelt, value, here, at))
+            else:
+                element.attributes[spelt] = Attribute(self._scalar(key, value, at), at)
+        return element
+
+    def _list(self, name: str, items: list[object], path: tuple[str, ...], line: int) -> Element:
+        element = Element(name, line)
+        for index, item in enumerate(items):
+            at = self._lines.item(path, index, line)
+            if not isinstance(item, dict):
+                raise ConfigurationError(f"{self._source}:{at}: {path[-1]} must be a list of tables")
+            if name == "destinations":
+                element.children.extend(self._destinations(item, path, at))
+            else:
+                element.children.append(self.table(ITEMS.get(name, name.removesuffix("s")), item, path, at))
+        return element
+
+    def _destinations(self, item: dict[str, object], path: tuple[str, ...], line: int) -> list[Element]:
+        """``queue = "A"`` is short for a queue with that physicalName."""
+        found = []
+        for key, value in item.items():
+            at = self._lines.after((*path, key), line)
+            name = Attribute(self._scalar(key, value, at), at)
+            found.append(Element(camel_case(key), at, attributes={"physicalName": name}))
+        return found
+
+    def _scalar(self, key: str, value: object, line: int) -> str:
+        if isinstance(value, bool):
+            return "true" if value else "false"
+        if isinstance(value, int | float | str):
+            return str(value)
+        raise ConfigurationError(f"{self._source}:{line}: {key} must be text, a number, true or false")
+
+
+def camel_case(name: str) -> str:
+    """``data_directory`` as ``activemq.xml`` spells it."""
+    first, *rest = name.split("_")
+    joined = first + "".join(part[:1].upper() + part[1:] for part in rest)
+    return SPELLINGS.get(joined, joined)
+
+
+def _split(dotted: str) -> tuple[str, ...]:
+    return tuple(part.strip().strip("\"'") for part in dotted.split("."))

@@ -1,0 +1,90 @@
+"""Reads XML into `Element`s: expat without document types, entities, or anything fetched from elsewhere.
+
+Every element and attribute keeps its line. Size, depth and counts are capped before anything is interpreted.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+from xml.parsers import expat
+
+from spanwire.model.errors import ConfigurationError
+from spanwire.service.config.document import (
+    MAX_ATTRIBUTES,
+    MAX_DEPTH,
+    MAX_DOCUMENT_BYTES,
+    MAX_ELEMENTS,
+    Attribute,
+    Element,
+)
+
+SEPARATOR: Final = " "  # between namespace and name; no URI holds a blank
+
+
+class _Builder:
+    """Collects the elements of one document."""
+
+    def __init__(self, source: str, parser: expat.XMLParserType) -> None:
+        self._source: Final = source
+        self._parser: Final = parser
+        self._open: Final[list[Element]] = []
+        self._count = 0
+        self.root: Element | None = None
+
+    def start(self, tag: str, attributes: dict[str, str]) -> None:
+        line = self._parser.CurrentLineNumber
+        self._count += 1
+        if self._count > MAX_ELEMENTS:
+            raise ConfigurationError(f"{self._source}:{line}: more than {MAX_ELEMENTS} elements")
+        if len(self._open) >= MAX_DEPTH:
+            raise ConfigurationError(f"{self._source}:{line}: elements are nested more than {MAX_DEPTH} deep")
+        if len(attributes) > MAX_ATTRIBUTES:
+            raise ConfigurationError(f"{self._source}:{line}: an element has more than {MAX_ATTRIBUTES} attributes")
+        namespace, _, name = tag.rpartition(SEPARATOR)
+        element = Element(name, line, namespace)
+        for key, value in attributes.items():
+            if SEPARATOR not in key:  # xsi:schemaLocation and its like are for editors
+                element.attributes[key] = Attribute(value, line)
+        if self._open:
+            self._open[-1].children.append(element)
+        else:
+            self.root = element
+        self._open.append(element)
+
+    def end(self, tag: str) -> None:
+        self._open.pop()
+
+    def text(self, data: str) -> None:
+        self._open[-1].text += data
+
+    def doctype(self, name: str, system_id: str | None, public_id: str | None, has_internal_subset: bool) -> None:
+        line = self._parser.CurrentLineNumber
+        raise ConfigurationError(f"{self._source}:{line}: DOCTYPE is refused; remove it, entities are not expanded")
+
+
+def read_xml(content: bytes, source: str) -> Element:
+    """The root element of a document; raises `ConfigurationError` naming the line for anything that is not
+    well-formed.
+    """
+    if len(content) > MAX_DOCUMENT_BYTES:
+        raise ConfigurationError(f"{source}: is larger than {MAX_DOCUMENT_BYTES} bytes, which no configuration needs")
+    parser = expat.ParserCreate(namespace_separator=SEPARATOR)
+    builder = _Builder(source, parser)
+    parser.StartElementHandler = builder.start
+    parser.EndElementHandler = builder.end
+    parser.CharacterDataHandler = builder.text
+    parser.StartDoctypeDeclHandler = builder.doctype
+    parser.buffer_text = True
+    try:
+        parser.Parse(content, True)
+    except expat.ExpatError as error:
+        reason = expat.errors.messages.get(error.code, "not well-formed")
+        raise ConfigurationError(f"{source}:{error.lineno}: the XML is broken: {reason}") from error
+    except (LookupError, ValueError) as error:  # an encoding that Python does not have or expat cannot use
+        raise ConfigurationError(
+            f"{source}:1: the XML is in an encoding that cannot be read; save it as UTF-8"
+        ) from error
+    root = builder.root
+    if root is None:
+        raise ConfigurationError(f"{source}:1: the XML holds no element")
+    return root

@@ -1,0 +1,81 @@
+"""The real machine behind `spanwire.model.environment`: clocks, random bytes, host name.
+
+The wall clock that the broker sees runs with the monotonic one and is anchored to the system's each second. It never
+goes back: a system clock set back freezes it until real time has caught up; one set forward by more than
+`FORWARD_JUMP` is followed at once and logged.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import time
+from collections.abc import Callable
+from typing import Final
+
+from spanwire.model.environment import Environment, Time
+
+logger = logging.getLogger(__name__)
+
+ANCHOR_INTERVAL: Final = 1.0  # seconds between two looks at the system's wall clock
+FORWARD_JUMP: Final = 5.0  # seconds; more than a slewed clock gains between two looks
+
+
+class SystemClock:
+    """Both clocks of the machine, one reading per input. Other clocks can be passed in by tests."""
+
+    def __init__(self, monotonic: Callable[[], float] = time.monotonic, wall: Callable[[], float] = time.time) -> None:
+        self._monotonic: Final = monotonic
+        self._wall: Final = wall
+        started = monotonic()
+        self._offset = wall() - started
+        self._next_anchor = started + ANCHOR_INTERVAL
+        self._latest_ms = 0
+
+    def now(self) -> Time:
+        """The time of this turn."""
+        monotonic = self._monotonic()
+        if monotonic >= self._next_anchor:
+            self._anchor(monotonic)
+        wall_ms = int((monotonic + self._offset) * 1000)
+        if wall_ms > self._latest_ms:
+            self._latest_ms = wall_ms
+        return Time(monotonic, self._latest_ms)
+
+    def _anchor(self, monotonic: float) -> None:
+        self._next_anchor = monotonic + ANCHOR_INTERVAL
+        offset = self._wall() - monotonic
+        gained = offset - self._offset
+        if gained > FORWARD_JUMP:
+            logger.warning("the system clock jumped %.1f s forward; message times and expiry follow it", gained)
+        elif gained < -FORWARD_JUMP:
+            logger.warning("the system clock was set back %.1f s; message times stand still until it is there", -gained)
+        self._offset = offset
+
+
+class RealEnvironment(Environment):
+    """What the pure packages need from this machine."""
+
+    def __init__(self, clock: SystemClock | None = None) -> None:
+        self.clock: Final = clock if clock is not None else SystemClock()
+        self._host_name: Final = _host_name()
+
+    @property
+    def host_name(self) -> str:
+        """Name of this host, as it stands in generated ids."""
+        return self._host_name
+
+    def now(self) -> Time:
+        """The time of the current turn."""
+        return self.clock.now()
+
+    def random_bytes(self, count: int) -> bytes:
+        """Unpredictable bytes from the system."""
+        return os.urandom(count)
+
+
+def _host_name() -> str:
+    """The system's name for itself, with nothing in it that an id could not carry."""
+    name = "".join(character for character in socket.gethostname() if character.isalnum() or character in "-.")
+    return name or "localhost"
