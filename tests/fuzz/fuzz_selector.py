@@ -55,10 +55,23 @@ def run_bytes(data: bytes) -> None:
     run_one(data.decode("utf-8", "surrogateescape"))
 
 
+def grammar(source: random.Random, depth: int) -> str:
+    """Mostly a valid selector."""
+    if depth == 0:
+        return source.choice(("a", "t", "bb", "1", "2.5", "'x%'", "TRUE", "NULL", "JMSPriority"))
+    form = source.choice(
+        ("{} = {}", "{} < {}", "{} AND {}", "{} OR {}", "NOT {}", "({})", "a IN ('x')", "{} LIKE '_a%b_c%'", "-{}",
+         "{} BETWEEN {} AND {}", "{} IS NOT NULL", "{} + {}", "{} / {}", "REGEX('^a*(b|c)+', {})", "{}")
+    )  # fmt: skip
+    return form.format(*[grammar(source, source.randrange(depth)) for _ in range(3)])
+
+
 def random_text(source: random.Random) -> str:
     """Words in a row, mostly; sometimes any characters, sometimes one thing very often."""
     kind = source.random()
-    if kind < 0.7:
+    if kind < 0.4:
+        text = grammar(source, 4)
+    elif kind < 0.7:
         text = source.choice((" ", "")).join(source.choices(WORDS, k=source.randrange(1, 30)))
     elif kind < 0.9:
         text = "".join(map(chr, source.choices(range(0x250), k=source.randrange(80))))
