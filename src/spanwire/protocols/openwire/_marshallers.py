@@ -1,3 +1,4 @@
+# ruff: noqa: A001, A002
 """The OpenWire structures: attributes, field order and version branches.
 
 Written by tools/generate_openwire.py from tools/openwire_commands.json; change those, not this file.

@@ -6,8 +6,8 @@
     decoder.authenticated()                # from then on frames up to the full size
     encoder = FrameEncoder(wire_format); encoder.append(command, out)
 
-The frame limit is fixed before the first byte: 64 KiB until the login, the given size after it, and no frame of the peer
-changes that.
+The frame limit is fixed before the first byte: 64 KiB until the login, the given size after it, and no frame of the
+peer changes that.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The object cache: ids and destinations that were sent once are named by a slot number afterwards.
 
-Each direction of a connection has its own cache, a ring of slots. The writer gives out the numbers; the reader only does
-as it is told. The writer's order is that of Apache ActiveMQ's OpenWireFormat, eviction sweep included.
+Each direction of a connection has its own cache, a ring of slots. The writer gives out the numbers; the reader only
+does as it is told. The writer's order is that of Apache ActiveMQ's OpenWireFormat, eviction sweep included.
 """
 
 from __future__ import annotations
