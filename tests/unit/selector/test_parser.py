@@ -77,6 +77,7 @@ def test_a_selector_shows_how_it_was_understood(text: str, understood: str) -> N
         ("JMSXGroupID = 'a' OR JMSXDeliveryCount > 1", False),
         ("TRUE", False),
         ("JMSPriority > 4 AND color = 'red'", True),
+        ("color = 'red' AND JMSPriority > 4", True),
         ("jmspriority > 4", True),
         ("JMSXUserID = 'guest'", True),
         ("JMSCustom IS NULL", True),
