@@ -6,6 +6,7 @@
 | src, tools, examples | importing a module by name, except in `src/spanwire/registry.py` |
 | src, tools, examples | a handler for all exceptions that does nothing |
 | src | words that mark unfinished work; modules over 600 lines, generated ones over 8,000 |
+| src | abc.ABC: compiled subclasses share its cache, so that isinstance lies about them; abstractmethod alone will do |
 | tests | marks that skip a test or expect it to fail |
 
     python tools/lint_forbidden.py      # prints one line per fault, exit 1 if there is one
@@ -33,6 +34,7 @@ FORBIDDEN_NAMES: Final = frozenset(
     }
 )  # fmt: skip
 IMPORT_BY_NAME: Final = frozenset({"importlib.__import__", "importlib.import_module"})
+ABSTRACT_BASES: Final = frozenset({"abc.ABC", "abc.ABCMeta"})
 FORBIDDEN_MARKS: Final = frozenset({"pytest.mark.skip", "pytest.mark.skipif", "pytest.mark.xfail"})
 UNFINISHED: Final = re.compile(r"\b(T[O]DO|FIX[M]E|X[X]X|NotImplemented[E]rror)\b")
 BROAD: Final = frozenset({"BaseException", "Exception", "builtins.BaseException", "builtins.Exception"})
@@ -67,6 +69,10 @@ class Faults(ast.NodeVisitor):
             return
         if name.removeprefix("builtins.") in FORBIDDEN_NAMES:
             self.found.append((line, f"{name}: it runs or builds what the data says"))
+        if name in ABSTRACT_BASES and self._path.startswith("src/"):
+            self.found.append(
+                (line, f"{name}: isinstance lies about its compiled subclasses; use abstractmethod alone")
+            )
         if name in IMPORT_BY_NAME and self._path != REGISTRY:
             self.found.append((line, f"{name}: only {REGISTRY} imports by name"))
 

@@ -7,7 +7,7 @@ bounds its depth, so that no evaluation recurses deeper than MAX_DEPTH.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from typing import Final, Protocol
 
 from spanwire.model.errors import SpanwireError
@@ -71,7 +71,7 @@ class MessageValues(Protocol):
         return NULL_VALUE
 
 
-class Expression(ABC):
+class Expression:
     """A node. `depth` counts the levels of the tree below and including it; `is_boolean` nodes never give numbers."""
 
     def __init__(self, depth: int, is_boolean: bool) -> None:

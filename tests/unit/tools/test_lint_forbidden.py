@@ -34,6 +34,8 @@ MODULE = "src/spanwire/broker/queue.py"
         "import subprocess\nsubprocess.run(text, shell=True)",
         "import subprocess\nsubprocess.Popen(text, shell=wanted)",
         "import os\nos.system(text)",
+        "from abc import ABC",
+        "import abc\n\nclass Port(metaclass=abc.ABCMeta): ...",
         "try:\n    f()\nexcept Exception:\n    pass",
         "try:\n    f()\nexcept (ValueError, BaseException):\n    ...",
         "try:\n    f()\nexcept:\n    pass",
@@ -55,6 +57,7 @@ def test_a_planted_fault_is_found_in_the_package(text: str) -> None:
         "import subprocess\nsubprocess.run([program], shell=False)",
         "try:\n    f()\nexcept Exception:\n    close()",
         "try:\n    f()\nexcept OSError:\n    pass",
+        "from abc import abstractmethod",
         "# the fields named to and do",
     ],
 )

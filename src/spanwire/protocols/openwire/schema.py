@@ -8,7 +8,7 @@ without the object cache. The layouts are those of the marshaller classes of Apa
 
 from __future__ import annotations
 
-from abc import ABC, ABCMeta, abstractmethod
+from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Final
 
@@ -23,7 +23,7 @@ MAX_NESTED_DEPTH: Final = 32  # structures inside structures; real frames nest 5
 MAX_STRUCTURES: Final = 262_144  # structures in one frame: an array of 32,767 subscriptions with their ids and paths
 
 
-class DataStructure(ABC):
+class DataStructure:
     """One structure of the field table: a command, a message, an id, a destination …
 
     A structure that was read from a connection with the object cache may share its ids and destinations with others:
@@ -72,7 +72,7 @@ class Throwable:
         self.cause: Final[Throwable | None] = cause
 
 
-class FieldReader(OctetReader, metaclass=ABCMeta):
+class FieldReader(OctetReader):
     """Takes the fields of structures from one frame, in the encoding of the subclass.
 
     Every length and count is checked against what is left of the frame; nesting and the number of structures are
@@ -172,7 +172,7 @@ class FieldReader(OctetReader, metaclass=ABCMeta):
         return Throwable(class_name, message, stack, cause)
 
 
-class FieldWriter(OctetWriter, metaclass=ABCMeta):
+class FieldWriter(OctetWriter):
     """Appends the fields of structures to one frame, in the encoding of the subclass.
 
     Raises `OpenWireEncodeError` for a value that the encoding cannot hold.
