@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import deque
 from typing import Final
 
-from spanwire.broker.ports import ClientConnection, Principal
+from spanwire.broker.outlet import Outlet
+from spanwire.broker.ports import Principal
 from spanwire.broker.subscription import Subscription
 from spanwire.broker.transactions import LocalTransaction
 from spanwire.model.destination import Destination
@@ -14,7 +15,6 @@ from spanwire.model.info import ConnectionInfo, ProducerInfo
 from spanwire.model.message import Message
 
 MIB: Final = 1024 * 1024
-MAX_OUTPUT_BYTES: Final = 1 * MIB  # unsent bytes above which a connection is slow and gets no more dispatches
 MAX_PARKED_BYTES: Final = 1 * MIB  # sends of one connection that wait for space before we stop reading from it
 MAX_CONSUMERS_PER_CONNECTION: Final = 1_000
 MAX_PRODUCERS_PER_CONNECTION: Final = 1_000
@@ -40,8 +40,8 @@ class ConnectionState:
     should leave the peer's bytes in the kernel.
     """
 
-    def __init__(self, connection: ClientConnection, info: ConnectionInfo, principal: Principal) -> None:
-        self.connection: Final[ClientConnection] = connection
+    def __init__(self, outlet: Outlet, info: ConnectionInfo, principal: Principal) -> None:
+        self.outlet: Final[Outlet] = outlet
         self.info: Final[ConnectionInfo] = info
         self.principal: Final[Principal] = principal
         self.sessions: Final[set[int]] = set()
@@ -52,9 +52,6 @@ class ConnectionState:
         self.transactions: Final[dict[str, LocalTransaction]] = {}
         self.parked: Final[deque[ParkedSend]] = deque()
         self.parked_bytes = 0
-        self.unsent_bytes = 0
-        self.writable = True
-        self.dirty = False
         self.reading_paused = False
         self.network_role = False
         self.removed = False

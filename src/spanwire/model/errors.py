@@ -14,6 +14,7 @@ line for a person: what is wrong, where, and what to do.
         ├── AuthorizationError        the principal lacks a right
         ├── InvalidClientIdError
         ├── InvalidDestinationError
+        ├── DestinationDoesNotExistError
         ├── InvalidSelectorError
         ├── MessageFormatError        a message's properties or body cannot be decoded
         ├── ResourceAllocationError   a limit is reached
@@ -64,6 +65,10 @@ class InvalidClientIdError(JmsError):
 
 class InvalidDestinationError(JmsError):
     """The destination does not exist or cannot be used so (javax.jms.InvalidDestinationException)."""
+
+
+class DestinationDoesNotExistError(JmsError):
+    """A temporary destination is gone (org.apache.activemq.DestinationDoesNotExistException)."""
 
 
 class InvalidSelectorError(JmsError):

@@ -1,0 +1,74 @@
+"""What an acknowledgement does to the messages a consumer holds (OpenWire MessageAck, JMS 1.1 §4.4.11)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from spanwire.broker.context import BrokerContext
+from spanwire.broker.queue import Queue
+from spanwire.broker.reference import MessageReference
+from spanwire.broker.subscription import Subscription
+from spanwire.model.acks import (
+    DELIVERED_ACK,
+    EXPIRED_ACK,
+    INDIVIDUAL_ACK,
+    POISON_ACK,
+    REDELIVERED_ACK,
+    STANDARD_ACK,
+    UNMATCHED_ACK,
+)
+from spanwire.model.errors import IllegalStateError
+from spanwire.model.ids import MessageId
+
+_POISON_CAUSE: Final = "the consumer gave up on the message"
+
+
+class Acknowledgements:
+    """Finds the references an acknowledgement means and settles them; transactions and answers are left to the
+    broker.
+    """
+
+    def __init__(self, context: BrokerContext) -> None:
+        self._context: Final[BrokerContext] = context
+
+    def note(self, subscription: Subscription, ack_type: int, first: MessageId | None, last: MessageId) -> bool:
+        """The types that settle nothing: they move the window or count an attempt. False for the others."""
+        if ack_type == DELIVERED_ACK:
+            subscription.delivered(last)
+            return True
+        if ack_type == REDELIVERED_ACK:
+            for reference in subscription.in_range(first, last):
+                home = reference.home
+                if isinstance(home, Queue):
+                    home.note_redelivery(reference)
+            return True
+        return False
+
+    def take(
+        self, subscription: Subscription, ack_type: int, first: MessageId | None, last: MessageId, count: int
+    ) -> list[MessageReference]:
+        """The references it means, no longer out at the consumer; raises `IllegalStateError` for one that is not
+        out.
+        """
+        if ack_type == INDIVIDUAL_ACK:
+            return [subscription.take_one(last)]
+        if ack_type not in (STANDARD_ACK, POISON_ACK, EXPIRED_ACK, UNMATCHED_ACK):
+            raise IllegalStateError(f"acknowledgement type {ack_type} is unknown")
+        taken = subscription.take_front(count, last)
+        return taken if taken is not None else subscription.take_range(first, last)
+
+    def settle(self, references: list[MessageReference], ack_type: int) -> None:
+        """Acknowledged: gone from queue and store; poisoned or expired ones leave a copy with the dead letters."""
+        if ack_type == POISON_ACK or ack_type == EXPIRED_ACK:
+            self.bury(references, ack_type)
+        for reference in references:
+            reference.home.settled(reference)
+
+    def bury(self, references: list[MessageReference], ack_type: int) -> None:
+        """Hand the references to the dead letter office."""
+        for reference in references:
+            home = reference.home
+            if ack_type == EXPIRED_ACK:
+                home.expired += 1
+            if isinstance(home, Queue):
+                self._context.dead_letter(reference, "expired" if ack_type == EXPIRED_ACK else _POISON_CAUSE)

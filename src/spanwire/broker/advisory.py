@@ -1,0 +1,173 @@
+"""Advisory topics: the broker tells whoever listens which connections, producers, consumers and destinations come and
+go.
+
+Nothing is built while nobody listens. Who starts to listen is first told what is there already.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from spanwire.broker.context import BrokerContext
+from spanwire.broker.destination_map import DestinationMap
+from spanwire.broker.ports import AdvisoryFormat, RemovedSubject
+from spanwire.broker.reference import MessageReference
+from spanwire.broker.subscription import Subscription
+from spanwire.broker.topic import Topic
+from spanwire.model.destination import ADVISORY_PREFIX, TOPIC, Destination
+from spanwire.model.info import ConnectionInfo, ConsumerInfo, ProducerInfo
+from spanwire.model.message import Message
+
+_DESTINATION_TOPICS: Final = ("Queue", "Topic", "TempQueue", "TempTopic")
+
+
+def connection_advisory() -> Destination:
+    """The topic that tells of connections."""
+    return Destination(TOPIC, ADVISORY_PREFIX + "Connection")
+
+
+def destination_advisory(destination: Destination) -> Destination:
+    """The topic that tells of destinations of this kind."""
+    return Destination(TOPIC, ADVISORY_PREFIX + _DESTINATION_TOPICS[destination.kind])
+
+
+def consumer_advisory(destination: Destination) -> Destination:
+    """The topic that tells of the consumers of ``destination``."""
+    return Destination(TOPIC, f"{ADVISORY_PREFIX}Consumer.{_family(destination)}.{destination.name}")
+
+
+def producer_advisory(destination: Destination) -> Destination:
+    """The topic that tells of the producers of ``destination``."""
+    return Destination(TOPIC, f"{ADVISORY_PREFIX}Producer.{_family(destination)}.{destination.name}")
+
+
+def _family(destination: Destination) -> str:
+    return "Queue" if destination.is_queue else "Topic"
+
+
+class Advisories:
+    """Publishes advisories to the topics somebody listens to."""
+
+    def __init__(self, context: BrokerContext, destinations: DestinationMap, advisory_format: AdvisoryFormat) -> None:
+        self._context: Final[BrokerContext] = context
+        self._destinations: Final[DestinationMap] = destinations
+        self._format: Final[AdvisoryFormat] = advisory_format
+        self._listeners = 0
+        self._number = 0
+
+    def listener_added(self, subscription: Subscription) -> None:
+        """Somebody subscribed to something that can match an advisory topic."""
+        self._listeners += 1
+
+    def listener_removed(self, subscription: Subscription) -> None:
+        """Such a subscription left."""
+        self._listeners -= 1
+
+    def connection_added(self, info: ConnectionInfo) -> None:
+        """A client logged in."""
+        self._publish(connection_advisory(), _public(info), {})
+
+    def connection_removed(self, info: ConnectionInfo) -> None:
+        """A client left."""
+        self._publish(connection_advisory(), RemovedSubject(info.connection_id, info.connection_id), {})
+
+    def destination_added(self, destination: Destination, connection_id: str) -> None:
+        """A queue or topic was made."""
+        if not destination.is_advisory:
+            self._publish(destination_advisory(destination), destination, {})
+
+    def destination_removed(self, destination: Destination, connection_id: str) -> None:
+        """A queue or topic is gone."""
+        if not destination.is_advisory:
+            self._publish(destination_advisory(destination), RemovedSubject(connection_id, destination), {})
+
+    def consumer_added(self, info: ConsumerInfo, destination: Destination, count: int) -> None:
+        """``destination`` has one more consumer, ``count`` in all."""
+        if not destination.is_advisory:
+            self._publish(consumer_advisory(destination), info, {"consumerCount": count})
+
+    def consumer_removed(self, info: ConsumerInfo, destination: Destination, count: int) -> None:
+        """``destination`` has one consumer fewer."""
+        if not destination.is_advisory:
+            subject = RemovedSubject(info.consumer_id.connection_id, info.consumer_id)
+            self._publish(consumer_advisory(destination), subject, {"consumerCount": count})
+
+    def producer_added(self, info: ProducerInfo, destination: Destination, count: int) -> None:
+        """``destination`` has one more producer."""
+        if not destination.is_advisory:
+            self._publish(producer_advisory(destination), info, {"producerCount": count})
+
+    def producer_removed(self, info: ProducerInfo, destination: Destination, count: int) -> None:
+        """``destination`` has one producer fewer."""
+        if not destination.is_advisory:
+            subject = RemovedSubject(info.producer_id.connection_id, info.producer_id)
+            self._publish(producer_advisory(destination), subject, {"producerCount": count})
+
+    def replay_connection(self, subscription: Subscription, info: ConnectionInfo) -> None:
+        """Tell a new listener of a connection that is there."""
+        self._tell(subscription, connection_advisory(), _public(info), {})
+
+    def replay_destination(self, subscription: Subscription, destination: Destination) -> None:
+        """Tell a new listener of a destination that is there."""
+        if not destination.is_advisory:
+            self._tell(subscription, destination_advisory(destination), destination, {})
+
+    def replay_consumer(self, subscription: Subscription, info: ConsumerInfo, part: Destination, count: int) -> None:
+        """Tell a new listener of a consumer that is there."""
+        if not part.is_advisory and info is not subscription.info:
+            self._tell(subscription, consumer_advisory(part), info, {"consumerCount": count})
+
+    def replay_producer(self, subscription: Subscription, info: ProducerInfo, part: Destination, count: int) -> None:
+        """Tell a new listener of a producer that is there."""
+        if not part.is_advisory:
+            self._tell(subscription, producer_advisory(part), info, {"producerCount": count})
+
+    def _publish(self, topic_name: Destination, subject: object, properties: dict[str, object]) -> None:
+        if self._listeners == 0:
+            return
+        topic = self._destinations.topic(topic_name)
+        if topic is None:
+            listeners = self._destinations.pattern_subscriptions(topic_name)
+            if not listeners:
+                return
+            topic = self._make(topic_name, listeners)
+        if topic.subscriptions:
+            topic.accept(self._message(topic_name, subject, properties))
+
+    def _make(self, topic_name: Destination, listeners: list[Subscription]) -> Topic:
+        topic = self._destinations.create(topic_name)
+        assert isinstance(topic, Topic)
+        for subscription in listeners:
+            topic.attach(subscription)
+        return topic
+
+    def _tell(
+        self, subscription: Subscription, topic_name: Destination, subject: object, properties: dict[str, object]
+    ) -> None:
+        wanted = False
+        for part in subscription.info.destination.parts():
+            wanted = wanted or part.matches(topic_name)
+        if not wanted:
+            return
+        topic = self._destinations.topic(topic_name)
+        if topic is None:
+            topic = self._make(topic_name, self._destinations.pattern_subscriptions(topic_name))
+        message = self._message(topic_name, subject, properties)
+        topic.hold(message)
+        subscription.pending.append(MessageReference(topic, message, 0, self._context.next_order(), 0))
+
+    def _message(self, topic_name: Destination, subject: object, properties: dict[str, object]) -> Message:
+        self._number += 1
+        return self._format.advisory(topic_name, subject, properties, self._number, self._context.wall_ms)
+
+
+def _public(info: ConnectionInfo) -> ConnectionInfo:
+    """The announcement without its password."""
+    return ConnectionInfo(
+        connection_id=info.connection_id,
+        client_id=info.client_id,
+        user_name=info.user_name,
+        remote_address=info.remote_address,
+        protocol=info.protocol,
+        fault_tolerant=info.fault_tolerant,
+    )

@@ -1,0 +1,537 @@
+"""The broker core: what clients announce, send, take and acknowledge, without a socket, a file or a clock.
+
+Protocol connections call the methods of `Broker` with what their peers sent; the broker calls back through the ports
+(``broker/ports.py``). The shell (``service``, ``transports``) feeds it time, store progress and reads::
+
+    connection.receive_data(…) → Broker.send / acknowledge / add_consumer …
+    for connection in broker.take_dirty(): write what it has to send
+    broker.stored(position, now), broker.fetched(request, messages, now)
+    broker.run(now, budget) when broker.next_timeout() is due
+
+A method that refuses a request raises a `JmsError` and leaves the state as it was.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Final
+
+from spanwire.broker.acknowledging import Acknowledgements
+from spanwire.broker.advisory import Advisories
+from spanwire.broker.authorization import OpenAuthenticator, OpenAuthorizer
+from spanwire.broker.committing import Committing
+from spanwire.broker.connection_state import (
+    MAX_SESSIONS_PER_CONNECTION,
+    ConnectionState,
+)
+from spanwire.broker.consuming import Consuming
+from spanwire.broker.context import BrokerContext
+from spanwire.broker.destination_map import DestinationMap
+from spanwire.broker.destinations import Destinations, consumer_count
+from spanwire.broker.formats import MessageFormats
+from spanwire.broker.message_values import BoundMessageValues
+from spanwire.broker.outlet import Outlet
+from spanwire.broker.policy import PolicyMap
+from spanwire.broker.ports import (
+    NO_TOKEN,
+    AdvisoryFormat,
+    Authenticator,
+    Authorizer,
+    ClientConnection,
+    MessageConsumer,
+    MessageStore,
+)
+from spanwire.broker.producing import Producing
+from spanwire.broker.recovery import RecoveredDestination
+from spanwire.broker.reference import BrokerDestination
+from spanwire.broker.sending import Sending
+from spanwire.broker.subscription import Subscription
+from spanwire.broker.transactions import LocalTransaction, TransactedAck
+from spanwire.broker.usage import DEFAULT_MEMORY_LIMIT_BYTES, MemoryUsage
+from spanwire.broker.views import (
+    BrokerStatistics,
+    ConnectionView,
+    DestinationView,
+    broker_statistics,
+    connection_view,
+    destination_view,
+)
+from spanwire.broker.waiting import WaitingLine, answer
+from spanwire.model.acks import LAST_DELIVERED_UNKNOWN, STANDARD_ACK
+from spanwire.model.destination import Destination
+from spanwire.model.environment import Environment, IdGenerator, Time
+from spanwire.model.errors import (
+    AuthorizationError,
+    IllegalStateError,
+    InvalidClientIdError,
+    JmsError,
+    ResourceAllocationError,
+    StoreError,
+)
+from spanwire.model.ids import ConsumerId, MessageId, ProducerId, SessionId, TransactionId
+from spanwire.model.info import ConnectionInfo, ConsumerInfo, ProducerInfo
+from spanwire.model.message import Message
+
+EXPIRY_CHECK_SECONDS: Final = 30.0  # ActiveMQ's expireMessagesPeriod
+MAX_CONNECTIONS: Final = 10_000  # logged-in connections of one broker
+HIDDEN_SESSION: Final = -1  # the connection's own session, never announced
+
+logger = logging.getLogger(__name__)
+
+
+class Broker:
+    """One broker. All of its state belongs to the thread that calls it."""
+
+    def __init__(
+        self,
+        name: str,
+        broker_id: str,
+        environment: Environment,
+        store: MessageStore | None,
+        formats: MessageFormats,
+        *,
+        advisory_format: AdvisoryFormat | None = None,
+        authenticator: Authenticator | None = None,
+        authorizer: Authorizer | None = None,
+        policies: PolicyMap | None = None,
+        memory_limit_bytes: int = DEFAULT_MEMORY_LIMIT_BYTES,
+    ) -> None:
+        self.name: Final[str] = name
+        self.broker_id: Final[str] = broker_id
+        self.environment: Final[Environment] = environment
+        self.formats: Final[MessageFormats] = formats
+        self.ids: Final[IdGenerator] = IdGenerator(environment)
+        self._authenticator: Final[Authenticator] = authenticator if authenticator is not None else OpenAuthenticator()
+        self._authorizer: Final[Authorizer] = authorizer if authorizer is not None else OpenAuthorizer()
+        policy_map = policies if policies is not None else PolicyMap()
+        self._usage: Final[MemoryUsage] = MemoryUsage(memory_limit_bytes)
+        self._context: Final[BrokerContext] = BrokerContext(store)
+        self._map: Final[DestinationMap] = DestinationMap(self._context, policy_map, self._usage)
+        self._advisories: Final[Advisories | None] = (
+            Advisories(self._context, self._map, advisory_format) if advisory_format is not None else None
+        )
+        self._waiting: Final[WaitingLine] = WaitingLine()
+        self._destinations: Final[Destinations] = Destinations(
+            self._context, self._map, self._authorizer, self._advisories
+        )
+        self._sending: Final[Sending] = Sending(
+            self._context, self._map, self._destinations, formats, self._authorizer, self._waiting
+        )
+        self._context.office = self._sending
+        self._acknowledgements: Final[Acknowledgements] = Acknowledgements(self._context)
+        self._committing: Final[Committing] = Committing(
+            self._context, self._sending, self._acknowledgements, self._waiting
+        )
+        self._producing: Final[Producing] = Producing(self._map, self._destinations, self._authorizer, self._advisories)
+        self._consuming: Final[Consuming] = Consuming(
+            self._context,
+            self._map,
+            self._destinations,
+            policy_map,
+            self._authorizer,
+            BoundMessageValues(formats),
+            self._advisories,
+        )
+        self._connections: Final[dict[str, ConnectionState]] = {}
+        self._client_ids: Final[dict[str, ConnectionState]] = {}
+        self._dirty: Final[list[Outlet]] = []
+        self._expiry_due = 0.0
+
+    # -- connections ---------------------------------------------------------------------------------------------------
+
+    def add_connection(self, connection: ClientConnection, info: ConnectionInfo, now: Time) -> ConnectionState:
+        """Log a client in. Raises `AuthenticationError`, `InvalidClientIdError` or `ResourceAllocationError`."""
+        self._turn(now)
+        principal = self._authenticator.authenticate(info)
+        if len(self._connections) >= MAX_CONNECTIONS:
+            raise ResourceAllocationError(f"the broker is at its maximum of {MAX_CONNECTIONS} connections")
+        if info.connection_id in self._connections:
+            raise InvalidClientIdError(f"Broker: {self.name} - connection {info.connection_id} is registered already")
+        client_id = info.client_id
+        if client_id is not None:
+            holder = self._client_ids.get(client_id)
+            if holder is not None:
+                raise InvalidClientIdError(
+                    f"Broker: {self.name} - Client: {client_id} already connected from {holder.info.remote_address}"
+                )
+        state = ConnectionState(Outlet(connection, self._dirty), info, principal)
+        self._connections[info.connection_id] = state
+        if client_id is not None:
+            self._client_ids[client_id] = state
+        if self._advisories is not None:
+            self._advisories.connection_added(info)
+        return state
+
+    def remove_connection(self, state: ConnectionState, now: Time) -> None:
+        """The client is gone: roll back, give back what it held, drop all it announced. A second call does nothing."""
+        if state.removed:
+            return
+        self._turn(now)
+        state.removed = True
+        self._connections.pop(state.connection_id, None)
+        client_id = state.info.client_id
+        if client_id is not None and self._client_ids.get(client_id) is state:
+            del self._client_ids[client_id]
+        for transaction in list(state.transactions.values()):
+            self._committing.undo(transaction)
+        state.transactions.clear()
+        for key in list(state.consumers):
+            self._consuming.remove(state, key, LAST_DELIVERED_UNKNOWN)
+        for key in list(state.producers):
+            self._producing.remove(state, key)
+        self._sending.forget(state)
+        self._destinations.remove_temporary(state)
+        if self._advisories is not None:
+            self._advisories.connection_removed(state.info)
+        self._sending.unpark()
+
+    def mark_dirty(self, state: ConnectionState) -> None:
+        """The connection has something to send: flush it at the end of this turn."""
+        state.outlet.mark_dirty()
+
+    def output_progress(self, state: ConnectionState, unsent_bytes: int, now: Time) -> None:
+        """The transport still holds ``unsent_bytes`` of the connection's output."""
+        became_writable = state.outlet.progress(unsent_bytes)
+        if state.removed or not (became_writable or state.automatic):
+            return
+        self._turn(now)
+        if unsent_bytes == 0 and state.automatic:
+            self._consuming.acknowledge_flushed(state)
+        if became_writable:
+            for subscription in list(state.consumers.values()):
+                self._consuming.refill(subscription)
+        if self._sending.parked:
+            self._sending.unpark()
+
+    # -- announcements -------------------------------------------------------------------------------------------------
+
+    def add_session(self, state: ConnectionState, session_id: SessionId) -> None:
+        """A session of this connection; announcing it twice changes nothing."""
+        self._check_own(state, session_id.connection_id)
+        if len(state.sessions) >= MAX_SESSIONS_PER_CONNECTION and session_id.value not in state.sessions:
+            raise ResourceAllocationError(
+                f"Can't add session on connection {state.connection_id}: "
+                f"at maximum limit: {MAX_SESSIONS_PER_CONNECTION}"
+            )
+        state.sessions.add(session_id.value)
+
+    def remove_session(
+        self, state: ConnectionState, session_id: SessionId, last_delivered_sequence: int, now: Time
+    ) -> None:
+        """End a session with its consumers and producers."""
+        self._turn(now)
+        self._check_own(state, session_id.connection_id)
+        if session_id.value not in state.sessions:
+            raise JmsError(f"Cannot remove session that had not been registered: {session_id}")
+        state.sessions.discard(session_id.value)
+        for key, subscription in list(state.consumers.items()):
+            if subscription.info.consumer_id.session_id == session_id.value:
+                self._consuming.remove(state, key, last_delivered_sequence)
+        for key, producer in list(state.producers.items()):
+            if producer.producer_id.session_id == session_id.value:
+                self._producing.remove(state, key)
+        self._sending.unpark()
+
+    def add_producer(self, state: ConnectionState, info: ProducerInfo, now: Time) -> None:
+        """A producer of this connection; its destination, if it has one, is checked and made now."""
+        self._turn(now)
+        self._check_own(state, info.producer_id.connection_id)
+        self._check_session(state, info.producer_id.session_id, "producer")
+        self._producing.add(state, info)
+
+    def remove_producer(self, state: ConnectionState, producer_id: ProducerId, now: Time) -> None:
+        """A producer leaves."""
+        self._turn(now)
+        self._producing.remove(state, str(producer_id))
+
+    def add_consumer(
+        self,
+        state: ConnectionState,
+        info: ConsumerInfo,
+        consumer: MessageConsumer,
+        now: Time,
+        automatic: bool = False,
+    ) -> Subscription:
+        """A consumer of this connection. Nothing is dispatched to it before `start_consumer`.
+
+        ``automatic``: what has been flushed to the socket counts as acknowledged (STOMP ``ack:auto``).
+        """
+        self._turn(now)
+        self._check_own(state, info.consumer_id.connection_id)
+        self._check_session(state, info.consumer_id.session_id, "consumer")
+        subscription = self._consuming.add(state, info, consumer, automatic)
+        if self._advisories is not None and not info.destination.is_queue:
+            self._replay_advisories(self._advisories, subscription)
+        return subscription
+
+    def start_consumer(self, subscription: Subscription, now: Time) -> None:
+        """The answer to the announcement is on its way: dispatch may begin."""
+        self._turn(now)
+        self._consuming.start(subscription)
+
+    def remove_consumer(
+        self, state: ConnectionState, consumer_id: ConsumerId, last_delivered_sequence: int, now: Time
+    ) -> None:
+        """A consumer leaves; ``last_delivered_sequence`` tells what the application saw (``acks.LAST_DELIVERED_…``)."""
+        self._turn(now)
+        self._consuming.remove(state, str(consumer_id), last_delivered_sequence)
+        self._sending.unpark()
+
+    def set_prefetch(self, subscription: Subscription, prefetch_size: int, now: Time) -> None:
+        """The consumer asks for another window."""
+        self._turn(now)
+        self._consuming.set_prefetch(subscription, prefetch_size)
+
+    def add_destination(self, state: ConnectionState, destination: Destination, now: Time) -> None:
+        """Make a destination; a temporary one belongs to this connection."""
+        self._turn(now)
+        for part in destination.parts():
+            if part.is_temporary:
+                self._destinations.add_temporary(state, part)
+            else:
+                self._destinations.ensure(state, part)
+
+    def remove_destination(self, state: ConnectionState, destination: Destination, now: Time) -> None:
+        """Remove a destination without consumers."""
+        self._turn(now)
+        for part in destination.parts():
+            self._destinations.remove(state, part)
+
+    def configure_destination(self, destination: Destination) -> None:
+        """Make a destination that the configuration names."""
+        self._destinations.ensure_own(destination)
+
+    def _check_own(self, state: ConnectionState, connection_id: str) -> None:
+        if connection_id != state.connection_id:
+            raise AuthorizationError(
+                f"User {state.principal.name} is not authorized to act for connection {connection_id}"
+            )
+
+    def _check_session(self, state: ConnectionState, session: int, role: str) -> None:
+        if session != HIDDEN_SESSION and session not in state.sessions:
+            raise JmsError(
+                f"Cannot add a {role} to a session that had not been registered: {state.connection_id}:{session}"
+            )
+
+    def _replay_advisories(self, advisories: Advisories, subscription: Subscription) -> None:
+        """Tell a new listener of advisories what is there already."""
+        if not any(part.is_advisory or part.is_pattern for part in subscription.info.destination.parts()):
+            return
+        for home in self._all_homes():
+            advisories.replay_destination(subscription, home.destination)
+        for state in list(self._connections.values()):
+            advisories.replay_connection(subscription, state.info)
+            for producer in state.producers.values():
+                if producer.destination is not None:
+                    for part in producer.destination.parts():
+                        found = self._map.find(part)
+                        advisories.replay_producer(subscription, producer, part, found.producers if found else 0)
+            for consumer in state.consumers.values():
+                for part in consumer.info.destination.parts():
+                    found = self._map.find(part)
+                    advisories.replay_consumer(subscription, consumer.info, part, consumer_count(found) if found else 0)
+
+    def _all_homes(self) -> list[BrokerDestination]:
+        homes: list[BrokerDestination] = []
+        homes.extend(self._map.queues.values())
+        homes.extend(self._map.topics.values())
+        return homes
+
+    # -- messages ------------------------------------------------------------------------------------------------------
+
+    def send(
+        self, state: ConnectionState, message: Message, transaction_id: TransactionId | None, token: int, now: Time
+    ) -> bool:
+        """Take a message. True: answer now. False: `ClientConnection.completed` will be called with ``token``."""
+        self._turn(now)
+        if transaction_id is None:
+            return self._sending.send(state, message, None, token)
+        transaction = self._committing.find(state, transaction_id)
+        try:
+            return self._sending.send(state, message, transaction, token)
+        except JmsError:
+            transaction.rollback_only = True
+            raise
+
+    def acknowledge(
+        self,
+        state: ConnectionState,
+        subscription: Subscription,
+        ack_type: int,
+        first: MessageId | None,
+        last: MessageId | None,
+        count: int,
+        transaction_id: TransactionId | None,
+        token: int,
+        now: Time,
+    ) -> bool:
+        """Take an acknowledgement of ``count`` messages from ``first`` (None: the oldest out) to ``last``.
+
+        The answer is as with `send`. Raises `IllegalStateError` when a message is not out at this consumer.
+        """
+        self._turn(now)
+        if last is None:
+            raise IllegalStateError("the acknowledgement names no message")
+        if self._acknowledgements.note(subscription, ack_type, first, last):
+            self._consuming.refill(subscription)
+            return True
+        if transaction_id is not None:
+            transaction = self._committing.find(state, transaction_id)
+            self._acknowledge_later(transaction, subscription, ack_type, first, last, count)
+            return True
+        references = self._acknowledgements.take(subscription, ack_type, first, last, count)
+        if ack_type == STANDARD_ACK:
+            for reference in references:
+                reference.home.settled(reference)
+        else:
+            self._acknowledgements.settle(references, ack_type)
+        self._consuming.refill(subscription)
+        if self._sending.parked:
+            self._sending.unpark()
+        if token == NO_TOKEN or not any(reference.sequence > 0 for reference in references):
+            return True
+        return self._sending.answer_when_stored(state, token)
+
+    def _acknowledge_later(
+        self,
+        transaction: LocalTransaction,
+        subscription: Subscription,
+        ack_type: int,
+        first: MessageId | None,
+        last: MessageId,
+        count: int,
+    ) -> None:
+        references = self._acknowledgements.take(subscription, ack_type, first, last, count)
+        try:
+            transaction.add_ack(TransactedAck(subscription, references, ack_type))
+        except JmsError:
+            subscription.put_back(references)
+            transaction.rollback_only = True
+            raise
+        self._consuming.refill(subscription)
+
+    def pull(self, subscription: Subscription, timeout_ms: int, now: Time) -> None:
+        """A consumer without prefetch asks for one message; ``timeout_ms`` 0 waits for ever, -1 not at all."""
+        self._turn(now)
+        self._consuming.pull(subscription, timeout_ms)
+
+    def begin(self, state: ConnectionState, transaction_id: TransactionId) -> None:
+        """Open a local transaction."""
+        self._committing.begin(state, transaction_id)
+
+    def commit(self, state: ConnectionState, transaction_id: TransactionId, token: int, now: Time) -> bool:
+        """Commit a local transaction; the answer is as with `send`."""
+        self._turn(now)
+        transaction = self._committing.find(state, transaction_id)
+        done = self._committing.commit(state, transaction_id, token)
+        for ack in transaction.acks:
+            if not ack.subscription.removed:
+                self._consuming.refill(ack.subscription)
+        self._sending.unpark()
+        return done
+
+    def rollback(self, state: ConnectionState, transaction_id: TransactionId, now: Time) -> None:
+        """Roll a local transaction back; what its consumers acknowledged is out at them again."""
+        self._turn(now)
+        self._committing.rollback(state, transaction_id)
+
+    # -- the shell's side ----------------------------------------------------------------------------------------------
+
+    def stored(self, position: int, now: Time) -> None:
+        """Everything up to ``position`` survives a power cut: give the answers that waited for it."""
+        self._turn(now)
+        self._sending.stored(position)
+        for waiting in self._waiting.advance(position):
+            if waiting.messages is not None:
+                for entry in waiting.messages:
+                    entry.home.accept(entry.message, entry.sequence)
+            answer(waiting, None)
+        if self._sending.parked:
+            self._sending.unpark()
+
+    def store_failed(self, error: StoreError, now: Time) -> None:
+        """Nothing is stored from now on: every answer that waits becomes a refusal, every connection ends."""
+        self._turn(now)
+        for waiting in self._waiting.take_all():
+            answer(waiting, error)
+        for state in list(self._connections.values()):
+            state.outlet.connection.close_with(error)
+            state.outlet.mark_dirty()
+
+    def fetched(self, request: int, messages: list[Message | None], now: Time) -> None:
+        """The store's answer to one read."""
+        self._turn(now)
+        home = self._context.take_fetching(request)
+        if home is not None:
+            home.fetched(messages)
+
+    def take_dirty(self) -> list[ClientConnection]:
+        """The connections that have something to send; each is to be flushed once."""
+        connections: list[ClientConnection] = []
+        for outlet in self._dirty:
+            outlet.dirty = False
+            connections.append(outlet.connection)
+        self._dirty.clear()
+        return connections
+
+    def next_timeout(self) -> float | None:
+        """When to call `run`, in monotonic seconds; 0.0 while a job is under way."""
+        if self._context.has_jobs():
+            return 0.0
+        pull = self._consuming.next_timeout()
+        if pull is not None and pull < self._expiry_due:
+            return pull
+        return self._expiry_due
+
+    def run(self, now: Time, budget: float) -> None:
+        """Timers that are due, and one slice of each job under way (at most 500 messages each).
+
+        ``budget`` in seconds is the shell's wish; a slice is the smallest step, so it is not measured here.
+        """
+        self._turn(now)
+        self._consuming.handle_timeout()
+        if now.monotonic >= self._expiry_due:
+            self._expiry_due = now.monotonic + EXPIRY_CHECK_SECONDS
+            for queue in self._map.queues.values():
+                if queue.policy.expire_messages_period_ms > 0:
+                    queue.start_expiry()
+        for home in self._context.take_jobs():
+            if home.work():
+                self._context.schedule(home)
+        if self._sending.parked:
+            self._sending.unpark()
+
+    def recover(self, recovered: list[RecoveredDestination], clean: bool, now: Time) -> None:
+        """What the store kept; call before the first connection."""
+        self._turn(now)
+        for entry in recovered:
+            queue = self._destinations.recovered(entry.destination)
+            queue.recover(entry.sequences, entry.redeliveries, clean)
+
+    def stop(self, now: Time) -> None:
+        """End every connection in order; what they held is back in the store's care."""
+        self._turn(now)
+        for state in list(self._connections.values()):
+            state.outlet.connection.close_with(JmsError("the broker is stopping"))
+            state.outlet.mark_dirty()
+            self.remove_connection(state, now)
+
+    def _turn(self, now: Time) -> None:
+        context = self._context
+        context.wall_ms = now.wall_ms
+        context.monotonic = now.monotonic
+
+    # -- views ---------------------------------------------------------------------------------------------------------
+
+    def destination_views(self) -> list[DestinationView]:
+        """All queues and topics, advisory topics included."""
+        return [destination_view(home, consumer_count(home)) for home in self._all_homes()]
+
+    def connection_views(self) -> list[ConnectionView]:
+        """All connections."""
+        return [connection_view(state) for state in self._connections.values()]
+
+    def statistics(self) -> BrokerStatistics:
+        """Totals over all destinations."""
+        parked = sum(len(state.parked) for state in self._sending.parked)
+        return broker_statistics(self.destination_views(), len(self._connections), self._usage, parked)

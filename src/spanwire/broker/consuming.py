@@ -1,0 +1,235 @@
+"""Consumers come, take, pull and go."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from spanwire.broker.advisory import Advisories
+from spanwire.broker.browse import Browse
+from spanwire.broker.connection_state import MAX_CONSUMERS_PER_CONNECTION, ConnectionState
+from spanwire.broker.context import BrokerContext
+from spanwire.broker.destination_map import DestinationMap
+from spanwire.broker.destinations import Destinations, attach, consumer_count, detach
+from spanwire.broker.message_values import BoundMessageValues
+from spanwire.broker.policy import PolicyMap
+from spanwire.broker.ports import READ, Authorizer, MessageConsumer
+from spanwire.broker.queue import Queue
+from spanwire.broker.reference import BrokerDestination, MessageReference
+from spanwire.broker.subscription import Subscription
+from spanwire.model.acks import LAST_DELIVERED_UNKNOWN, LAST_DELIVERED_UNSET
+from spanwire.model.destination import Destination
+from spanwire.model.errors import IllegalStateError, InvalidDestinationError, JmsError, ResourceAllocationError
+from spanwire.model.info import ConsumerInfo
+from spanwire.selector.expression import Selector
+from spanwire.selector.parser import parse_selector
+
+CLIENT_QUEUE_PREFETCH: Final = 1_000  # what clients ask for when nobody chose (ActiveMQPrefetchPolicy)
+CLIENT_TOPIC_PREFETCH: Final = 32_766
+CLIENT_BROWSER_PREFETCH: Final = 500
+PAGE_WAIT: Final = 1.0  # seconds a pull that wants no waiting waits for a page that is being read
+
+
+class Consuming:
+    """Adds and removes subscriptions and keeps their windows filled."""
+
+    def __init__(
+        self,
+        context: BrokerContext,
+        destination_map: DestinationMap,
+        destinations: Destinations,
+        policies: PolicyMap,
+        authorizer: Authorizer,
+        values: BoundMessageValues,
+        advisories: Advisories | None,
+    ) -> None:
+        self._context: Final[BrokerContext] = context
+        self._map: Final[DestinationMap] = destination_map
+        self._destinations: Final[Destinations] = destinations
+        self._policies: Final[PolicyMap] = policies
+        self._authorizer: Final[Authorizer] = authorizer
+        self._values: Final[BoundMessageValues] = values
+        self._advisories: Final[Advisories | None] = advisories
+        self._pulling: Final[list[Subscription]] = []
+
+    def add(
+        self, state: ConnectionState, info: ConsumerInfo, consumer: MessageConsumer, automatic: bool
+    ) -> Subscription:
+        """A new subscription, attached but not started. Raises `JmsError` and leaves no trace when it is refused."""
+        key = str(info.consumer_id)
+        if key in state.consumers:
+            raise IllegalStateError(f"consumer {key} is registered already")
+        if len(state.consumers) >= MAX_CONSUMERS_PER_CONNECTION:
+            raise ResourceAllocationError(
+                f"Can't add consumer on connection {state.connection_id}: "
+                f"at maximum limit: {MAX_CONSUMERS_PER_CONNECTION}"
+            )
+        if info.subscription_name is not None:
+            raise IllegalStateError("durable subscriptions are not supported yet")
+        selector: Selector | None = None
+        if info.selector is not None and info.selector.strip():
+            selector = parse_selector(info.selector)
+        parts = info.destination.parts()
+        for part in parts:
+            self._destinations.check_owner(state, part)
+            self._authorizer.check(state.principal, READ, part)
+        if info.browser and (len(parts) != 1 or not parts[0].is_queue or parts[0].is_pattern):
+            raise InvalidDestinationError(f"{info.destination} cannot be browsed: only a single queue can")
+        homes = [self._destinations.ensure(state, part) for part in parts if not part.is_pattern]
+        subscription = Subscription(info, consumer, state.outlet, state.principal, selector, self._values, automatic)
+        self._apply_policy(subscription, parts[0])
+        state.consumers[key] = subscription
+        if automatic:
+            state.automatic.append(subscription)
+        if info.browser:
+            self._browse(homes[0], subscription)
+        else:
+            self._attach(state, subscription, parts, homes)
+        return subscription
+
+    def _apply_policy(self, subscription: Subscription, destination: Destination) -> None:
+        """A policy's prefetch holds for consumers that did not choose one of their own."""
+        policy = self._policies.entry_for(destination)
+        asked = subscription.info.prefetch_size
+        if asked < 0:
+            subscription.pulls = False
+            subscription.prefetch_size = CLIENT_QUEUE_PREFETCH
+        if subscription.info.browser:
+            if policy.queue_browser_prefetch > 0 and asked == CLIENT_BROWSER_PREFETCH:
+                subscription.prefetch_size = policy.queue_browser_prefetch
+        elif destination.is_queue:
+            if policy.queue_prefetch >= 0 and asked == CLIENT_QUEUE_PREFETCH:
+                subscription.prefetch_size = policy.queue_prefetch
+        elif policy.topic_prefetch > 0 and asked == CLIENT_TOPIC_PREFETCH:
+            subscription.prefetch_size = policy.topic_prefetch
+
+    def _browse(self, home: BrokerDestination, subscription: Subscription) -> None:
+        assert isinstance(home, Queue)
+        Browse(home, subscription, self._context)
+
+    def _attach(
+        self,
+        state: ConnectionState,
+        subscription: Subscription,
+        parts: list[Destination],
+        homes: list[BrokerDestination],
+    ) -> None:
+        for home in homes:
+            attach(home, subscription)
+        for part in parts:
+            if part.is_pattern:
+                for home in self._map.matching(part):
+                    self._destinations.attach(home, subscription)
+                self._map.add_pattern(part, subscription)
+        if self._advisories is not None:
+            for part in parts:
+                self._advisories.consumer_added(subscription.info, part, self._count(part))
+            if not subscription.info.destination.is_queue:
+                self._advisories.listener_added(subscription)
+
+    def _count(self, part: Destination) -> int:
+        home = self._map.find(part)
+        return 0 if home is None else consumer_count(home)
+
+    def start(self, subscription: Subscription) -> None:
+        """Let dispatch to ``subscription`` begin."""
+        subscription.started = True
+        self.refill(subscription)
+
+    def refill(self, subscription: Subscription) -> None:
+        """The window of ``subscription`` may have opened: dispatch what waits."""
+        if subscription.pending:
+            subscription.drain(self._context.wall_ms)
+        for home in subscription.homes:
+            home.fill()
+
+    def set_prefetch(self, subscription: Subscription, prefetch_size: int) -> None:
+        """The consumer asks for another window."""
+        subscription.pulls = prefetch_size == 0
+        subscription.prefetch_size = max(0, prefetch_size)
+        self.refill(subscription)
+
+    def pull(self, subscription: Subscription, timeout_ms: int) -> None:
+        """One message for a consumer without prefetch: now, within ``timeout_ms``, or some time (0)."""
+        subscription.pulls = True
+        subscription.pulled = 1
+        self.refill(subscription)
+        if subscription.pulled == 0 or timeout_ms == 0:
+            return
+        waiting = any(home.waiting() > 0 for home in subscription.homes)
+        if timeout_ms < 0 and not waiting:
+            self._pull_over(subscription)
+            return
+        wait = PAGE_WAIT if timeout_ms < 0 else timeout_ms / 1000
+        subscription.pull_deadline = self._context.monotonic + wait
+        if subscription not in self._pulling:
+            self._pulling.append(subscription)
+
+    def _pull_over(self, subscription: Subscription) -> None:
+        subscription.pulled = 0
+        subscription.consumer.dispatch_end()
+        subscription.outlet.mark_dirty()
+
+    def next_timeout(self) -> float | None:
+        """When the next pull runs out."""
+        if not self._pulling:
+            return None
+        return min(subscription.pull_deadline for subscription in self._pulling)
+
+    def handle_timeout(self) -> None:
+        """Answer the pulls that ran out with nothing."""
+        for subscription in self._pulling.copy():
+            if subscription.pulled == 0 or subscription.removed:
+                self._pulling.remove(subscription)
+            elif subscription.pull_deadline <= self._context.monotonic:
+                self._pulling.remove(subscription)
+                self._pull_over(subscription)
+
+    def acknowledge_flushed(self, state: ConnectionState) -> None:
+        """All of the connection's output is with the kernel: its automatic subscriptions have acknowledged it."""
+        for subscription in state.automatic:
+            if subscription.dispatched_count > 0:
+                for reference in subscription.take_all():
+                    reference.home.settled(reference)
+                self.refill(subscription)
+
+    def remove(self, state: ConnectionState, key: str, last_delivered_sequence: int) -> None:
+        """A consumer leaves; what it held goes back in line, counted as delivered as far as the client says."""
+        subscription = state.consumers.pop(key, None)
+        if subscription is None:
+            raise JmsError(f"Cannot remove a consumer that had not been registered: {key}")
+        subscription.removed = True
+        if subscription.automatic:
+            state.automatic.remove(subscription)
+        self._map.remove_patterns(subscription)
+        for home in subscription.homes:
+            detach(home, subscription)
+        self._give_back(subscription, last_delivered_sequence)
+        if self._advisories is not None and not subscription.info.browser:
+            if not subscription.info.destination.is_queue:
+                self._advisories.listener_removed(subscription)
+            for part in subscription.info.destination.parts():
+                self._advisories.consumer_removed(subscription.info, part, self._count(part))
+
+    def _give_back(self, subscription: Subscription, last_delivered_sequence: int) -> None:
+        references = subscription.take_all()
+        for reference in references[: _delivered_count(references, last_delivered_sequence)]:
+            home = reference.home
+            if isinstance(home, Queue):
+                home.note_redelivery(reference)
+        for home in subscription.homes:
+            own = references
+            if len(subscription.homes) > 1:
+                own = [reference for reference in references if reference.home is home]
+            home.given_back(own)
+            home.fill()
+
+
+def _delivered_count(references: list[MessageReference], last_delivered_sequence: int) -> int:
+    """How many of the dispatched references, in order, the application may have seen."""
+    if last_delivered_sequence == LAST_DELIVERED_UNKNOWN:
+        return len(references)
+    if last_delivered_sequence != LAST_DELIVERED_UNSET:
+        for count, reference in enumerate(references, 1):
+            if reference.order == last_delivered_sequence:
+                return count
+    return 0

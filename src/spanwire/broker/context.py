@@ -1,0 +1,69 @@
+"""What all destinations of one broker share: the store, the time of this turn, the order of dispatch, the jobs to go on
+with.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Protocol
+
+from spanwire.broker.ports import MessageStore
+from spanwire.broker.reference import BrokerDestination, MessageReference
+from spanwire.model.destination import Destination
+
+
+class DeadLetterOffice(Protocol):
+    """Where a destination hands in what it may not or cannot dispatch."""
+
+    def dead_letter(self, reference: MessageReference, cause: str) -> None:
+        """Keep a copy where the destination's policy says; the caller forgets the original afterwards."""
+        ...
+
+
+class BrokerContext:
+    """Shared by a broker's queues, topics and browses. ``wall_ms`` and ``monotonic`` are those of the current input."""
+
+    def __init__(self, store: MessageStore | None) -> None:
+        self.store: Final[MessageStore | None] = store
+        self.office: DeadLetterOffice | None = None
+        self.wall_ms = 0
+        self.monotonic = 0.0
+        self._order = 0
+        self._request = 0
+        self._fetching: Final[dict[int, BrokerDestination]] = {}
+        self._jobs: Final[list[BrokerDestination]] = []
+
+    def next_order(self) -> int:
+        """The next place in the broker's dispatch order."""
+        self._order += 1
+        return self._order
+
+    def fetch(self, home: BrokerDestination, destination: Destination, sequences: list[int]) -> None:
+        """Ask the store for messages; ``home.fetched`` gets them in a later turn."""
+        assert self.store is not None
+        self._request += 1
+        self._fetching[self._request] = home
+        self.store.fetch(self._request, destination, sequences)
+
+    def take_fetching(self, request: int) -> BrokerDestination | None:
+        """Who asked for this read; None if it is gone."""
+        return self._fetching.pop(request, None)
+
+    def schedule(self, home: BrokerDestination) -> None:
+        """Go on with ``home.work`` in a later turn."""
+        if home not in self._jobs:
+            self._jobs.append(home)
+
+    def has_jobs(self) -> bool:
+        """Whether some job wants to go on."""
+        return len(self._jobs) > 0
+
+    def take_jobs(self) -> list[BrokerDestination]:
+        """The jobs of this turn; those with more to do are scheduled again by their slice."""
+        jobs = self._jobs.copy()
+        self._jobs.clear()
+        return jobs
+
+    def dead_letter(self, reference: MessageReference, cause: str) -> None:
+        """Hand ``reference`` to the dead letter office."""
+        if self.office is not None:
+            self.office.dead_letter(reference, cause)

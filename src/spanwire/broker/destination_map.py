@@ -1,0 +1,110 @@
+"""The queues and topics of one broker by name, and the subscriptions with wildcards that new ones must be offered
+to.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from spanwire.broker.context import BrokerContext
+from spanwire.broker.policy import PolicyMap
+from spanwire.broker.queue import Queue
+from spanwire.broker.reference import BrokerDestination
+from spanwire.broker.subscription import Subscription
+from spanwire.broker.topic import Topic
+from spanwire.broker.usage import MemoryUsage
+from spanwire.model.destination import Destination
+from spanwire.model.errors import IllegalStateError, InvalidDestinationError
+
+MAX_DESTINATIONS: Final = 50_000  # destinations of one broker; each costs memory and a line in every view
+
+
+class PatternSubscription:
+    """A subscription and one wildcard pattern it asked for."""
+
+    __slots__ = ("pattern", "subscription")
+
+    def __init__(self, pattern: Destination, subscription: Subscription) -> None:
+        self.pattern: Final[Destination] = pattern
+        self.subscription: Final[Subscription] = subscription
+
+
+class DestinationMap:
+    """Finds, makes and forgets destinations. Rights, advisories and the store are left to the broker."""
+
+    def __init__(self, context: BrokerContext, policies: PolicyMap, usage: MemoryUsage) -> None:
+        self._context: Final[BrokerContext] = context
+        self._policies: Final[PolicyMap] = policies
+        self._usage: Final[MemoryUsage] = usage
+        self.queues: Final[dict[str, Queue]] = {}
+        self.topics: Final[dict[str, Topic]] = {}
+        self._patterns: Final[list[PatternSubscription]] = []
+
+    def queue(self, destination: Destination) -> Queue | None:
+        """The queue of this name, if there is one."""
+        return self.queues.get(destination.qualified_name)
+
+    def topic(self, destination: Destination) -> Topic | None:
+        """The topic of this name, if there is one."""
+        return self.topics.get(destination.qualified_name)
+
+    def find(self, destination: Destination) -> BrokerDestination | None:
+        """The queue or topic of this name, if there is one."""
+        if destination.is_queue:
+            return self.queues.get(destination.qualified_name)
+        return self.topics.get(destination.qualified_name)
+
+    def create(self, destination: Destination) -> BrokerDestination:
+        """A new queue or topic; raises `IllegalStateError` over `MAX_DESTINATIONS`."""
+        if destination.is_pattern or destination.is_composite:
+            raise InvalidDestinationError(f"{destination} is a pattern or composite; it cannot be created")
+        if len(self.queues) + len(self.topics) >= MAX_DESTINATIONS:
+            raise IllegalStateError(
+                f"The maximum number of destinations allowed ({MAX_DESTINATIONS}) has already been reached: "
+                f"{destination} is not created"
+            )
+        policy = self._policies.entry_for(destination)
+        if destination.is_queue:
+            queue = Queue(destination, policy, self._usage, self._context)
+            self.queues[destination.qualified_name] = queue
+            return queue
+        topic = Topic(destination, policy, self._usage, self._context)
+        self.topics[destination.qualified_name] = topic
+        return topic
+
+    def remove(self, destination: Destination) -> None:
+        """Forget a queue or topic."""
+        if destination.is_queue:
+            self.queues.pop(destination.qualified_name, None)
+        else:
+            self.topics.pop(destination.qualified_name, None)
+
+    def matching(self, pattern: Destination) -> list[BrokerDestination]:
+        """All destinations that fall under a name or pattern, oldest first."""
+        if not pattern.is_pattern:
+            found = self.find(pattern)
+            return [] if found is None else [found]
+        homes: list[BrokerDestination] = []
+        if pattern.is_queue:
+            homes.extend(queue for queue in self.queues.values() if pattern.matches(queue.destination))
+        else:
+            homes.extend(topic for topic in self.topics.values() if pattern.matches(topic.destination))
+        return homes
+
+    def add_pattern(self, pattern: Destination, subscription: Subscription) -> None:
+        """Offer every new destination under ``pattern`` to ``subscription``."""
+        self._patterns.append(PatternSubscription(pattern, subscription))
+
+    def remove_patterns(self, subscription: Subscription) -> None:
+        """Stop offering new destinations to ``subscription``."""
+        kept = [entry for entry in self._patterns if entry.subscription is not subscription]
+        if len(kept) != len(self._patterns):
+            self._patterns[:] = kept
+
+    def pattern_subscriptions(self, destination: Destination) -> list[Subscription]:
+        """The subscriptions with wildcards that want ``destination``, each once."""
+        found: list[Subscription] = []
+        for entry in self._patterns:
+            if entry.subscription not in found and entry.pattern.matches(destination):
+                found.append(entry.subscription)
+        return found

@@ -1,0 +1,183 @@
+"""Queues and topics come and go: by announcement, implicitly with first use, with the connection that owns them.
+
+The one place where destinations are made and removed, so that the right to do so is checked here, the store remembers
+queues, waiting wildcard subscriptions are attached and advisories go out.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Final
+
+from spanwire.broker.advisory import Advisories
+from spanwire.broker.connection_state import ConnectionState
+from spanwire.broker.context import BrokerContext
+from spanwire.broker.destination_map import DestinationMap
+from spanwire.broker.ports import ADMIN, READ, Authorizer
+from spanwire.broker.queue import Queue
+from spanwire.broker.reference import BrokerDestination
+from spanwire.broker.subscription import Subscription
+from spanwire.broker.topic import Topic
+from spanwire.model.destination import Destination
+from spanwire.model.errors import (
+    AuthorizationError,
+    DestinationDoesNotExistError,
+    InvalidDestinationError,
+    JmsError,
+    ResourceAllocationError,
+)
+
+MAX_TEMPORARY_PER_CONNECTION: Final = 1_000  # temporary destinations of one connection
+
+logger = logging.getLogger(__name__)
+
+
+class Destinations:
+    """Makes and removes destinations on behalf of connections and of the broker itself."""
+
+    def __init__(
+        self,
+        context: BrokerContext,
+        destination_map: DestinationMap,
+        authorizer: Authorizer,
+        advisories: Advisories | None,
+    ) -> None:
+        self._context: Final[BrokerContext] = context
+        self._map: Final[DestinationMap] = destination_map
+        self._authorizer: Final[Authorizer] = authorizer
+        self._advisories: Final[Advisories | None] = advisories
+        self._owners: Final[dict[str, ConnectionState]] = {}
+
+    def ensure(self, state: ConnectionState, destination: Destination) -> BrokerDestination:
+        """The destination, made now if need be and allowed; a temporary one must exist already."""
+        found = self._map.find(destination)
+        if found is not None:
+            return found
+        if destination.is_temporary:
+            raise DestinationDoesNotExistError(destination.qualified_name)
+        self._authorizer.check(state.principal, ADMIN, destination)
+        return self._make(destination, state.connection_id)
+
+    def ensure_own(self, destination: Destination) -> BrokerDestination:
+        """The same for the broker's own purposes: a dead letter queue, a configured destination."""
+        found = self._map.find(destination)
+        return found if found is not None else self._make(destination, "")
+
+    def recovered(self, destination: Destination) -> Queue:
+        """A queue that the store knows already."""
+        found = self._map.queue(destination)
+        if found is None:
+            made = self._map.create(destination)
+            assert isinstance(made, Queue)
+            found = made
+        return found
+
+    def add_temporary(self, state: ConnectionState, destination: Destination) -> None:
+        """A temporary destination that lives as long as the connection; its name must begin with the connection's
+        id.
+        """
+        name = destination.qualified_name
+        if self._owners.get(name) is state:
+            return
+        if not destination.name.startswith(state.connection_id + ":") or name in self._owners:
+            raise AuthorizationError(
+                f"User {state.principal.name} is not authorized to create: {name} "
+                f"(the name of a temporary destination begins with the connection's id)"
+            )
+        if len(state.temporary) >= MAX_TEMPORARY_PER_CONNECTION:
+            raise ResourceAllocationError(
+                f"Can't add temporary destination on connection {state.connection_id}: "
+                f"at maximum limit: {MAX_TEMPORARY_PER_CONNECTION}"
+            )
+        self._authorizer.check(state.principal, ADMIN, destination)
+        self._owners[name] = state
+        state.temporary[name] = destination
+        self._make(destination, state.connection_id)
+
+    def check_owner(self, state: ConnectionState, destination: Destination) -> None:
+        """Raises `InvalidDestinationError` when ``destination`` is another connection's temporary one."""
+        if destination.is_temporary and self._owners.get(destination.qualified_name) is not state:
+            if destination.qualified_name not in self._owners:
+                raise DestinationDoesNotExistError(destination.qualified_name)
+            raise InvalidDestinationError("Cannot use a Temporary destination from another Connection")
+
+    def remove(self, state: ConnectionState, destination: Destination) -> None:
+        """Remove a destination without consumers; one that does not exist is no error."""
+        found = self._map.find(destination)
+        if found is None:
+            return
+        if destination.is_temporary:
+            self.check_owner(state, destination)
+        else:
+            self._authorizer.check(state.principal, ADMIN, destination)
+        if consumer_count(found) > 0:
+            raise JmsError(f"Destination: {destination} still has an active subscription")
+        self._drop(found, state.connection_id)
+
+    def remove_temporary(self, state: ConnectionState) -> None:
+        """The owner is gone: its temporary destinations go with it, and their consumers are ended."""
+        for destination in list(state.temporary.values()):
+            found = self._map.find(destination)
+            if found is not None:
+                self._drop(found, state.connection_id)
+
+    def attach(self, home: BrokerDestination, subscription: Subscription) -> None:
+        """Attach a wildcard subscription to one destination under it, if it may read it."""
+        try:
+            self._authorizer.check(subscription.principal, READ, home.destination)
+        except AuthorizationError as error:
+            logger.info("wildcard subscription left out of %s: %s", home.destination, error)
+            return
+        attach(home, subscription)
+
+    def _make(self, destination: Destination, connection_id: str) -> BrokerDestination:
+        home = self._map.create(destination)
+        store = self._context.store
+        if store is not None and isinstance(home, Queue) and not destination.is_temporary:
+            store.add_destination(destination)
+        for subscription in self._map.pattern_subscriptions(destination):
+            self.attach(home, subscription)
+        if self._advisories is not None:
+            self._advisories.destination_added(destination, connection_id)
+        return home
+
+    def _drop(self, home: BrokerDestination, connection_id: str) -> None:
+        destination = home.destination
+        home.removed = True
+        if isinstance(home, Queue):
+            home.clear()
+            if self._context.store is not None and not destination.is_temporary:
+                self._context.store.remove_destination(destination)
+        self._map.remove(destination)
+        owner = self._owners.pop(destination.qualified_name, None)
+        if owner is not None:
+            owner.temporary.pop(destination.qualified_name, None)
+        if self._advisories is not None:
+            self._advisories.destination_removed(destination, connection_id)
+
+
+def attach(home: BrokerDestination, subscription: Subscription) -> None:
+    """Attach ``subscription`` to a queue or topic, once."""
+    if home in subscription.homes:
+        return
+    if isinstance(home, Queue):
+        home.attach(subscription)
+    elif isinstance(home, Topic):
+        home.attach(subscription)
+
+
+def detach(home: BrokerDestination, subscription: Subscription) -> None:
+    """Detach ``subscription`` from a queue or topic."""
+    if isinstance(home, Queue):
+        home.detach(subscription)
+    elif isinstance(home, Topic):
+        home.detach(subscription)
+
+
+def consumer_count(home: BrokerDestination) -> int:
+    """How many consumers a queue or topic has."""
+    if isinstance(home, Queue):
+        return home.consumer_count
+    if isinstance(home, Topic):
+        return len(home.subscriptions)
+    return 0

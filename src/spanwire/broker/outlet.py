@@ -1,0 +1,49 @@
+"""The sending side of one connection, as everything that dispatches to it sees it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from spanwire.broker.ports import ClientConnection
+
+MIB: Final = 1024 * 1024
+MAX_OUTPUT_BYTES: Final = 1 * MIB  # unsent bytes above which a connection is slow and gets no more dispatches
+
+
+class Outlet:
+    """Counts what one connection has not sent yet and keeps it in the list of connections to flush.
+
+    Leaves the bytes themselves to the protocol's connection and the writing to the transport. ``unsent_bytes`` grows
+    with each dispatch by the message's size and is set to the truth by each report of the transport.
+    """
+
+    __slots__ = ("_dirty_list", "connection", "dirty", "unsent_bytes", "writable")
+
+    def __init__(self, connection: ClientConnection, dirty_list: list[Outlet]) -> None:
+        self.connection: Final[ClientConnection] = connection
+        self._dirty_list: Final[list[Outlet]] = dirty_list
+        self.dirty = False
+        self.writable = True
+        self.unsent_bytes = 0
+
+    def mark_dirty(self) -> None:
+        """The connection has something to send: flush it at the end of this turn."""
+        if not self.dirty:
+            self.dirty = True
+            self._dirty_list.append(self)
+
+    def add(self, size: int) -> None:
+        """A dispatch of ``size`` bytes went into the connection's buffer."""
+        self.unsent_bytes += size
+        if self.unsent_bytes > MAX_OUTPUT_BYTES:
+            self.writable = False
+        if not self.dirty:
+            self.dirty = True
+            self._dirty_list.append(self)
+
+    def progress(self, unsent_bytes: int) -> bool:
+        """The transport still holds ``unsent_bytes``; True when the connection just became fast again."""
+        was_writable = self.writable
+        self.unsent_bytes = unsent_bytes
+        self.writable = unsent_bytes <= MAX_OUTPUT_BYTES
+        return self.writable and not was_writable

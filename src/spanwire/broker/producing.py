@@ -1,0 +1,76 @@
+"""Producers come and go."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from spanwire.broker.advisory import Advisories
+from spanwire.broker.connection_state import MAX_PRODUCERS_PER_CONNECTION, ConnectionState
+from spanwire.broker.destination_map import DestinationMap
+from spanwire.broker.destinations import Destinations
+from spanwire.broker.ports import WRITE, Authorizer
+from spanwire.model.destination import Destination
+from spanwire.model.errors import AuthorizationError, JmsError, ResourceAllocationError
+from spanwire.model.info import ProducerInfo
+
+
+class Producing:
+    """Adds and removes the producers of connections; what they send is checked again with each message."""
+
+    def __init__(
+        self,
+        destination_map: DestinationMap,
+        destinations: Destinations,
+        authorizer: Authorizer,
+        advisories: Advisories | None,
+    ) -> None:
+        self._map: Final[DestinationMap] = destination_map
+        self._destinations: Final[Destinations] = destinations
+        self._authorizer: Final[Authorizer] = authorizer
+        self._advisories: Final[Advisories | None] = advisories
+
+    def add(self, state: ConnectionState, info: ProducerInfo) -> None:
+        """A new producer; one that is registered already stays as it is."""
+        key = str(info.producer_id)
+        if key in state.producers:
+            return
+        if len(state.producers) >= MAX_PRODUCERS_PER_CONNECTION:
+            raise ResourceAllocationError(
+                f"Can't add producer on connection {state.connection_id}: "
+                f"at maximum limit: {MAX_PRODUCERS_PER_CONNECTION}"
+            )
+        parts = self._parts(state, info)
+        state.producers[key] = info
+        for part in parts:
+            home = self._map.find(part)
+            if home is not None:
+                home.producers += 1
+                if self._advisories is not None:
+                    self._advisories.producer_added(info, part, home.producers)
+
+    def _parts(self, state: ConnectionState, info: ProducerInfo) -> list[Destination]:
+        """The physical destinations it names: all are checked before the first is made."""
+        if info.destination is None:
+            return []
+        parts = [part for part in info.destination.parts() if not part.is_pattern]
+        for part in parts:
+            if part.is_advisory:
+                raise AuthorizationError(f"User {state.principal.name} is not authorized to write to: {part}")
+            self._authorizer.check(state.principal, WRITE, part)
+        for part in parts:
+            self._destinations.ensure(state, part)
+        return parts
+
+    def remove(self, state: ConnectionState, key: str) -> None:
+        """A producer leaves; raises `JmsError` when it was never registered."""
+        info = state.producers.pop(key, None)
+        if info is None:
+            raise JmsError(f"Cannot remove a producer that had not been registered: {key}")
+        if info.destination is None:
+            return
+        for part in info.destination.parts():
+            home = self._map.find(part)
+            if home is not None:
+                home.producers -= 1
+                if self._advisories is not None:
+                    self._advisories.producer_removed(info, part, home.producers)

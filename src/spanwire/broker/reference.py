@@ -1,0 +1,83 @@
+"""A message in its place: which destination holds it, under which sequence, how often it was delivered."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from spanwire.broker.policy import PolicyEntry
+from spanwire.broker.usage import MemoryUsage
+from spanwire.model.destination import Destination
+from spanwire.model.message import Message
+
+
+class BrokerDestination:
+    """What queues and topics have in common: a name, a policy, a share of memory and counters.
+
+    Base of `Queue` and `Topic`, so that a reference can find its way home; holds no behaviour of its own but the
+    accounting.
+    """
+
+    def __init__(self, destination: Destination, policy: PolicyEntry, usage: MemoryUsage) -> None:
+        self.destination: Final[Destination] = destination
+        self.policy: Final[PolicyEntry] = policy
+        self.usage: Final[MemoryUsage] = MemoryUsage(policy.memory_limit_bytes, usage)
+        self.enqueued = 0
+        self.dispatched = 0
+        self.dequeued = 0
+        self.expired = 0
+        self.producers = 0
+        self.removed = False
+
+    def hold(self, message: Message) -> None:
+        """One more place keeps ``message`` in memory."""
+        if message.holders == 0:
+            self.usage.add(message.size)
+        message.holders += 1
+
+    def release(self, message: Message) -> None:
+        """One place fewer keeps ``message`` in memory."""
+        message.holders -= 1
+        if message.holders == 0:
+            self.usage.add(-message.size)
+
+    def settled(self, reference: MessageReference) -> None:
+        """A consumer is done with ``reference``: forget it, in the store too."""
+
+    def forgotten(self, reference: MessageReference) -> None:
+        """A transaction that settled ``reference`` is in the store already: forget it in memory."""
+
+    def given_back(self, references: list[MessageReference]) -> None:
+        """A consumer left without acknowledging ``references``."""
+
+    def fill(self) -> None:
+        """A consumer can take messages again: dispatch what waits."""
+
+    def fetched(self, messages: list[Message | None]) -> None:
+        """The store answers the one read that is under way."""
+
+    def work(self) -> bool:
+        """One slice of a long job; True while there is more to do."""
+        return False
+
+    def waiting(self) -> int:
+        """How many messages wait for a consumer."""
+        return 0
+
+
+class MessageReference:
+    """One message held by one destination.
+
+    ``sequence`` is the store's, 0 when the store does not have it; ``order`` is the broker's own number, by which a
+    queue keeps its messages in line and which clients see as the broker sequence.
+    """
+
+    __slots__ = ("home", "message", "order", "redelivery_count", "sequence")
+
+    def __init__(
+        self, home: BrokerDestination, message: Message, sequence: int, order: int, redelivery_count: int
+    ) -> None:
+        self.home: Final[BrokerDestination] = home
+        self.message: Final[Message] = message
+        self.sequence: Final[int] = sequence
+        self.order: Final[int] = order
+        self.redelivery_count = redelivery_count

@@ -1,0 +1,304 @@
+"""The way of a message into the broker: whither, whether allowed, whether there is room, stored, dispatched."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from spanwire.broker.connection_state import MAX_PARKED_BYTES, ConnectionState, ParkedSend
+from spanwire.broker.context import BrokerContext, DeadLetterOffice
+from spanwire.broker.destination_map import DestinationMap
+from spanwire.broker.destinations import Destinations
+from spanwire.broker.formats import MessageFormats
+from spanwire.broker.ports import NO_TOKEN, WRITE, Authorizer
+from spanwire.broker.queue import Queue
+from spanwire.broker.reference import BrokerDestination, MessageReference
+from spanwire.broker.topic import Topic
+from spanwire.broker.transactions import LocalTransaction, TransactedSend
+from spanwire.broker.usage import RESUME_SHARE
+from spanwire.broker.waiting import StoredMessage, Waiting, WaitingLine
+from spanwire.model.destination import QUEUE, Destination
+from spanwire.model.errors import AuthorizationError, JmsError, ProtocolError, ResourceAllocationError
+from spanwire.model.message import Message
+from spanwire.model.message_view import INT_VALUE, LONG_VALUE, STRING_VALUE
+
+MIB: Final = 1024 * 1024
+MAX_UNSTORED_BYTES: Final = 64 * MIB  # persistent messages taken and not yet synced, before sends wait for the disk
+UNSTORED_STEP_BYTES: Final = 1 * MIB  # how finely the bytes on their way to the disk are counted
+MAX_DEAD_LETTER_HOPS: Final = 1  # a message that dies in a dead letter queue is gone
+
+
+class UnstoredStep:
+    """Some bytes that are safe once the store reaches ``position``."""
+
+    __slots__ = ("position", "size")
+
+    def __init__(self, position: int, size: int) -> None:
+        self.position: Final[int] = position
+        self.size: Final[int] = size
+
+
+class Sending(DeadLetterOffice):
+    """Takes messages from connections, from committed transactions and from queues that give up on them."""
+
+    def __init__(
+        self,
+        context: BrokerContext,
+        destination_map: DestinationMap,
+        destinations: Destinations,
+        formats: MessageFormats,
+        authorizer: Authorizer,
+        waiting: WaitingLine,
+    ) -> None:
+        self._context: Final[BrokerContext] = context
+        self._map: Final[DestinationMap] = destination_map
+        self._destinations: Final[Destinations] = destinations
+        self._formats: Final[MessageFormats] = formats
+        self._authorizer: Final[Authorizer] = authorizer
+        self._waiting: Final[WaitingLine] = waiting
+        self.parked: Final[list[ConnectionState]] = []
+        self._unstored: Final[list[UnstoredStep]] = []
+        self._unstored_bytes = 0
+        self._uncounted_bytes = 0
+
+    # -- from a connection ---------------------------------------------------------------------------------------------
+
+    def send(self, state: ConnectionState, message: Message, transaction: LocalTransaction | None, token: int) -> bool:
+        """Take ``message``; True when it can be answered now. Raises `JmsError` when it is refused."""
+        destination = message.destination
+        home = self._map.find(destination)
+        if home is None or destination.is_composite:
+            return self._send_to_many(state, message, transaction, token)
+        self._check(state, home.destination)
+        if transaction is not None:
+            transaction.add_send(TransactedSend(home, message))
+            return True
+        if state.parked or self._must_wait(home, message):
+            return self._park(state, message, token)
+        return self._deliver(state, home, message, token)
+
+    def _check(self, state: ConnectionState, destination: Destination) -> None:
+        if destination.is_advisory:
+            raise AuthorizationError(
+                f"User {state.principal.name} is not authorized to write to: {destination} (only the broker does)"
+            )
+        self._authorizer.check(state.principal, WRITE, destination)
+
+    def _send_to_many(
+        self, state: ConnectionState, message: Message, transaction: LocalTransaction | None, token: int
+    ) -> bool:
+        """Composites, wildcards and destinations that do not exist yet: all are checked before the first gets a
+        copy.
+        """
+        homes = self._resolve(state, message.destination)
+        if state.parked and transaction is None:
+            return self._park(state, message, token)
+        copies = self._copies(homes, message)
+        if transaction is not None:
+            for home, copy in zip(homes, copies, strict=True):
+                transaction.add_send(TransactedSend(home, copy))
+            return True
+        for home in homes:
+            if self._must_wait(home, message):
+                return self._park(state, message, token)
+        return self._deliver_all(state, homes, copies, token)
+
+    def _copies(self, homes: list[BrokerDestination], message: Message) -> list[Message]:
+        copies: list[Message] = []
+        for home in homes:
+            if home.destination == message.destination:
+                copies.append(message)
+            else:
+                copies.append(self._formats.format(message.format_id).readdressed(message, home.destination))
+        return copies
+
+    def _deliver_all(
+        self, state: ConnectionState, homes: list[BrokerDestination], copies: list[Message], token: int
+    ) -> bool:
+        """One answer for several copies: when the last of those that are stored is safe."""
+        any_stored = False
+        for home, copy in zip(homes, copies, strict=True):
+            any_stored = any_stored or self.is_stored(home, copy)
+            self._deliver(state, home, copy, NO_TOKEN)
+        return not any_stored or self.answer_when_stored(state, token)
+
+    def answer_when_stored(self, state: ConnectionState, token: int) -> bool:
+        """True if all the store was told so far is safe; else the answer to ``token`` waits for that."""
+        store = self._context.store
+        if token == NO_TOKEN or store is None:
+            return True
+        position = store.position()
+        if self._waiting.is_stored(position):
+            return True
+        self._waiting.add(Waiting(position, state.outlet, token, None))
+        return False
+
+    def _resolve(self, state: ConnectionState, destination: Destination) -> list[BrokerDestination]:
+        homes: list[BrokerDestination] = []
+        for part in destination.parts():
+            if part.is_advisory:
+                self._check(state, part)
+            if part.is_pattern:
+                found = [home for home in self._map.matching(part) if not home.destination.is_advisory]
+            else:
+                found = [self._destinations.ensure(state, part)]
+            for home in found:
+                self._check(state, home.destination)
+                if home not in homes:
+                    homes.append(home)
+        return homes
+
+    # -- room ----------------------------------------------------------------------------------------------------------
+
+    def _must_wait(self, home: BrokerDestination, message: Message) -> bool:
+        if message.persistent and self._context.store is not None and isinstance(home, Queue):
+            if not home.destination.is_temporary:
+                return self._unstored_bytes >= MAX_UNSTORED_BYTES
+        if isinstance(home, Topic) and not home.subscriptions:
+            return False
+        return home.usage.is_full()
+
+    def _park(self, state: ConnectionState, message: Message, token: int) -> bool:
+        if state.parked_bytes >= MAX_PARKED_BYTES and not state.may_pause_reading():
+            raise ResourceAllocationError(
+                f"Usage Manager Memory Limit reached on {message.destination}: {len(state.parked)} sends of this "
+                f"connection wait already; consume from it, raise memoryUsage or slow the producer down"
+            )
+        if not state.parked:
+            self.parked.append(state)
+        state.parked.append(ParkedSend(message, None, token))
+        state.parked_bytes += message.size
+        if state.parked_bytes >= MAX_PARKED_BYTES and state.may_pause_reading():
+            state.reading_paused = True
+        return token == NO_TOKEN
+
+    def forget(self, state: ConnectionState) -> None:
+        """The connection is gone: its waiting sends were never taken."""
+        state.parked.clear()
+        state.parked_bytes = 0
+        if state in self.parked:
+            self.parked.remove(state)
+
+    def unpark(self) -> None:
+        """There may be room again: let waiting sends go on, oldest first on each connection."""
+        for state in self.parked.copy():
+            while state.parked and self._has_room_again(state.parked[0].message):
+                parked = state.parked.popleft()
+                state.parked_bytes -= parked.message.size
+                self._send_parked(state, parked)
+            if not state.parked:
+                self.parked.remove(state)
+            if state.reading_paused and state.parked_bytes < MAX_PARKED_BYTES:
+                state.reading_paused = False
+                state.outlet.mark_dirty()
+
+    def _has_room_again(self, message: Message) -> bool:
+        for part in message.destination.parts():
+            for home in self._map.matching(part):
+                if self._must_wait(home, message) or home.usage.is_above(RESUME_SHARE):
+                    return False
+        return True
+
+    def _send_parked(self, state: ConnectionState, parked: ParkedSend) -> None:
+        error: JmsError | None = None
+        done = True
+        try:
+            homes = self._resolve(state, parked.message.destination)
+            done = self._deliver_all(state, homes, self._copies(homes, parked.message), parked.token)
+        except JmsError as refused:
+            error = refused
+        if parked.token != NO_TOKEN and (done or error is not None):
+            state.outlet.connection.completed(parked.token, error)
+            state.outlet.mark_dirty()
+
+    # -- into the destination ------------------------------------------------------------------------------------------
+
+    def _deliver(self, state: ConnectionState, home: BrokerDestination, message: Message, token: int) -> bool:
+        if message.expiration_ms > 0 and message.is_expired(self._context.wall_ms):
+            home.enqueued += 1
+            home.expired += 1
+            self.dead_letter(MessageReference(home, message, 0, 0, 0), "expired")
+            return True
+        if isinstance(home, Queue):
+            if not self.is_stored(home, message):
+                home.accept(message, 0)
+                return True
+            return self._store(state, home, message, token)
+        if isinstance(home, Topic):
+            home.accept(message)
+        return True
+
+    def is_stored(self, home: BrokerDestination, message: Message) -> bool:
+        """Whether ``message`` goes to the store: persistent, on a permanent queue of a broker that has one."""
+        return message.persistent and self._context.store is not None and home.destination.kind == QUEUE
+
+    def _store(self, state: ConnectionState, queue: Queue, message: Message, token: int) -> bool:
+        store = self._context.store
+        assert store is not None
+        sequence = store.append(queue.destination, message)
+        self.count_unstored(message.size)
+        if queue.policy.dispatch_before_sync:
+            queue.accept(message, sequence)
+            return self.answer_when_stored(state, token)
+        position = store.position()
+        if self._waiting.is_stored(position):
+            queue.accept(message, sequence)
+            return True
+        self._waiting.add(Waiting(position, state.outlet, token, [StoredMessage(queue, message, sequence)]))
+        return token == NO_TOKEN
+
+    def count_unstored(self, size: int) -> None:
+        """``size`` more bytes are on their way to the disk."""
+        self._unstored_bytes += size
+        self._uncounted_bytes += size
+        if self._uncounted_bytes >= UNSTORED_STEP_BYTES:
+            store = self._context.store
+            assert store is not None
+            self._unstored.append(UnstoredStep(store.position(), self._uncounted_bytes))
+            self._uncounted_bytes = 0
+
+    def stored(self, position: int) -> None:
+        """Bytes up to ``position`` reached the disk."""
+        while self._unstored and self._unstored[0].position <= position:
+            self._unstored_bytes -= self._unstored.pop(0).size
+
+    # -- dead letters --------------------------------------------------------------------------------------------------
+
+    def dead_letter(self, reference: MessageReference, cause: str) -> None:
+        """Keep a copy in the queue the policy names, with the cause and the original destination; else let it go."""
+        home = reference.home
+        message = reference.message
+        strategy = home.policy.dead_letter
+        target = Destination(QUEUE, strategy.queue_name)
+        if home.destination == target or (cause == "expired" and not strategy.process_expired):
+            return
+        if not message.persistent and not strategy.process_non_persistent:
+            return
+        queue = self._destinations.ensure_own(target)
+        assert isinstance(queue, Queue)
+        copy = self._dead_copy(message, target, cause)
+        store = self._context.store
+        if store is not None:
+            sequence = store.append(target, copy)
+            self.count_unstored(copy.size)
+            queue.accept(copy, sequence)
+        else:
+            queue.accept(copy, 0)
+
+    def _dead_copy(self, message: Message, target: Destination, cause: str) -> Message:
+        message_format = self._formats.format(message.format_id)
+        try:
+            view = message_format.view(message)
+            view.original_destination = message.destination
+            view.destination = target
+            view.properties["dlqDeliveryFailureCause"] = (STRING_VALUE, cause)
+            if view.expiration_ms > 0:
+                view.properties["originalExpiration"] = (LONG_VALUE, view.expiration_ms)
+                view.expiration_ms = 0
+            if not view.persistent:
+                view.properties["originalDeliveryMode"] = (STRING_VALUE, "NON_PERSISTENT")
+                view.persistent = True
+            if view.redelivery_count > 0:
+                view.properties["originalRedeliveryCount"] = (INT_VALUE, view.redelivery_count)
+            return message_format.encode_from_view(view)
+        except (JmsError, ProtocolError):
+            return message_format.readdressed(message, target)

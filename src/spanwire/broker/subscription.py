@@ -1,0 +1,189 @@
+"""The broker's side of one consumer: its window, what was dispatched to it and not yet acknowledged, its selector."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Final
+
+from spanwire.broker.message_values import BoundMessageValues
+from spanwire.broker.outlet import Outlet
+from spanwire.broker.ports import MessageConsumer, Principal
+from spanwire.broker.reference import BrokerDestination, MessageReference
+from spanwire.model.errors import IllegalStateError
+from spanwire.model.ids import MessageId
+from spanwire.model.info import ConsumerInfo
+from spanwire.selector.expression import Selector
+
+MAX_PREFETCH: Final = 32_766  # largest window a consumer may ask for; ActiveMQ's own default for topics
+TRIM_AT: Final = 1_024  # acknowledged slots at the front of ``dispatched`` before the list is cut
+
+
+class Subscription:
+    """One consumer.
+
+    ``dispatched[first:]`` are the references it has and did not acknowledge, in dispatch order. The window closes when
+    as many as ``prefetch_size`` are out; ``extension`` are those the client told us it has handed to the application
+    already. ``pending`` serves topics only: what a subscriber cannot take yet. Deciding what to dispatch is left to
+    `Queue`, `Topic` and `Browse`.
+    """
+
+    def __init__(
+        self,
+        info: ConsumerInfo,
+        consumer: MessageConsumer,
+        outlet: Outlet,
+        principal: Principal,
+        selector: Selector | None,
+        values: BoundMessageValues,
+        automatic: bool,
+    ) -> None:
+        self.info: Final[ConsumerInfo] = info
+        self.consumer: Final[MessageConsumer] = consumer
+        self.outlet: Final[Outlet] = outlet
+        self.principal: Final[Principal] = principal
+        self.selector: Final[Selector | None] = selector
+        self.automatic: Final[bool] = automatic
+        self.no_local_connection: Final[str | None] = info.consumer_id.connection_id if info.no_local else None
+        self._values: Final[BoundMessageValues] = values
+        self.pulls: bool = info.prefetch_size == 0
+        self.prefetch_size = min(max(info.prefetch_size, 0), MAX_PREFETCH)
+        self.dispatched: list[MessageReference] = []
+        self.first = 0
+        self.extension = 0
+        self.pulled = 0
+        self.pull_deadline = 0.0
+        self.started = False
+        self.removed = False
+        self.homes: Final[list[BrokerDestination]] = []
+        self.pending: Final[deque[MessageReference]] = deque()
+        self.dispatched_total = 0
+        self.acknowledged_total = 0
+
+    @property
+    def dispatched_count(self) -> int:
+        """How many messages are out and not acknowledged."""
+        return len(self.dispatched) - self.first
+
+    def can_take(self) -> bool:
+        """Whether one more message may be dispatched now."""
+        if not self.outlet.writable or not self.started:
+            return False
+        if self.pulls:
+            return self.pulled > 0
+        return len(self.dispatched) - self.first < self.prefetch_size + self.extension
+
+    def accepts(self, reference: MessageReference) -> bool:
+        """Whether selector and no-local let the message through."""
+        connection_id = self.no_local_connection
+        if connection_id is not None and reference.message.message_id.producer_id.connection_id == connection_id:
+            return False
+        selector = self.selector
+        return selector is None or self._values.matches(selector, reference.message)
+
+    def dispatch(self, reference: MessageReference) -> None:
+        """Send ``reference`` to the consumer and remember it until it is acknowledged."""
+        self.dispatched.append(reference)
+        self.dispatched_total += 1
+        if self.pulls:
+            self.pulled -= 1
+        message = reference.message
+        self.consumer.dispatch(message, reference.order, reference.redelivery_count)
+        self.outlet.add(message.size)
+
+    def drain(self, wall_ms: int) -> None:
+        """Dispatch what waits here as far as the window goes (topics)."""
+        pending = self.pending
+        while pending and self.can_take():
+            reference = pending.popleft()
+            home = reference.home
+            if reference.message.is_expired(wall_ms):
+                home.expired += 1
+                home.release(reference.message)
+                continue
+            home.dispatched += 1
+            self.dispatch(reference)
+
+    def take_front(self, count: int, last: MessageId) -> list[MessageReference] | None:
+        """The first ``count`` dispatched references if the last of them is ``last`` (the usual acknowledgement), else
+        None.
+        """
+        end = self.first + count
+        if count <= 0 or end > len(self.dispatched):
+            return None
+        if not self.dispatched[end - 1].message.message_id.equals(last):
+            return None
+        taken = self.dispatched[self.first : end]
+        self._drop_front(count)
+        return taken
+
+    def take_range(self, first: MessageId | None, last: MessageId) -> list[MessageReference]:
+        """All dispatched references from ``first`` (None: the oldest) to ``last``; raises `IllegalStateError` if one is
+        unknown.
+        """
+        start = self.first if first is None else self._find(first, self.first)
+        end = self._find(last, start) + 1
+        taken = self.dispatched[start:end]
+        if start == self.first:
+            self._drop_front(len(taken))
+        else:
+            del self.dispatched[start:end]
+            self._shrink_extension(len(taken))
+        return taken
+
+    def take_one(self, message_id: MessageId) -> MessageReference:
+        """The dispatched reference of this id; raises `IllegalStateError` if there is none."""
+        position = self._find(message_id, self.first)
+        reference = self.dispatched[position]
+        if position == self.first:
+            self._drop_front(1)
+        else:
+            del self.dispatched[position]
+            self._shrink_extension(1)
+        return reference
+
+    def take_all(self) -> list[MessageReference]:
+        """Everything that is out, for a consumer that leaves."""
+        taken = self.dispatched[self.first :]
+        self.dispatched = []
+        self.first = 0
+        self.extension = 0
+        return taken
+
+    def put_back(self, references: list[MessageReference]) -> None:
+        """References of a rolled back transaction: still with the client, in front of the others."""
+        self.dispatched[: self.first] = references
+        self.first = 0
+
+    def delivered(self, last: MessageId) -> None:
+        """The client has handed everything up to ``last`` to the application: the window moves on."""
+        position = self._find(last, self.first)
+        self.extension = max(self.extension, position - self.first + 1)
+
+    def in_range(self, first: MessageId | None, last: MessageId) -> list[MessageReference]:
+        """The dispatched references from ``first`` to ``last``, which stay dispatched."""
+        start = self.first if first is None else self._find(first, self.first)
+        return self.dispatched[start : self._find(last, start) + 1]
+
+    def _find(self, message_id: MessageId, start: int) -> int:
+        for position in range(start, len(self.dispatched)):
+            if self.dispatched[position].message.message_id.equals(message_id):
+                return position
+        raise IllegalStateError(
+            f"Could not correlate acknowledgment with dispatched message: {message_id} is not out at consumer "
+            f"{self.info.consumer_id}"
+        )
+
+    def _drop_front(self, count: int) -> None:
+        self.first += count
+        self.acknowledged_total += count
+        if self.extension > 0:
+            self._shrink_extension(count)
+        if self.first == len(self.dispatched):
+            self.dispatched = []
+            self.first = 0
+        elif self.first >= TRIM_AT:
+            del self.dispatched[: self.first]
+            self.first = 0
+
+    def _shrink_extension(self, count: int) -> None:
+        self.extension = max(0, self.extension - count)

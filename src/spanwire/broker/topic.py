@@ -1,0 +1,75 @@
+"""A topic: each message goes to every subscription that is there when it arrives."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from spanwire.broker.context import BrokerContext
+from spanwire.broker.policy import PolicyEntry
+from spanwire.broker.reference import BrokerDestination, MessageReference
+from spanwire.broker.subscription import Subscription
+from spanwire.broker.usage import MemoryUsage
+from spanwire.model.destination import Destination
+from spanwire.model.message import Message
+
+
+class Topic(BrokerDestination):
+    """One topic and its non-durable subscriptions. What a subscriber cannot take yet waits in the subscription."""
+
+    def __init__(
+        self, destination: Destination, policy: PolicyEntry, usage: MemoryUsage, context: BrokerContext
+    ) -> None:
+        super().__init__(destination, policy, usage)
+        self._context: Final[BrokerContext] = context
+        self.subscriptions: Final[list[Subscription]] = []
+
+    def accept(self, message: Message) -> None:
+        """Hand ``message`` to every subscription whose selector lets it through."""
+        self.enqueued += 1
+        if not self.subscriptions:
+            return
+        reference = MessageReference(self, message, 0, self._context.next_order(), 0)
+        self.hold(message)
+        for subscription in self.subscriptions:
+            if not subscription.accepts(reference):
+                continue
+            message.holders += 1
+            if subscription.can_take() and not subscription.pending:
+                self.dispatched += 1
+                subscription.dispatch(reference)
+            else:
+                subscription.pending.append(reference)
+        self.release(message)
+
+    def attach(self, subscription: Subscription) -> None:
+        """Add a subscription; it gets what is sent from now on."""
+        self.subscriptions.append(subscription)
+        subscription.homes.append(self)
+
+    def detach(self, subscription: Subscription) -> None:
+        """Remove a subscription and what waits in it from here."""
+        self.subscriptions.remove(subscription)
+        kept = [reference for reference in subscription.pending if reference.home is not self]
+        for reference in subscription.pending:
+            if reference.home is self:
+                self.release(reference.message)
+        subscription.pending.clear()
+        subscription.pending.extend(kept)
+
+    def settled(self, reference: MessageReference) -> None:
+        """One subscriber is done with the message."""
+        self.dequeued += 1
+        self.release(reference.message)
+
+    def forgotten(self, reference: MessageReference) -> None:
+        """The same; the store has no part in topics without durable subscriptions."""
+        self.settled(reference)
+
+    def given_back(self, references: list[MessageReference]) -> None:
+        """A subscriber left: what it did not acknowledge is not kept for it."""
+        for reference in references:
+            self.release(reference.message)
+
+    def waiting(self) -> int:
+        """Messages that wait in slow subscriptions."""
+        return sum(len(subscription.pending) for subscription in self.subscriptions)

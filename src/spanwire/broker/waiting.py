@@ -1,0 +1,77 @@
+"""Answers that wait for the disk, in the order of the positions they wait for."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Final
+
+from spanwire.broker.outlet import Outlet
+from spanwire.broker.ports import NO_TOKEN
+from spanwire.broker.queue import Queue
+from spanwire.model.errors import SpanwireError
+from spanwire.model.message import Message
+
+
+class StoredMessage:
+    """A message that may only be dispatched once it is safe: its queue, itself, its sequence."""
+
+    __slots__ = ("home", "message", "sequence")
+
+    def __init__(self, home: Queue, message: Message, sequence: int) -> None:
+        self.home: Final[Queue] = home
+        self.message: Final[Message] = message
+        self.sequence: Final[int] = sequence
+
+
+class Waiting:
+    """One answer, and what is to be dispatched just before it is given."""
+
+    __slots__ = ("messages", "outlet", "position", "token")
+
+    def __init__(self, position: int, outlet: Outlet, token: int, messages: list[StoredMessage] | None) -> None:
+        self.position: Final[int] = position
+        self.outlet: Final[Outlet] = outlet
+        self.token: Final[int] = token
+        self.messages: Final[list[StoredMessage] | None] = messages
+
+
+class WaitingLine:
+    """The answers that wait. Bounded by what clients have asked for and not been told: each waits for its own
+    answer.
+    """
+
+    def __init__(self) -> None:
+        self._line: Final[deque[Waiting]] = deque()
+        self.stored_position = 0
+
+    def __len__(self) -> int:
+        return len(self._line)
+
+    def is_stored(self, position: int) -> bool:
+        """Whether everything up to ``position`` is safe already."""
+        return position <= self.stored_position
+
+    def add(self, waiting: Waiting) -> None:
+        """Answer later; positions are asked for in ascending order."""
+        self._line.append(waiting)
+
+    def advance(self, position: int) -> list[Waiting]:
+        """Everything up to ``position`` is safe: take what waited for it."""
+        self.stored_position = max(self.stored_position, position)
+        ready: list[Waiting] = []
+        while self._line and self._line[0].position <= position:
+            ready.append(self._line.popleft())
+        return ready
+
+    def take_all(self) -> list[Waiting]:
+        """Everything, when the store has failed."""
+        ready = list(self._line)
+        self._line.clear()
+        return ready
+
+
+def answer(waiting: Waiting, error: SpanwireError | None) -> None:
+    """Tell the client."""
+    if waiting.token != NO_TOKEN:
+        waiting.outlet.connection.completed(waiting.token, error)
+        waiting.outlet.mark_dirty()
