@@ -22,7 +22,7 @@ from spanwire.service.config.model import (
 from spanwire.service.config.properties import UnknownPlaceholderError, Variables
 from spanwire.service.config.uri import connector_settings
 from spanwire.service.config.values import Settings
-from spanwire.service.config.words import HONOURED, LATER, NO_EFFECT, ONLY, Rule, Words
+from spanwire.service.config.words import LATER, NO_EFFECT, ONLY, Rule, Words
 from spanwire.transports.base import ConnectorSettings
 
 GIB: Final = 1024**3
@@ -69,26 +69,40 @@ class Interpreter:
         """Notes every setting and inner element that is unknown, of a later version, or without effect."""
         for name, setting in element.attributes.items():
             rule = known.settings.get(name)
-            word = f"{name} of <{element.name}>"
             if rule is None:
                 self.findings.unknown(setting.line, f"attribute of <{element.name}>", name, known.settings)
-            elif not _is_granted(rule, setting) and rule.note:
-                self.findings.error(setting.line, f"{word} cannot be honoured: {rule.note}")
-            elif not _is_granted(rule, setting):
-                values = " or ".join(rule.values)
-                self.findings.not_yet(setting.line, f"{word} with another value than {values}" if values else word)
-            elif rule.kind == NO_EFFECT:
-                self.findings.warn(setting.line, f"{word} has no effect: {rule.note}")
+            else:
+                self._check_setting(f"{name} of <{element.name}>", setting, rule)
         for child in element.children:
             rule = known.children.get(child.name)
             if rule is None:
                 self.findings.unknown(child.line, f"element in <{element.name}>", child.name, known.children)
             elif rule.kind == LATER and (child.attributes or child.children or child.text.strip()):
                 self.findings.not_yet(child.line, f"<{child.name}>")
+                self._empty_names(child)
             elif rule.kind == NO_EFFECT:
                 self.findings.warn(child.line, f"<{child.name}> has no effect: {rule.note}")
         if element.text.strip():
             self.findings.error(element.line, f"<{element.name}> holds text, which nothing reads; remove it")
+
+    def _check_setting(self, word: str, setting: Attribute, rule: Rule) -> None:
+        if rule.kind == NO_EFFECT:
+            self.findings.warn(setting.line, f"{word} has no effect: {rule.note}")
+        elif rule.kind == LATER:
+            self.findings.not_yet(setting.line, word)
+        elif rule.kind == ONLY and setting.value.strip().lower() not in rule.values:
+            if rule.note:
+                self.findings.error(setting.line, f"{word} cannot be honoured: {rule.note}")
+            else:
+                self.findings.not_yet(setting.line, f"{word} with another value than {' or '.join(rule.values)}")
+
+    def _empty_names(self, element: Element) -> None:
+        """An empty physicalName is a fault wherever it stands, also inside what is not read yet."""
+        for child in element.children:
+            if child.value("physicalName") == "":
+                line = child.attributes["physicalName"].line
+                self.findings.error(line, f"physicalName of <{child.name}> is empty")
+            self._empty_names(child)
 
     def inner(self, element: Element, name: str, known: Words) -> list[Element]:
         """All inner elements of this name, checked. One that only repeats its own name stands for its inner one."""
@@ -276,10 +290,3 @@ def replace_placeholders(element: Element, variables: Variables, findings: Findi
                 findings.unknown(setting.line, f"placeholder in {word}:", str(error), variables.names())
             except ConfigurationError as error:
                 findings.error(setting.line, f"{word}: {error}")
-
-
-def _is_granted(rule: Rule, setting: Attribute) -> bool:
-    """Whether the setting can be honoured, as far as the rule tells."""
-    if rule.kind == ONLY:
-        return setting.value.strip().lower() in rule.values
-    return rule.kind in (HONOURED, NO_EFFECT)

@@ -26,8 +26,8 @@ CONFIGURERS: Final = frozenset(
 )
 CONFIGURER_SETTINGS: Final = frozenset(
     (
-        "fileEncoding ignoreResourceNotFound ignoreUnresolvablePlaceholders localOverride location locations properties "
-        "searchSystemEnvironment systemPropertiesMode systemPropertiesModeName"
+        "fileEncoding ignoreResourceNotFound ignoreUnresolvablePlaceholders localOverride location locations "
+        "properties searchSystemEnvironment systemPropertiesMode systemPropertiesModeName"
     ).split()
 )
 LATER_BEANS: Final = (

@@ -90,9 +90,10 @@ BROKER: Final = Words(
         **_all(
             YES, "transportConnectors persistenceAdapter destinations destinationPolicy systemUsage managementContext"
         ),
+        "shutdownHooks": JAVA,
         **_all(
             NOT_YET,
-            "networkConnectors jmsBridgeConnectors plugins destinationInterceptors sslContext shutdownHooks "
+            "networkConnectors jmsBridgeConnectors plugins destinationInterceptors sslContext "
             "jobSchedulerStore tempDataStore proxyConnectors services ioExceptionHandler persistenceFactory "
             "memoryManager usageManager consumerSystemUsage producerSystemUsage messageAuthorizationPolicy "
             "destinationFactory taskRunnerFactory brokerContext adminView masterConnector producerCompositeQueue",
