@@ -34,9 +34,10 @@ def wishes() -> dict[str, list[str]]:
     document = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     project, extras = document["project"], document["project"]["optional-dependencies"]
     runtime = project["dependencies"]
+    compiler = document["tool"]["hatch"]["build"]["targets"]["wheel"]["hooks"]["mypyc"]["dependencies"]
     return {
         "pip": INSTALLER,
-        "build": document["build-system"]["requires"] + EDITABLE_BUILD,
+        "build": document["build-system"]["requires"] + compiler + EDITABLE_BUILD,
         "runtime": runtime + extras["speed"],
         "test": extras["test"],
         "lint": extras["lint"],
