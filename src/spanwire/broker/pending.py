@@ -118,13 +118,13 @@ class ResidentLine:
 class SpilledLine:
     """Sequences behind the resident window, eight bytes each, in order."""
 
-    __slots__ = ("_first", "_numbers", "_volatile", "_volatile_number")
+    __slots__ = ("_first", "_memory_number", "_memory_only", "_numbers")
 
     def __init__(self) -> None:
         self._numbers = array("q")
         self._first = 0
-        self._volatile: dict[int, MessageReference] = {}
-        self._volatile_number = 0
+        self._memory_only: dict[int, MessageReference] = {}
+        self._memory_number = 0
 
     def __len__(self) -> int:
         return len(self._numbers) - self._first
@@ -135,9 +135,9 @@ class SpilledLine:
 
     def append_volatile(self, reference: MessageReference) -> None:
         """A message that only exists in memory and must not overtake those before it."""
-        self._volatile_number -= 1
-        self._volatile[self._volatile_number] = reference
-        self._numbers.append(self._volatile_number)
+        self._memory_number -= 1
+        self._memory_only[self._memory_number] = reference
+        self._numbers.append(self._memory_number)
 
     def extend_sequences(self, sequences: array[int]) -> None:
         """Recovered messages."""
@@ -155,11 +155,11 @@ class SpilledLine:
 
     def volatile(self, number: int) -> MessageReference:
         """The message behind a negative number; it is forgotten here."""
-        return self._volatile.pop(number)
+        return self._memory_only.pop(number)
 
     def peek_volatile(self, number: int) -> MessageReference | None:
         """The message behind a negative number, if it is still here."""
-        return self._volatile.get(number)
+        return self._memory_only.get(number)
 
     def snapshot(self) -> list[int]:
         """All numbers in order."""
@@ -168,10 +168,10 @@ class SpilledLine:
     def clear(self) -> tuple[list[int], list[MessageReference]]:
         """Remove everything: the sequences, and the messages that only memory had."""
         sequences = [number for number in self.snapshot() if number > 0]
-        references = list(self._volatile.values())
+        references = list(self._memory_only.values())
         self._numbers = array("q")
         self._first = 0
-        self._volatile = {}
+        self._memory_only = {}
         return sequences, references
 
 
