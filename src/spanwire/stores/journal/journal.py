@@ -86,6 +86,7 @@ class Journal(MessageStore):
         self._batch_number = recovery.last_batches
         self._asked = False
         self._failed = False
+        self._stopping = False
         self.stored_position = 0
 
     # The port
@@ -266,9 +267,10 @@ class Journal(MessageStore):
         self._segment_end += size
         self._in_flight = batch
         self._in_flight_bytes = size
-        for number in self._index.segments.droppable(self._segment):
-            self._index.segments.drop(number)
-            self._enqueue(SEGMENT_DROPPED, self._nobody, number, b"")
+        if not self._stopping:
+            for number in self._index.segments.droppable(self._segment):
+                self._index.segments.drop(number)
+                self._enqueue(SEGMENT_DROPPED, self._nobody, number, b"")
         return batch
 
     def completed(self, batch: Batch) -> int:
@@ -293,7 +295,8 @@ class Journal(MessageStore):
         self._failed = True
 
     def note_clean_stop(self) -> None:
-        """The last thing before the store is closed in order."""
+        """The last thing before the store is closed in order; no record may follow it."""
+        self._stopping = True
         self._enqueue(CLEAN_STOP, self._nobody, 0, b"")
 
     def take_fetches(self) -> list[Fetch]:

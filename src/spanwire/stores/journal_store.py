@@ -1,0 +1,248 @@
+"""The journal store ready for a broker: directory and lock, recovery, the state machine and its two threads.
+
+    store = JournalStore.open(directory, formats, on_stored, on_fetched, on_failed, schedule)
+    broker.recover(store.recovered, store.clean, now)
+    store.start()
+    each turn of the loop, after the outputs were flushed: store.turn(monotonic); wake up by store.next_deadline()
+    at the end: store.stop()
+
+All callbacks are called on the loop's thread: ``on_stored`` and ``on_fetched`` from `turn` or a scheduled call, never
+from inside a call of the `MessageStore`.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from spanwire.broker.formats import MessageFormats
+from spanwire.broker.ports import MessageStore
+from spanwire.broker.recovery import RecoveredDestination
+from spanwire.model.errors import RemoteProtocolError, StoreError
+from spanwire.model.message import Message
+from spanwire.stores.directory import DataDirectory
+from spanwire.stores.disk import FileDisk
+from spanwire.stores.journal.batch import Batch, write_batch
+from spanwire.stores.journal.fetch import Fetch, StoredBytes
+from spanwire.stores.journal.journal import Journal, OpenedJournal, open_journal
+from spanwire.stores.journal.segment import DEFAULT_SEGMENT_BYTES, SPARE_NAME, STORE_ID_SIZE, damage, segment_name
+from spanwire.stores.reader import JournalReader
+from spanwire.stores.writer import JournalWriter, write_error
+
+logger: Final = logging.getLogger(__name__)
+
+JOURNAL_DIRECTORY: Final = "journal"
+ACK_SYNC_DELAY: Final = 0.005  # seconds that removals nobody waits for may gather; losing them means redelivery
+
+Stored = Callable[[int], None]
+Fetched = Callable[[int, list[Message | None]], None]
+Failed = Callable[[StoreError], None]
+Schedule = Callable[[Callable[[], None]], None]
+
+
+class JournalStore:
+    """Shell around one `Journal`.
+
+    ``store`` is what the broker calls, ``recovered`` and ``clean`` what the last run left. Leaves to the service when a
+    turn is, and what happens after ``on_failed`` (called once; the broker must stop with a non-zero exit).
+    """
+
+    def __init__(
+        self,
+        directory: DataDirectory,
+        files: tuple[FileDisk, FileDisk],
+        opened: OpenedJournal,
+        formats: MessageFormats,
+        callbacks: tuple[Stored, Fetched, Failed, Schedule],
+        sync: bool,
+    ) -> None:
+        self._directory: Final = directory
+        self._disk, self._read_disk = files
+        self._journal: Final[Journal] = opened.journal
+        self._formats: Final = formats
+        self._on_stored, self._on_fetched, self._on_failed, self._schedule = callbacks
+        self._sync: Final = sync
+        self._in_flight: Batch | None = None
+        self._ack_deadline: float | None = None
+        self._error: StoreError | None = None
+        self._writer: Final = JournalWriter(self._disk, self._batch_written, self._thread_failed, sync)
+        self._reader: Final = JournalReader(self._read_disk, self._messages_read, self._thread_failed)
+        self.store: Final[MessageStore] = opened.journal
+        self.recovered: list[RecoveredDestination] = opened.recovery.destinations()
+        self.clean: Final[bool] = opened.recovery.clean
+
+    @classmethod
+    def open(
+        cls,
+        directory: Path,
+        formats: MessageFormats,
+        on_stored: Stored,
+        on_fetched: Fetched,
+        on_failed: Failed,
+        schedule: Schedule,
+        segment_bytes: int = DEFAULT_SEGMENT_BYTES,
+        sync: bool = True,
+    ) -> JournalStore:
+        """Locks ``directory``, recovers the journal in it and opens a new segment. Blocks: to be called before the loop
+        serves.
+
+        ``schedule`` posts a call to the loop from any thread, and sees to it that `turn` follows. ``sync=False``
+        (enableJournalDiskSyncs="false") answers before the disk has it. Raises `StoreError`, one line, when the store
+        is in use or cannot be read; then nothing in it was changed.
+        """
+        locked = DataDirectory(directory)
+        path = locked.subdirectory(JOURNAL_DIRECTORY)
+        disk = FileDisk(path)
+        try:
+            opened = open_journal(disk, os.urandom(STORE_ID_SIZE), segment_bytes, sync)
+        except StoreError as error:
+            disk.close()
+            locked.release()
+            raise StoreError(f"the store in {path} cannot be opened: {error}") from error
+        except OSError as error:
+            disk.close()
+            locked.release()
+            raise StoreError(
+                f"the store in {path} cannot be opened: {error.strerror or error}; look at the disk and its rights"
+            ) from error
+        for warning in opened.recovery.warnings:
+            logger.warning("journal %s: %s", path, warning)
+        if not sync:
+            logger.warning("journal %s: disk syncs are off, a power cut loses messages that were acknowledged", path)
+        callbacks = (on_stored, on_fetched, on_failed, schedule)
+        return cls(locked, (disk, FileDisk(path)), opened, formats, callbacks, sync)
+
+    @property
+    def backlog_bytes(self) -> int:
+        """Bytes that wait for the disk."""
+        return self._journal.backlog_bytes
+
+    def start(self) -> None:
+        """Start both threads."""
+        self._writer.start()
+        self._reader.start()
+
+    def turn(self, now: float) -> None:
+        """Hand over what gathered, once per turn of the loop. ``now`` is monotonic seconds."""
+        if self._error is not None:
+            return
+        for fetch in self._journal.take_fetches():
+            if fetch.reads:
+                self._reader.hand_over(fetch)
+            else:
+                self._schedule(partial(self._on_fetched, fetch.request, fetch.messages))
+        position = self._journal.take_answer()
+        if position >= 0:
+            self._on_stored(position)
+        self._hand_over(now)
+
+    def next_deadline(self) -> float | None:
+        """Monotonic seconds of the `turn` that must come even if nothing happens, or None."""
+        return self._ack_deadline
+
+    def stop(self) -> None:
+        """Write everything, mark the stop as clean and let go of the directory. Blocks until it is on the disk.
+
+        Raises `StoreError` when it could not be written; the directory is released nevertheless.
+        """
+        try:
+            self._reader.stop()
+            self._writer.stop()
+            error = self._error or self._writer.failed
+            if error is not None:
+                raise error
+            if self._in_flight is not None:
+                self._complete(self._in_flight)
+            self._finish()
+        finally:
+            self._disk.close()
+            self._read_disk.close()
+            self._directory.release()
+
+    def _hand_over(self, now: float) -> None:
+        journal = self._journal
+        if not journal.has_work:
+            return
+        if journal.may_wait:
+            if self._ack_deadline is None:
+                self._ack_deadline = now + ACK_SYNC_DELAY
+            if now < self._ack_deadline:
+                return
+        self._ack_deadline = None
+        batch = journal.next_batch()
+        if batch is not None:
+            self._in_flight = batch
+            self._writer.hand_over(batch, journal.segment_bytes if journal.is_half_full else 0)
+
+    def _finish(self) -> None:
+        """The last batches, written on this thread: the writer's is over."""
+        journal = self._journal
+        self._write_all()
+        journal.note_clean_stop()
+        self._write_all()
+        with suppress(OSError):  # only gives room back; the next start does it as well
+            self._disk.resize(segment_name(journal.segment), journal.segment_end)
+            if SPARE_NAME in self._disk.files():
+                self._disk.delete(SPARE_NAME)
+
+    def _write_all(self) -> None:
+        batch = self._journal.next_batch()
+        while batch is not None:
+            self._write_last(batch)
+            batch = self._journal.next_batch()
+
+    def _write_last(self, batch: Batch) -> None:
+        try:
+            write_batch(self._disk, batch, self._sync)
+        except OSError as cause:
+            raise write_error(batch, cause) from cause
+        self._in_flight = batch
+        self._complete(batch)
+
+    def _complete(self, batch: Batch) -> None:
+        if self._in_flight is not batch:
+            return  # stop() was faster
+        self._in_flight = None
+        before = self._journal.stored_position
+        position = self._journal.completed(batch)
+        if position > before:
+            self._on_stored(position)
+
+    def _answer(self, fetch: Fetch, found: list[StoredBytes | None]) -> None:
+        """A read came back: index the messages; what was removed meanwhile is None."""
+        messages = fetch.messages
+        for place, read in enumerate(fetch.reads):
+            stored = found[place]
+            if not fetch.still_there(read):
+                continue
+            if stored is None:
+                self._fail(StoreError(f"{segment_name(read.segment)} is missing: restore the file from a backup"))
+                return
+            try:
+                messages[read.place] = self._formats.index(stored.format_id, stored.raw)
+            except (RemoteProtocolError, StoreError) as error:
+                self._fail(damage(segment_name(read.segment), read.offset, f"the message cannot be read: {error}"))
+                return
+        self._on_fetched(fetch.request, messages)
+
+    def _fail(self, error: StoreError) -> None:
+        if self._error is None:
+            self._error = error
+            self._journal.fail()
+            self._on_failed(error)
+
+    # Called from the threads
+
+    def _batch_written(self, batch: Batch) -> None:
+        self._schedule(partial(self._complete, batch))
+
+    def _messages_read(self, fetch: Fetch, found: list[StoredBytes | None]) -> None:
+        self._schedule(partial(self._answer, fetch, found))
+
+    def _thread_failed(self, error: StoreError) -> None:
+        self._schedule(partial(self._fail, error))

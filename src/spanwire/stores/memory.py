@@ -1,0 +1,89 @@
+"""A message store that keeps everything in memory and forgets it with the process.
+
+It behaves like the journal in all that the broker can see: positions are stored and fetches answered later, never
+inside the call. Duck-typed to `spanwire.broker.ports.MessageStore`: interpreted classes cannot name a compiled port as
+their base.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from spanwire.model.destination import Destination
+from spanwire.model.message import Message
+
+
+class MemoryStore:
+    """`turn` makes all calls so far count as stored; `take_fetched` gives the answers to the fetches before it."""
+
+    def __init__(self) -> None:
+        self._messages: Final[dict[str, dict[int, Message]]] = {}
+        self._high: Final[dict[str, int]] = {}
+        self._floor = 0  # a queue that comes back begins above every removed one
+        self._position = 0
+        self._stored = 0
+        self._waiting: list[tuple[int, Destination, list[int]]] = []
+        self._fetched: list[tuple[int, list[Message | None]]] = []
+
+    def append(self, destination: Destination, message: Message) -> int:
+        self._position += 1
+        return self._keep(destination, message)
+
+    def remove(self, destination: Destination, sequence: int) -> None:
+        if self._messages.get(destination.qualified_name, {}).pop(sequence, None) is not None:
+            self._position += 1
+
+    def append_unit(
+        self, additions: list[tuple[Destination, Message]], removals: list[tuple[Destination, int]]
+    ) -> list[int]:
+        self._position += 1
+        sequences = [self._keep(destination, message) for destination, message in additions]
+        for destination, sequence in removals:
+            self._messages.get(destination.qualified_name, {}).pop(sequence, None)
+        return sequences
+
+    def note_redelivery(self, destination: Destination, sequence: int, redelivery_count: int) -> None:
+        self._position += 1
+
+    def fetch(self, request: int, destination: Destination, sequences: list[int]) -> None:
+        self._waiting.append((request, destination, sequences))
+
+    def add_destination(self, destination: Destination) -> None:
+        if destination.qualified_name not in self._high:
+            self._position += 1
+            self._high[destination.qualified_name] = self._floor
+            self._messages[destination.qualified_name] = {}
+
+    def remove_destination(self, destination: Destination) -> None:
+        high = self._high.pop(destination.qualified_name, None)
+        if high is not None:
+            self._position += 1
+            self._floor = max(self._floor, high)
+            del self._messages[destination.qualified_name]
+
+    def position(self) -> int:
+        return self._position
+
+    # The driver
+
+    def turn(self) -> int:
+        """One turn of the loop: gives the position that is stored now and prepares the answers to fetches."""
+        self._stored = self._position
+        for request, destination, sequences in self._waiting:
+            kept = self._messages.get(destination.qualified_name, {})
+            self._fetched.append((request, [kept.get(sequence) for sequence in sequences]))
+        self._waiting = []
+        return self._stored
+
+    def take_fetched(self) -> list[tuple[int, list[Message | None]]]:
+        """(request, messages) for each fetch that is answered."""
+        fetched = self._fetched
+        self._fetched = []
+        return fetched
+
+    def _keep(self, destination: Destination, message: Message) -> int:
+        self.add_destination(destination)
+        sequence = self._high[destination.qualified_name] + 1
+        self._high[destination.qualified_name] = sequence
+        self._messages[destination.qualified_name][sequence] = message
+        return sequence

@@ -1,0 +1,101 @@
+"""The journal's reader thread: reads messages back in blocks and checks them, off the loop."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from queue import SimpleQueue
+from threading import Thread
+from typing import Final
+
+from spanwire.model.errors import StoreError
+from spanwire.stores.journal.disk_port import Disk
+from spanwire.stores.journal.fetch import Fetch, Read, StoredBytes, check_read, unreadable
+from spanwire.stores.journal.segment import segment_name
+
+MAX_BLOCK_BYTES: Final = 1024 * 1024  # read with one system call; a bigger message is read alone
+MAX_GAP_BYTES: Final = 16 * 1024  # reading over what is not asked for costs less than another call
+
+
+class JournalReader:
+    """Owns the thread that reads.
+
+    ``on_read(fetch, found)`` and ``on_failed`` are called FROM THE THREAD: they must only hand over to the loop.
+    ``found`` has one item per `Fetch.reads`; None where the segment's file is gone.
+    """
+
+    def __init__(
+        self,
+        disk: Disk,
+        on_read: Callable[[Fetch, list[StoredBytes | None]], None],
+        on_failed: Callable[[StoreError], None],
+    ) -> None:
+        self._disk: Final = disk
+        self._on_read: Final = on_read
+        self._on_failed: Final = on_failed
+        self._fetches: Final[SimpleQueue[Fetch | None]] = SimpleQueue()
+        self._thread: Final = Thread(target=self._run, name="spanwire-journal-reader", daemon=True)
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread.start()
+
+    def hand_over(self, fetch: Fetch) -> None:
+        """Read this."""
+        self._fetches.put(fetch)
+
+    def stop(self) -> None:
+        """Return when the thread is over; what was handed over is read before."""
+        if self._thread.is_alive():
+            self._fetches.put(None)
+            self._thread.join()
+
+    def _run(self) -> None:
+        while True:
+            fetch = self._fetches.get()
+            if fetch is None:
+                return
+            try:
+                found = read_all(self._disk, fetch.reads)
+            except StoreError as error:
+                self._on_failed(error)
+                return
+            self._on_read(fetch, found)
+
+
+def blocks(reads: list[Read]) -> list[list[int]]:
+    """Groups reads that one system call can answer; each group holds places in ``reads`` in the order of the file."""
+    order = sorted(range(len(reads)), key=lambda place: (reads[place].segment, reads[place].offset))
+    grouped: list[list[int]] = []
+    start = 0
+    end = 0
+    for place in order:
+        read = reads[place]
+        if (
+            grouped
+            and reads[grouped[-1][0]].segment == read.segment
+            and read.offset - end <= MAX_GAP_BYTES
+            and read.offset + read.size - start <= MAX_BLOCK_BYTES
+        ):
+            grouped[-1].append(place)
+        else:
+            grouped.append([place])
+            start = read.offset
+        end = read.offset + read.size
+    return grouped
+
+
+def read_all(disk: Disk, reads: list[Read]) -> list[StoredBytes | None]:
+    """Reads and checks messages; raises `StoreError` naming file and byte when one cannot be read or is not right."""
+    found: list[StoredBytes | None] = [None] * len(reads)
+    for group in blocks(reads):
+        first = reads[group[0]]
+        last = reads[group[-1]]
+        try:
+            block = disk.read(segment_name(first.segment), first.offset, last.offset + last.size - first.offset)
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            raise unreadable(first, error) from error
+        for place in group:
+            found[place] = check_read(reads[place], block, reads[place].offset - first.offset)
+    return found

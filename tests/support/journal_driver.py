@@ -1,0 +1,99 @@
+"""Drives a journal without threads: what the writer and the reader do, done at once by the test."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Final
+
+from spanwire.broker.recovery import RecoveredDestination
+from spanwire.model.message import Message
+from spanwire.stores.journal.batch import Batch, write_batch
+from spanwire.stores.journal.journal import Journal, open_journal
+from spanwire.stores.reader import read_all
+from tests.simulation.disk import SimulatedDisk
+from tests.support.plain_format import plain_formats
+
+SMALL_SEGMENT: Final = 4096
+STORE_ID: Final = b"a store for test"
+
+State = dict[str, dict[int, tuple[bytes, int]]]
+"""Qualified name → sequence → (encoded message, redelivery count): all that a store promises to keep."""
+
+
+class JournalDriver:
+    """A journal on a simulated disk. ``turn`` writes and answers everything."""
+
+    def __init__(self, disk: SimulatedDisk | None = None, segment_bytes: int = SMALL_SEGMENT) -> None:
+        self.disk = disk if disk is not None else SimulatedDisk()
+        self.segment_bytes: Final = segment_bytes
+        self.formats: Final = plain_formats()
+        self.stored = 0
+        self.fetched: dict[int, list[Message | None]] = {}
+        self._open()
+
+    def _open(self) -> None:
+        opened = open_journal(self.disk, STORE_ID, self.segment_bytes)
+        self.store: Journal = opened.journal
+        self.recovered: list[RecoveredDestination] = opened.recovery.destinations()
+        self.clean = opened.recovery.clean
+        self.warnings = opened.recovery.warnings
+        self.stored = 0
+
+    def write_one(self) -> Batch | None:
+        """One batch, if there is one."""
+        batch = self.store.next_batch()
+        if batch is not None:
+            write_batch(self.disk, batch, True)
+            self.stored = self.store.completed(batch)
+        return batch
+
+    def answer_fetches(self) -> None:
+        """Read what was asked for."""
+        for fetch in self.store.take_fetches():
+            for read, found in zip(fetch.reads, read_all(self.disk, fetch.reads), strict=True):
+                if fetch.still_there(read) and found is not None:
+                    fetch.messages[read.place] = self.formats.index(found.format_id, found.raw)
+            self.fetched[fetch.request] = fetch.messages
+
+    def turn(self) -> None:
+        """Everything that waits, until nothing does."""
+        while self.write_one() is not None:
+            pass
+        self.answer_fetches()
+
+    def reopen(self) -> None:
+        """Stop in order and start again."""
+        self.turn()
+        self.store.note_clean_stop()
+        self.turn()
+        self._open()
+
+    def crash(self, random: Random | None = None) -> None:
+        """Cut the power now and start again."""
+        self.disk = self.disk.power_cut(random if random is not None else Random(1))
+        self._open()
+
+    def state(self) -> State:
+        """What the store holds, read back from the disk."""
+        return state_of(self.disk, self.recovered, self.store)
+
+
+def state_of(disk: SimulatedDisk, recovered: list[RecoveredDestination], store: Journal) -> State:
+    """The messages and redelivery counts of a journal just opened."""
+    state: State = {}
+    for found in recovered:
+        store.fetch(0, found.destination, list(found.sequences))
+        kept: dict[int, tuple[bytes, int]] = {}
+        for fetch in store.take_fetches():
+            assert len(fetch.reads) == len(found.sequences)
+            for read, stored in zip(fetch.reads, read_all(disk, fetch.reads), strict=True):
+                assert stored is not None
+                kept[read.sequence] = (stored.raw, found.redeliveries.get(read.sequence, 0))
+        state[found.destination.qualified_name] = kept
+    return state
+
+
+def recovered_state(disk: SimulatedDisk) -> State:
+    """What a broker that starts on this disk finds; the disk itself changes as by any start."""
+    opened = open_journal(disk, STORE_ID, SMALL_SEGMENT)
+    return state_of(disk, opened.recovery.destinations(), opened.journal)
