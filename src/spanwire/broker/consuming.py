@@ -20,8 +20,8 @@ from spanwire.model.acks import LAST_DELIVERED_UNKNOWN, LAST_DELIVERED_UNSET
 from spanwire.model.destination import Destination
 from spanwire.model.errors import IllegalStateError, InvalidDestinationError, JmsError, ResourceAllocationError
 from spanwire.model.info import ConsumerInfo
+from spanwire.selector.cache import SelectorCache
 from spanwire.selector.expression import Selector
-from spanwire.selector.parser import parse_selector
 
 CLIENT_QUEUE_PREFETCH: Final = 1_000  # what clients ask for when nobody chose (ActiveMQPrefetchPolicy)
 CLIENT_TOPIC_PREFETCH: Final = 32_766
@@ -49,6 +49,7 @@ class Consuming:
         self._authorizer: Final[Authorizer] = authorizer
         self._values: Final[BoundMessageValues] = values
         self._advisories: Final[Advisories | None] = advisories
+        self._selectors: Final[SelectorCache] = SelectorCache()
         self._pulling: Final[list[Subscription]] = []
 
     def add(
@@ -67,7 +68,7 @@ class Consuming:
             raise IllegalStateError("durable subscriptions are not supported yet")
         selector: Selector | None = None
         if info.selector is not None and info.selector.strip():
-            selector = parse_selector(info.selector)
+            selector = self._selectors.parse(info.selector)
         parts = info.destination.parts()
         for part in parts:
             self._destinations.check_owner(state, part)

@@ -7,7 +7,7 @@ from typing import Final
 from spanwire.broker.ports import MessageFormat
 from spanwire.model.errors import StoreError
 from spanwire.model.message import Message
-from spanwire.model.message_view import MessageView
+from spanwire.model.message_view import MessageView, PropertyValue
 
 
 class MessageFormats:
@@ -29,7 +29,7 @@ class MessageFormats:
         """A message read back from the store."""
         return self.format(format_id).index(raw)
 
-    def properties(self, message: Message) -> dict[str, object]:
+    def properties(self, message: Message) -> dict[str, PropertyValue]:
         """Its properties, decoded once."""
         cached = message.properties_cache
         if cached is None:

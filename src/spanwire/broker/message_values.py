@@ -7,6 +7,7 @@ from typing import Final
 from spanwire.broker.formats import MessageFormats
 from spanwire.model.errors import JmsError, ProtocolError
 from spanwire.model.message import Message
+from spanwire.model.message_view import NULL_VALUE
 from spanwire.selector.expression import MessageValues, Selector
 
 
@@ -16,12 +17,14 @@ class BoundMessageValues(MessageValues):
     def __init__(self, formats: MessageFormats) -> None:
         self._formats: Final[MessageFormats] = formats
         self._message: Message | None = None
+        self._redelivery_count = 0
 
-    def matches(self, selector: Selector, message: Message) -> bool:
+    def matches(self, selector: Selector, message: Message, redelivery_count: int) -> bool:
         """Whether ``selector`` is TRUE for ``message``. A message whose properties cannot be decoded matches
         nothing.
         """
         self._message = message
+        self._redelivery_count = redelivery_count
         try:
             return selector.matches(self)
         except (JmsError, ProtocolError):
@@ -34,7 +37,8 @@ class BoundMessageValues(MessageValues):
         message = self._message
         assert message is not None
         if not name.startswith("JMS"):
-            return self._formats.properties(message).get(name)
+            entry = self._formats.properties(message).get(name)
+            return None if entry is None else entry[1]
         if name == "JMSPriority":
             return message.priority
         if name == "JMSTimestamp":
@@ -45,7 +49,24 @@ class BoundMessageValues(MessageValues):
             return "PERSISTENT" if message.persistent else "NON_PERSISTENT"
         if name == "JMSMessageID":
             return str(message.message_id)
+        if name == "JMSRedelivered":
+            return self._redelivery_count > 0
+        if name == "JMSXDeliveryCount":
+            return self._redelivery_count + 1
+        return self._rare_header(message, name)
+
+    def _rare_header(self, message: Message, name: str) -> object:
+        found = self._formats.header(message, name)
+        if found is not None:
+            return found
         if name == "JMSDestination":
             return message.destination.qualified_name
-        found = self._formats.header(message, name)
-        return found if found is not None else self._formats.properties(message).get(name)
+        entry = self._formats.properties(message).get(name)
+        return None if entry is None else entry[1]
+
+    def value_type(self, name: str) -> int:
+        """The JMS type of a property of the bound message."""
+        message = self._message
+        assert message is not None
+        entry = self._formats.properties(message).get(name)
+        return NULL_VALUE if entry is None else entry[0]

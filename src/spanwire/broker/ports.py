@@ -12,7 +12,7 @@ from spanwire.model.destination import Destination
 from spanwire.model.errors import JmsError, SpanwireError
 from spanwire.model.info import ConnectionInfo
 from spanwire.model.message import Message
-from spanwire.model.message_view import MessageView
+from spanwire.model.message_view import MessageView, PropertyValue
 
 READ: Final = "read"
 WRITE: Final = "write"
@@ -139,8 +139,8 @@ class MessageFormat(Protocol):
         """Find the cuts and routing fields of a stored message; raises `RemoteProtocolError` when ``raw`` is none."""
         ...
 
-    def properties(self, message: Message) -> dict[str, object]:
-        """All properties by name as plain Python values (bool, int, float, str, None, bytes)."""
+    def properties(self, message: Message) -> dict[str, PropertyValue]:
+        """All properties by name with their JMS types; raises `MessageFormatError` when they cannot be decoded."""
         ...
 
     def header(self, message: Message, name: str) -> object:

@@ -78,7 +78,7 @@ class Subscription:
         if connection_id is not None and reference.message.message_id.producer_id.connection_id == connection_id:
             return False
         selector = self.selector
-        return selector is None or self._values.matches(selector, reference.message)
+        return selector is None or self._values.matches(selector, reference.message, reference.redelivery_count)
 
     def dispatch(self, reference: MessageReference) -> None:
         """Send ``reference`` to the consumer and remember it until it is acknowledged."""

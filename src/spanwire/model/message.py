@@ -17,6 +17,7 @@ from typing import Final
 
 from spanwire.model.destination import Destination
 from spanwire.model.ids import MessageId
+from spanwire.model.message_view import PropertyValue
 
 FORMAT_OPENWIRE_1: Final = 1
 FORMAT_OPENWIRE_2: Final = 2
@@ -92,7 +93,7 @@ class Message:
         self.tail: bytes | None = None
         self.holders = 0
         self.converted: Message | None = None
-        self.properties_cache: dict[str, object] | None = None
+        self.properties_cache: dict[str, PropertyValue] | None = None
 
     def encoded(self) -> bytes:
         """The whole message in its own format, with a changed head or tail in place."""
