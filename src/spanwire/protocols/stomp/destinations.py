@@ -1,0 +1,142 @@
+"""STOMP's names of destinations, and the temporary ones that a connection calls by names of its own.
+
+==========================  ===============================================================
+``/queue/NAME``             a queue
+``/topic/NAME``             a topic
+``/temp-queue/NAME``        a temporary queue of this connection, made when first named
+``/temp-topic/NAME``        a temporary topic of this connection, made when first named
+``/remote-temp-queue/NAME`` a temporary queue by its real name, as it stands in a `reply-to`
+``/remote-temp-topic/NAME`` a temporary topic by its real name
+anything else               a queue of that literal name
+``A,B``                     both of them
+==========================  ===============================================================
+
+Options behind ``?`` are cut off. Observed on ActiveMQ.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from spanwire.model.destination import (
+    MAX_COMPOSITE_PARTS,
+    QUEUE,
+    SCHEMES,
+    TEMP_QUEUE,
+    TEMP_TOPIC,
+    TOPIC,
+    Destination,
+    check_name,
+)
+from spanwire.model.errors import InvalidDestinationError, ResourceAllocationError
+
+PREFIXES: Final = ("/queue/", "/topic/", "/remote-temp-queue/", "/remote-temp-topic/")  # by kind of destination
+OWN_TEMP_QUEUE: Final = "/temp-queue/"
+OWN_TEMP_TOPIC: Final = "/temp-topic/"
+MAX_TEMPORARY_NAMES: Final = 1_000  # temporary destinations of one connection
+
+
+def destination_text(destination: Destination) -> str:
+    """The name of a destination in a frame for everybody; a temporary one by its real name."""
+    if not destination.is_composite:
+        return PREFIXES[destination.kind] + destination.name
+    return ",".join([PREFIXES[part.kind] + part.name for part in destination.parts()])
+
+
+def has_prefix(text: str) -> bool:
+    """Whether ``text`` begins like a destination, so that a `reply-to` of this value is one."""
+    for prefix in PREFIXES:
+        if text.startswith(prefix):
+            return True
+    return text.startswith(OWN_TEMP_QUEUE) or text.startswith(OWN_TEMP_TOPIC)
+
+
+def read_destination(text: str) -> Destination:
+    """The destination that `destination_text` named; raises `InvalidDestinationError`."""
+    return DestinationNames("").resolve(text)
+
+
+def composite(parts: list[Destination]) -> Destination:
+    """One destination for several."""
+    names: list[str] = []
+    kind = parts[0].kind
+    for part in parts:
+        plain = part.kind == kind and "://" not in part.name
+        names.append(part.name if plain else SCHEMES[part.kind] + part.name)
+    return Destination(kind, ",".join(names))
+
+
+def physical(kind: int, name: str) -> Destination:
+    """A destination by kind and name, options cut off; raises `InvalidDestinationError`."""
+    question = name.find("?")
+    if question >= 0:
+        name = name[:question]
+    check_name(name)
+    return Destination(kind, name)
+
+
+class DestinationNames:
+    """How one connection calls its temporary destinations. Creating them in the broker is left to the connection.
+
+    ``fresh`` collects the temporary destinations named for the first time until the connection takes them.
+    """
+
+    def __init__(self, connection_id: str) -> None:
+        self._connection_id: Final[str] = connection_id
+        self._by_text: Final[dict[str, Destination]] = {}
+        self._by_name: Final[dict[str, str]] = {}
+        self.fresh: list[Destination] = []
+
+    def resolve(self, text: str) -> Destination:
+        """The destination a frame names. Raises `InvalidDestinationError`, and `ResourceAllocationError` when the
+        connection has named too many temporary destinations.
+        """
+        if "," not in text:
+            return self._resolve_one(text)
+        texts = text.split(",")
+        if len(texts) > MAX_COMPOSITE_PARTS:
+            raise InvalidDestinationError(
+                f"the composite destination has {len(texts)} parts, at most {MAX_COMPOSITE_PARTS} are allowed"
+            )
+        return composite([self._resolve_one(part.strip()) for part in texts])
+
+    def text(self, destination: Destination) -> str:
+        """The name of a destination in a frame to this connection: its own temporary ones as it calls them."""
+        if destination.is_temporary:
+            own = self._by_name.get(destination.qualified_name)
+            if own is not None:
+                return own
+        return destination_text(destination)
+
+    def take_fresh(self) -> list[Destination]:
+        """The temporary destinations named since the last call."""
+        fresh = self.fresh
+        if fresh:
+            self.fresh = []
+        return fresh
+
+    def _resolve_one(self, text: str) -> Destination:
+        if text.startswith(OWN_TEMP_QUEUE):
+            return self._temporary(TEMP_QUEUE, text, OWN_TEMP_QUEUE)
+        if text.startswith(OWN_TEMP_TOPIC):
+            return self._temporary(TEMP_TOPIC, text, OWN_TEMP_TOPIC)
+        for kind in (QUEUE, TOPIC, TEMP_QUEUE, TEMP_TOPIC):
+            prefix = PREFIXES[kind]
+            if text.startswith(prefix):
+                return physical(kind, text[len(prefix) :])
+        return physical(QUEUE, text)
+
+    def _temporary(self, kind: int, text: str, prefix: str) -> Destination:
+        found = self._by_text.get(text)
+        if found is not None:
+            return found
+        check_name(text[len(prefix) :])
+        if len(self._by_text) >= MAX_TEMPORARY_NAMES:
+            raise ResourceAllocationError(
+                f"the connection has {MAX_TEMPORARY_NAMES} temporary destinations, which is the most it may have"
+            )
+        made = Destination(kind, f"{self._connection_id}:{len(self._by_text) + 1}")
+        self._by_text[text] = made
+        self._by_name[made.qualified_name] = text
+        self.fresh.append(made)
+        return made

@@ -1,0 +1,95 @@
+"""STOMP frames as values: commands, versions, and what a decoded frame holds (STOMP 1.2, "STOMP Frames").
+
+A frame's header block is a value of its own, because producers repeat it from frame to frame: the decoder hands out the
+same `HeaderBlock` again, and the connection keeps on it what it worked out of these headers the first time.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+V1_0: Final = 10
+V1_1: Final = 11
+V1_2: Final = 12
+VERSION_NAMES: Final[dict[int, str]] = {V1_0: "1.0", V1_1: "1.1", V1_2: "1.2"}
+
+CONNECT: Final = "CONNECT"
+STOMP: Final = "STOMP"
+SEND: Final = "SEND"
+SUBSCRIBE: Final = "SUBSCRIBE"
+UNSUBSCRIBE: Final = "UNSUBSCRIBE"
+ACK: Final = "ACK"
+NACK: Final = "NACK"
+BEGIN: Final = "BEGIN"
+COMMIT: Final = "COMMIT"
+ABORT: Final = "ABORT"
+DISCONNECT: Final = "DISCONNECT"
+CONNECTED: Final = "CONNECTED"
+MESSAGE: Final = "MESSAGE"
+RECEIPT: Final = "RECEIPT"
+ERROR: Final = "ERROR"
+
+CLIENT_COMMANDS: Final = (
+    CONNECT,
+    STOMP,
+    SEND,
+    SUBSCRIBE,
+    UNSUBSCRIBE,
+    ACK,
+    NACK,
+    BEGIN,
+    COMMIT,
+    ABORT,
+    DISCONNECT,
+)
+
+
+class Prepared:
+    """What a connection worked out of a header block once. Each use derives its own class from this one."""
+
+
+class HeaderBlock:
+    """A command and its headers, decoded: the first of a repeated name, without `receipt` and `content-length`.
+
+    These two differ from frame to frame where all others repeat, so they stand on the `Frame`. Shared between frames:
+    ``headers`` is only read.
+    """
+
+    __slots__ = ("command", "headers", "prepared")
+
+    def __init__(self, command: str, headers: dict[str, str]) -> None:
+        self.command: Final[str] = command
+        self.headers: Final[dict[str, str]] = headers
+        self.prepared: Prepared | None = None
+
+
+class Frame:
+    """One frame. ``chunks`` are the body in order, as it was read; ``content_length`` is -1 where none was given."""
+
+    __slots__ = ("block", "chunks", "content_length", "receipt")
+
+    def __init__(self, block: HeaderBlock, receipt: str | None, content_length: int, chunks: list[bytes]) -> None:
+        self.block: Final[HeaderBlock] = block
+        self.receipt: Final[str | None] = receipt
+        self.content_length: Final[int] = content_length
+        self.chunks: Final[list[bytes]] = chunks
+
+    @property
+    def command(self) -> str:
+        """The command, such as SEND."""
+        return self.block.command
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """All headers but `receipt` and `content-length`."""
+        return self.block.headers
+
+    @property
+    def body(self) -> bytes:
+        """The body in one piece."""
+        if len(self.chunks) == 1:
+            return self.chunks[0]
+        return b"".join(self.chunks)
+
+    def __repr__(self) -> str:
+        return f"Frame({self.block.command}, {sum(map(len, self.chunks))} bytes)"

@@ -1,0 +1,301 @@
+"""The STOMP message format: between stored bytes, messages, and the neutral form that other protocols read.
+
+The layout of the bytes is drawn in ``layout.py``, what the headers of a SEND mean in ``send_headers.py``. Which JMS
+header each line is was observed on ActiveMQ.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from spanwire.broker.ports import MessageFormat
+from spanwire.model.destination import Destination
+from spanwire.model.errors import JmsError, LocalProtocolError, MessageFormatError, RemoteProtocolError
+from spanwire.model.ids import MessageId, ProducerId
+from spanwire.model.message import DEFAULT_PRIORITY, FORMAT_STOMP, Message
+from spanwire.model.message_view import BYTES, TEXT, MessageView, PropertyValue
+from spanwire.protocols.stomp.destinations import destination_text, has_prefix, read_destination
+from spanwire.protocols.stomp.encoding import encode_headers
+from spanwire.protocols.stomp.errors import StompProtocolError
+from spanwire.protocols.stomp.frames import V1_2
+from spanwire.protocols.stomp.layout import (
+    FLAG_BITS,
+    head_of,
+    is_bytes,
+    line_flags,
+    number_in,
+    parse_message_id,
+    read_lines,
+    reply_to_of,
+    tail_of,
+)
+from spanwire.protocols.stomp.properties import property_text, typed_property
+
+STANDARD_HEADERS: Final = frozenset(
+    {
+        "message-id",
+        "timestamp",
+        "destination",
+        "expires",
+        "priority",
+        "persistent",
+        "correlation-id",
+        "type",
+        "reply-to",
+        "content-length",
+        "JMSXUserID",
+        "original-destination",
+    }
+)
+OWN_HEADERS: Final = frozenset({"subscription", "message-id", "ack", "redelivered", "content-length"})
+"""Headers that no property may take the place of: they are the broker's word or frame the body."""
+
+
+class StompMessageFormat(MessageFormat):
+    """STOMP's layout of messages. Stateless. What SEND headers mean is settled in `SendHeaders`."""
+
+    def index(self, raw: bytes) -> Message:
+        """A stored message; raises `RemoteProtocolError` when the bytes are none."""
+        end = raw.find(b"\n\n")
+        if end < 0 or not raw.startswith(b"message-id:"):
+            raise RemoteProtocolError("a stored STOMP message has no header block")
+        first_end = raw.find(b"\n")
+        content_start = end + 2
+        head = read_lines(raw[: end + 1])
+        length = number_in(head, "content-length", -1)
+        stop = content_start + length if "content-length" in head else raw.find(b"\0", content_start)
+        if stop < content_start or stop >= len(raw) or raw[stop] != 0:
+            raise RemoteProtocolError("a stored STOMP message has no end")
+        tail = read_lines(raw[stop + 1 :])
+        message_id = parse_message_id(head["message-id"])
+        if message_id is None:
+            message_id = MessageId(ProducerId("", 0, 0), 0, head["message-id"])
+        try:
+            destination = read_destination(tail.get("destination", head.get("destination", "")))
+        except JmsError as error:
+            raise RemoteProtocolError(f"a stored STOMP message has a bad destination: {error}") from error
+        reply_to = reply_to_of(head)
+        temporary = destination.is_temporary or (reply_to is not None and reply_to.is_temporary)
+        return Message(
+            FORMAT_STOMP,
+            raw,
+            content_start,
+            stop,
+            stop + 1,
+            destination,
+            message_id,
+            head.get("persistent") == "true",
+            min(max(number_in(head, "priority", DEFAULT_PRIORITY), 0), 9),
+            number_in(head, "expires", 0),
+            number_in(head, "timestamp", 0),
+            tail.get("JMSXGroupID"),
+            first_end << FLAG_BITS | line_flags(raw[first_end:end], temporary),
+        )
+
+    def properties(self, message: Message) -> dict[str, object]:
+        """All headers that are not JMS headers."""
+        found: dict[str, object] = {}
+        for name, value in self._typed(head_of(message), tail_of(message)).items():
+            found[name] = value[1]
+        return found
+
+    def header(self, message: Message, name: str) -> object:
+        """A JMS header by its JMS name."""
+        head = head_of(message)
+        if name == "JMSCorrelationID":
+            return head.get("correlation-id")
+        if name == "JMSType":
+            return head.get("type")
+        if name == "JMSReplyTo":
+            reply_to = reply_to_of(head)
+            return str(reply_to) if reply_to is not None else None
+        if name == "JMSXUserID":
+            return head.get("JMSXUserID")
+        if name == "JMSXGroupSeq":
+            return number_in(tail_of(message), "JMSXGroupSeq", 0)
+        return None
+
+    def view(self, message: Message) -> MessageView:
+        """The message in neutral form: a text or a bytes message."""
+        head = head_of(message)
+        tail = tail_of(message)
+        view = MessageView(BYTES if is_bytes(head, tail) else TEXT, message.destination, message.message_id)
+        original = tail.get("original-destination")
+        if original is not None:
+            view.original_destination = read_destination(original)
+        view.correlation_id = head.get("correlation-id")
+        view.reply_to = reply_to_of(head)
+        view.type = head.get("type")
+        view.persistent = message.persistent
+        view.priority = message.priority
+        view.expiration_ms = message.expiration_ms
+        view.timestamp_ms = message.timestamp_ms
+        view.group_id = message.group_id
+        view.group_sequence = number_in(tail, "JMSXGroupSeq", 0)
+        view.user_id = head.get("JMSXUserID")
+        view.properties = self._typed(head, tail)
+        view.body = message.raw[message.content_start : message.properties_start]
+        return view
+
+    def encode_from_view(self, view: MessageView) -> Message:
+        """The MESSAGE of a message from another protocol. Text and bytes keep their body; a map, a stream and an
+        object arrive without one. A property that STOMP cannot write (bytes, a NUL in it) is left out.
+        """
+        body = view.body if view.body is not None and view.kind in (TEXT, BYTES) else b""
+        properties = sendable_properties(view)
+        headers: list[tuple[str, str]] = [
+            ("message-id", str(view.message_id)),
+            ("timestamp", properties.pop("timestamp", str(view.timestamp_ms))),
+        ]
+        if view.kind == BYTES or b"\0" in body:
+            headers.append(("content-length", str(len(body))))
+        for name, text in standard_headers(view):
+            headers.append((name, properties.pop(name, text)))
+        headers.extend(properties.items())
+        head = encode_writable(headers)
+        if not head.startswith(b"message-id:") or b"\ndestination:" not in head:
+            raise MessageFormatError("the message id or destination cannot be written in a STOMP frame")
+        raw = b"".join([head, b"\n", body, b"\0", encode_writable(remembered_headers(view, body))])
+        first_end = head.find(b"\n")
+        content_start = len(head) + 1
+        return Message(
+            FORMAT_STOMP,
+            raw,
+            content_start,
+            content_start + len(body),
+            content_start + len(body) + 1,
+            view.destination,
+            view.message_id,
+            view.persistent,
+            view.priority,
+            view.expiration_ms,
+            view.timestamp_ms,
+            view.group_id,
+            first_end << FLAG_BITS | line_flags(head[first_end:], self._is_temporary(view)),
+        )
+
+    def readdressed(self, message: Message, destination: Destination) -> Message:
+        """A copy for ``destination`` that shares the bytes of the body."""
+        head = head_of(message)
+        tail = tail_of(message)
+        if "original-destination" not in tail:
+            tail["original-destination"] = destination_text(message.destination)
+        head["original-destination"] = tail["original-destination"]
+        if "destination" in tail:
+            tail["destination"] = destination_text(destination)
+        else:
+            head["destination"] = destination_text(destination)
+        new_head = encode_headers(list(head.items()), V1_2)
+        first_end = new_head.find(b"\n")
+        reply_to = reply_to_of(head)
+        temporary = destination.is_temporary or (reply_to is not None and reply_to.is_temporary)
+        copy = Message(
+            FORMAT_STOMP,
+            message.raw,
+            message.content_start,
+            message.properties_start,
+            message.tail_start,
+            destination,
+            message.message_id,
+            message.persistent,
+            message.priority,
+            message.expiration_ms,
+            message.timestamp_ms,
+            message.group_id,
+            first_end << FLAG_BITS | line_flags(new_head[first_end:], temporary),
+        )
+        copy.head = new_head + b"\n"
+        copy.tail = encode_headers(list(tail.items()), V1_2)
+        return copy
+
+    def _is_temporary(self, view: MessageView) -> bool:
+        reply_to = view.reply_to
+        return view.destination.is_temporary or (reply_to is not None and reply_to.is_temporary)
+
+    def _typed(self, head: dict[str, str], tail: dict[str, str]) -> dict[str, PropertyValue]:
+        """The properties among the headers, by name."""
+        found: dict[str, PropertyValue] = {}
+        for name, text in head.items():
+            if name in STANDARD_HEADERS and not is_property(name, text, head, tail):
+                continue
+            try:
+                found[name] = typed_property(name, text)
+            except StompProtocolError:
+                continue
+        return found
+
+
+def is_property(name: str, text: str, head: dict[str, str], tail: dict[str, str]) -> bool:
+    """Whether a header with a standard name is a property after all, as ActiveMQ has it."""
+    if name == "content-length":
+        return "amq-msg-type" in head and "framing" not in tail
+    if name == "reply-to":
+        return not has_prefix(text)
+    if name == "original-destination":
+        return name not in tail
+    return False
+
+
+def standard_headers(view: MessageView) -> list[tuple[str, str]]:
+    """The JMS headers of a MESSAGE but for message-id and timestamp."""
+    headers = [("destination", destination_text(view.destination))]
+    if view.correlation_id is not None:
+        headers.append(("correlation-id", view.correlation_id))
+    headers.append(("expires", str(view.expiration_ms)))
+    headers.append(("priority", str(view.priority)))
+    if view.persistent:
+        headers.append(("persistent", "true"))
+    if view.reply_to is not None:
+        headers.append(("reply-to", destination_text(view.reply_to)))
+    if view.type is not None:
+        headers.append(("type", view.type))
+    if view.user_id is not None:
+        headers.append(("JMSXUserID", view.user_id))
+    if view.original_destination is not None:
+        headers.append(("original-destination", destination_text(view.original_destination)))
+    return headers
+
+
+def sendable_properties(view: MessageView) -> dict[str, str]:
+    """The properties that have a text, but for those that would stand in for the broker's own headers."""
+    found: dict[str, str] = {}
+    for name, value in view.properties.items():
+        text = property_text(value)
+        if text is not None and name not in OWN_HEADERS:
+            found[name] = text
+    return found
+
+
+def remembered_headers(view: MessageView, body: bytes) -> list[tuple[str, str]]:
+    """What the tail remembers of a message from another protocol."""
+    headers: list[tuple[str, str]] = []
+    if view.kind != BYTES and b"\0" in body:
+        headers.append(("framing", "added"))
+    if "destination" in view.properties:
+        headers.append(("destination", destination_text(view.destination)))
+    if view.group_id is not None:
+        headers.append(("JMSXGroupID", view.group_id))
+    if view.group_sequence:
+        headers.append(("JMSXGroupSeq", str(view.group_sequence)))
+    if view.original_destination is not None:
+        headers.append(("original-destination", destination_text(view.original_destination)))
+    return headers
+
+
+def encode_writable(headers: list[tuple[str, str]]) -> bytes:
+    """The lines of all headers but those that no frame can hold."""
+    try:
+        return encode_headers(headers, V1_2)
+    except LocalProtocolError:
+        lines: list[bytes] = []
+        for header in headers:
+            try:
+                lines.append(encode_headers([header], V1_2))
+            except LocalProtocolError:
+                continue
+        return b"".join(lines)
+
+
+def stomp_formats() -> dict[int, MessageFormat]:
+    """The formats of this protocol by number."""
+    return {FORMAT_STOMP: StompMessageFormat()}

@@ -1,0 +1,191 @@
+"""What the headers of a SEND mean, worked out once per header block, and the message it makes (observed on ActiveMQ).
+
+Headers that name a JMS header set it; `transaction`, `subscription`, `message-id`, `redelivered` and the like are not
+passed on; every other one becomes a property. A client cannot set JMSXUserID, JMSRedelivered and JMSXDeliveryCount:
+only the broker knows who sends and how often it delivered.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from spanwire.model.destination import QUEUE, Destination, parse_destination
+from spanwire.model.ids import MessageId, ProducerId
+from spanwire.model.message import DEFAULT_PRIORITY, FORMAT_STOMP, Message
+from spanwire.protocols.stomp.destinations import DestinationNames, destination_text, has_prefix
+from spanwire.protocols.stomp.encoding import encode_headers
+from spanwire.protocols.stomp.errors import StompRequestError
+from spanwire.protocols.stomp.frames import V1_2, Frame, HeaderBlock, Prepared
+from spanwire.protocols.stomp.layout import FLAG_BITS, line_flags
+from spanwire.protocols.stomp.properties import INT_MAX, LONG_MAX, TYPES, typed_property, whole_number
+
+NOT_PASSED_ON: Final = frozenset(
+    {
+        "destination",
+        "transaction",
+        "receipt",
+        "content-length",
+        "persistent",
+        "priority",
+        "expires",
+        "timestamp",
+        "correlation-id",
+        "type",
+        "reply-to",
+        "message-id",
+        "redelivered",
+        "subscription",
+        "ack",
+        "JMSPriority",
+        "JMSDeliveryMode",
+        "JMSExpiration",
+        "JMSTimestamp",
+        "JMSCorrelationID",
+        "JMSReplyTo",
+        "JMSType",
+        "JMSRedelivered",
+        "JMSXGroupID",
+        "JMSXGroupSeq",
+        "JMSXUserID",
+        "JMSXDeliveryCount",
+    }
+)
+PERSISTENT_MODES: Final = ("2", "PERSISTENT")  # of a JMSDeliveryMode header
+
+
+class SendHeaders(Prepared):
+    """The headers of a SEND, understood. ``lines`` are those of the MESSAGE that follow message-id, timestamp and
+    content-length, with the blank line; ``timestamp_ms`` is -1 when the broker's clock gives it.
+    """
+
+    def __init__(self, block: HeaderBlock, names: DestinationNames) -> None:
+        """Raises `StompRequestError`, `StompProtocolError` (a bad number) and `InvalidDestinationError`."""
+        headers = block.headers
+        text = headers.get("destination")
+        if text is None:
+            raise StompRequestError("SEND received without a Destination specified!")
+        kind = headers.get("amq-msg-type")
+        if kind is not None and kind.lower() not in ("text", "bytes"):
+            raise StompRequestError(f"Unsupported message type '{kind}'")
+        self.transaction: Final[str | None] = headers.get("transaction")
+        self.destination: Final[Destination] = names.resolve(text)
+        self.needs_length: Final[bool] = kind is not None and kind.lower() == "bytes"
+        self.persistent: Final[bool] = read_persistent(headers)
+        self.priority: Final[int] = min(
+            max(read_number(headers, "priority", "JMSPriority", INT_MAX, DEFAULT_PRIORITY), 0), 9
+        )
+        self.expiration_ms: Final[int] = max(read_number(headers, "expires", "JMSExpiration", LONG_MAX, 0), 0)
+        self.timestamp_ms: Final[int] = max(read_number(headers, "timestamp", "JMSTimestamp", LONG_MAX, -1), -1)
+        self.group_id: Final[str | None] = headers.get("JMSXGroupID")
+        reply_to, reply_text = read_reply_to(headers, names)
+        lines = encode_headers(message_headers(self, headers, reply_text), V1_2)
+        temporary = self.destination.is_temporary or (reply_to is not None and reply_to.is_temporary)
+        self.flags: Final[int] = line_flags(lines, temporary)
+        self.lines: Final[bytes] = lines + b"\n"
+        tail: list[tuple[str, str]] = []
+        if self.group_id is not None:
+            tail.append(("JMSXGroupID", self.group_id))
+            sequence = read_number(headers, "JMSXGroupSeq", "JMSXGroupSeq", INT_MAX, 0)
+            if sequence:
+                tail.append(("JMSXGroupSeq", str(sequence)))
+        self.tail: Final[bytes] = encode_headers(tail, V1_2)
+
+
+def message_headers(send: SendHeaders, headers: dict[str, str], reply_text: str | None) -> list[tuple[str, str]]:
+    """The headers of the MESSAGE but for message-id, timestamp and content-length."""
+    made = [
+        ("destination", destination_text(send.destination)),
+        ("expires", str(send.expiration_ms)),
+        ("priority", str(send.priority)),
+    ]
+    if send.persistent:
+        made.append(("persistent", "true"))
+    correlation_id = headers.get("JMSCorrelationID", headers.get("correlation-id"))
+    if correlation_id is not None:
+        made.append(("correlation-id", correlation_id))
+    message_type = headers.get("JMSType", headers.get("type"))
+    if message_type is not None:
+        made.append(("type", message_type))
+    if reply_text is not None:
+        made.append(("reply-to", reply_text))
+    for name, value in headers.items():
+        if name not in NOT_PASSED_ON:
+            if name in TYPES:
+                typed_property(name, value)
+            made.append((name, value))
+    return made
+
+
+def read_persistent(headers: dict[str, str]) -> bool:
+    """`persistent:true` and nothing else, unless JMSDeliveryMode says otherwise."""
+    mode = headers.get("JMSDeliveryMode")
+    if mode is not None:
+        return mode in PERSISTENT_MODES
+    return headers.get("persistent") == "true"
+
+
+def read_number(headers: dict[str, str], name: str, jms_name: str, largest: int, default: int) -> int:
+    """A number by its STOMP or JMS name; the JMS name wins. Raises `StompProtocolError` for a bad one."""
+    number = default
+    text = headers.get(name)
+    if text is not None:
+        number = whole_number(name, text, largest)
+    text = headers.get(jms_name)
+    if text is not None:
+        number = whole_number(jms_name, text, largest)
+    return number
+
+
+def read_reply_to(headers: dict[str, str], names: DestinationNames) -> tuple[Destination | None, str | None]:
+    """The reply-to as a destination and as the MESSAGE says it; a value that is no destination stays a string."""
+    text = headers.get("JMSReplyTo")
+    if text is not None:
+        reply_to = parse_destination(text, QUEUE)
+        return reply_to, destination_text(reply_to)
+    text = headers.get("reply-to")
+    if text is None or not has_prefix(text):
+        return None, text
+    reply_to = names.resolve(text)
+    return reply_to, destination_text(reply_to)
+
+
+def new_message(
+    headers: SendHeaders, producer_id: ProducerId, sequence: int, first_line: bytes, frame: Frame, wall_ms: int
+) -> Message:
+    """The message that a SEND frame sends. ``first_line`` is the producer's `id_line`, made once."""
+    first = first_line + str(sequence).encode()
+    timestamp = headers.timestamp_ms if headers.timestamp_ms >= 0 else wall_ms
+    chunks = frame.chunks
+    length = frame.content_length
+    tail = headers.tail
+    if headers.needs_length and length < 0:
+        length = sum([len(chunk) for chunk in chunks])
+        tail += b"framing:added\n"
+    if length >= 0:
+        middle = b"\ntimestamp:%d\ncontent-length:%d\n" % (timestamp, length)
+    else:
+        middle = b"\ntimestamp:%d\n" % timestamp
+    if len(chunks) == 1:
+        body = chunks[0]
+        raw = b"".join([first, middle, headers.lines, body, b"\0", tail])
+        body_size = len(body)
+    else:
+        raw = b"".join([first, middle, headers.lines, *chunks, b"\0", tail])
+        body_size = sum([len(chunk) for chunk in chunks])
+    content_start = len(first) + len(middle) + len(headers.lines)
+    properties_start = content_start + body_size
+    return Message(
+        FORMAT_STOMP,
+        raw,
+        content_start,
+        properties_start,
+        properties_start + 1,
+        headers.destination,
+        MessageId(producer_id, sequence),
+        headers.persistent,
+        headers.priority,
+        headers.expiration_ms,
+        timestamp,
+        headers.group_id,
+        len(first) << FLAG_BITS | headers.flags,
+    )
