@@ -6,6 +6,7 @@ Importing a module never registers anything; an entry point of the group ``spanw
 
 from __future__ import annotations
 
+import importlib
 from typing import Final
 
 PROTOCOLS: Final[dict[str, str]] = {
@@ -18,6 +19,8 @@ MESSAGE_FORMATS: Final[dict[str, str]] = {
     "stomp": "spanwire.protocols.stomp.message_format:stomp_formats",
 }
 
+ADVISORY_FORMAT: Final = "spanwire.protocols.openwire.advisory_format:OpenWireAdvisoryFormat"
+
 TRANSPORT_SCHEMES: Final[dict[str, str]] = {
     "tcp": "openwire",
     "nio": "openwire",
@@ -29,3 +32,10 @@ STORES: Final[dict[str, str]] = {
     "memory": "spanwire.stores.memory:MemoryStore",
     "journal": "spanwire.stores.journal.journal:Journal",
 }
+
+
+def load(reference: str) -> object:
+    """What a ``"module:attribute"`` string of these tables stands for. Never called with text from a wire or a file."""
+    module, _, attribute = reference.partition(":")
+    found: object = getattr(importlib.import_module(module), attribute)
+    return found

@@ -61,6 +61,18 @@ class TurnBroker(Protocol):
         ...
 
 
+class TurnStore(Protocol):
+    """What the end of a turn asks of the message store (``stores/journal_store.py``)."""
+
+    def turn(self, now: float) -> None:
+        """Hand over to the disk what gathered. ``now`` is monotonic seconds."""
+        ...
+
+    def next_deadline(self) -> float | None:
+        """Monotonic seconds at which `turn` must come even if nothing happens, or None."""
+        ...
+
+
 class EventLoop(Protocol):
     """The part of an asyncio loop that the turn uses."""
 

@@ -26,13 +26,10 @@ class TransportConnector:
     Leaves the accepted connections to `Turn`, which also closes them.
     """
 
-    def __init__(
-        self, settings: ConnectorSettings, factory: ConnectionFactory, turn: Turn, admission: Admission
-    ) -> None:
+    def __init__(self, settings: ConnectorSettings, admission: Admission) -> None:
         self.settings: Final = settings
         self.connection_count = 0
-        self._factory: Final = factory
-        self._turn: Final = turn
+        self._factory: ConnectionFactory | None = None
         self._admission: Final = admission
         self._listener: socket.socket | None = None
         self._server: asyncio.Server | None = None
@@ -40,6 +37,11 @@ class TransportConnector:
         self._refused = 0
         self._refusal_logged = 0.0
         self._hosts: Final[dict[asyncio.Transport, str]] = {}
+
+    @property
+    def name(self) -> str:
+        """Its name in the configuration, else its uri."""
+        return self.settings.name
 
     @property
     def uri(self) -> str:
@@ -58,13 +60,17 @@ class TransportConnector:
         self._listener = tcp.bind(self.settings, family, host)
         self._port = int(self._listener.getsockname()[1])
 
-    async def start(self) -> None:
-        """Accept connections; raises `TransportError` when another process got the port first."""
+    async def start(self, factory: ConnectionFactory, turn: Turn) -> None:
+        """Accept connections, each made by ``factory`` and flushed by ``turn``.
+
+        Raises `TransportError` when another process got the port first.
+        """
         assert self._listener is not None
+        self._factory = factory
         loop = asyncio.get_running_loop()
         try:
             self._server = await loop.create_server(
-                lambda: SocketPump(self._turn, self), sock=self._listener, backlog=self.settings.backlog
+                lambda: SocketPump(turn, self), sock=self._listener, backlog=self.settings.backlog
             )
         except OSError as error:
             self.stop()
@@ -81,6 +87,7 @@ class TransportConnector:
 
     def accepted(self, transport: asyncio.Transport, now: Time) -> ProtocolConnection | None:
         """The connection for a new socket; None, with a log line, over a limit."""
+        assert self._factory is not None
         peer = transport.get_extra_info("peername")
         if not isinstance(peer, tuple):
             return None  # reset before it was accepted

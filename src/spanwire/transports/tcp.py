@@ -18,7 +18,7 @@ async def resolve(settings: ConnectorSettings) -> list[tuple[socket.AddressFamil
     host = settings.host or ANY_HOST
     try:
         found = await asyncio.get_running_loop().getaddrinfo(host, settings.port, type=socket.SOCK_STREAM)
-    except (OSError, UnicodeError) as error:
+    except (OSError, ValueError) as error:
         raise TransportError(
             f"connector {settings.name}: the host of {settings.uri()} is unknown ({_reason(error)}); correct the uri"
         ) from error

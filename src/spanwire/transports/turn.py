@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
 from typing import Final, Protocol
 
 from spanwire.model.environment import Time
@@ -22,6 +21,7 @@ from spanwire.transports.base import (
     Clock,
     EventLoop,
     TurnBroker,
+    TurnStore,
 )
 
 logger = logging.getLogger(__name__)
@@ -59,19 +59,20 @@ class Turn:
         loop: EventLoop,
         broker: TurnBroker,
         clock: Clock,
-        hand_over: Callable[[], None],
+        store: TurnStore | None = None,
         budget: ReceiveBudget | None = None,
     ) -> None:
         self.clock: Final = clock
         self.loop: Final = loop
         self.budget: Final = budget if budget is not None else ReceiveBudget(0)
         self._broker: Final = broker
-        self._hand_over: Final = hand_over
+        self._store: Final = store
         self._sockets: Final[dict[object, Flushable]] = {}
         self._touched: list[Flushable] = []
         self._scheduled = False
         self._timer: asyncio.TimerHandle | None = None
         self._timer_due = 0.0
+        self._paused_until = 0.0
         self._sweep_timer: asyncio.TimerHandle | None = None
         self._stopped = False
 
@@ -136,7 +137,8 @@ class Turn:
             return
         now = self.clock.now()
         self._flush(now)
-        self._hand_over()
+        if self._store is not None:
+            self._store.turn(now.monotonic)
         self._arm(now)
 
     def _flush(self, now: Time) -> None:
@@ -157,6 +159,11 @@ class Turn:
 
     def _arm(self, now: Time) -> None:
         due = self._broker.next_timeout()
+        if due is not None and due < self._paused_until:
+            due = self._paused_until
+        deadline = None if self._store is None else self._store.next_deadline()
+        if due is None or (deadline is not None and deadline < due):
+            due = deadline
         if due is None:
             return
         if self._timer is not None:
@@ -170,13 +177,12 @@ class Turn:
         self._timer = None
         now = self.clock.now()
         due = self._broker.next_timeout()
-        if due is not None and due <= now.monotonic:
+        if due is not None and max(due, self._paused_until) <= now.monotonic:
             try:
                 self._broker.run(now, RUN_BUDGET)
             except Exception:
                 logger.exception("the broker's timers failed; they run again in %s s", PAUSE_AFTER_FAILURE)
-                self._timer_due = now.monotonic + PAUSE_AFTER_FAILURE
-                self._timer = self.loop.call_later(PAUSE_AFTER_FAILURE, self._run)
+                self._paused_until = now.monotonic + PAUSE_AFTER_FAILURE
         self.wake()
 
     def _sweep(self) -> None:

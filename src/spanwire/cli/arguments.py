@@ -1,0 +1,126 @@
+"""Command lines: options in two spellings, and the closest known one for those nobody knows.
+
+ActiveMQ's tools spell ``--brokerUrl``; ``--broker-url`` means the same. A truth value may stand alone or say true or
+false.
+"""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import re
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final, NoReturn
+
+USAGE_ERROR: Final = 2
+
+
+class Parser(argparse.ArgumentParser):
+    """An argument parser whose errors are one line, with the closest known option."""
+
+    def __init__(self, **settings: object) -> None:
+        super().__init__(
+            prog=str(settings["prog"]),
+            description=str(settings["description"]),
+            allow_abbrev=False,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+
+    def parse(self, arguments: Sequence[str]) -> argparse.Namespace:
+        """The values of the options; ends the program with status 2 for what it does not know."""
+        found, unknown = self.parse_known_args(list(arguments))
+        if unknown:
+            self.error(self._unknown(unknown[0]))
+        return found
+
+    def error(self, message: str) -> NoReturn:
+        """Ends the program with one line."""
+        sys.stderr.write(f"{self.prog}: {message}; {self.prog} --help shows what there is\n")
+        raise SystemExit(USAGE_ERROR)
+
+    def option(self, name: str, help_text: str, default: str | None = None, metavar: str = "TEXT") -> None:
+        """An option with a value, spelt ``--camelCase`` and ``--camel-case``."""
+        self.add_argument(*_spellings(name), dest=_attribute(name), default=default, metavar=metavar, help=help_text)
+
+    def whole_number(self, name: str, help_text: str, default: int, lowest: int = 0) -> None:
+        """An option whose value is a whole number."""
+
+        def convert(text: str) -> int:
+            if not re.fullmatch(r"-?[0-9]{1,18}", text, re.ASCII) or int(text) < lowest:
+                raise argparse.ArgumentTypeError(f"{text!r} is no whole number from {lowest} on")
+            return int(text)
+
+        self.add_argument(
+            *_spellings(name), dest=_attribute(name), default=default, type=convert, metavar="N", help=help_text
+        )
+
+    def flag(self, name: str, help_text: str, default: bool = False) -> None:
+        """An option that may stand alone, or say true or false."""
+        self.add_argument(
+            *_spellings(name),
+            dest=_attribute(name),
+            default=default,
+            nargs="?",
+            const=True,
+            type=_truth,
+            metavar="true|false",
+            help=help_text,
+        )
+
+    def _unknown(self, word: str) -> str:
+        name = word.partition("=")[0]
+        if not name.startswith("-"):
+            return f"{name[:60]!r} is one argument too many"
+        known = {option for action in self._actions for option in action.option_strings}
+        by_lower = {option.lower(): option for option in sorted(known)}
+        close = difflib.get_close_matches(name[:60].lower(), list(by_lower), n=1)
+        hint = f", did you mean {by_lower[close[0]]}?" if close else ""
+        return f"unknown option {name[:60]}{hint}"
+
+
+def placement(parser: Parser) -> None:
+    """The options that say which broker is meant, for the commands that start one or talk to its control socket."""
+    parser.add_argument(
+        "configuration",
+        nargs="?",
+        metavar="CONFIGURATION",
+        help="xbean:PATH, the path of an activemq.xml, or of a TOML file; without it the built-in default",
+    )
+    parser.add_argument(
+        "--data-directory", "--dataDirectory", type=Path, metavar="DIRECTORY", help="instead of the configured one"
+    )
+    parser.add_argument(
+        "-D",
+        action="append",
+        default=[],
+        type=_definition,
+        metavar="NAME=VALUE",
+        dest="definitions",
+        help="a placeholder's value",
+    )
+
+
+def _spellings(name: str) -> list[str]:
+    kebab = "--" + re.sub(r"(?<=[a-z])([A-Z])", lambda found: "-" + found.group(1).lower(), name)
+    camel = "--" + name
+    return [kebab] if kebab == camel else [kebab, camel]
+
+
+def _attribute(name: str) -> str:
+    return re.sub(r"(?<=[a-z])([A-Z])", lambda found: "_" + found.group(1).lower(), name)
+
+
+def _truth(text: str) -> bool:
+    lower = text.lower()
+    if lower not in ("true", "false"):
+        raise argparse.ArgumentTypeError(f"{text!r} is neither true nor false")
+    return lower == "true"
+
+
+def _definition(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise argparse.ArgumentTypeError("write -D NAME=VALUE")
+    return name, value

@@ -1,0 +1,55 @@
+"""``spanwire dstat [queues|topics]``: a table of counters, in the columns of ActiveMQ's dstat."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from typing import Final
+
+from spanwire.cli.arguments import Parser, placement
+from spanwire.cli.running import control_client
+
+SCHEMES: Final = {"queues": ("queue://", "temp-queue://"), "topics": ("topic://", "temp-topic://")}
+ADVISORIES: Final = "topic://ActiveMQ.Advisory."
+COLUMNS: Final = (
+    ("Queue Size", "pending"),
+    ("Producer #", "producers"),
+    ("Consumer #", "consumers"),
+    ("Enqueue #", "enqueued"),
+    ("Dequeue #", "dequeued"),
+    ("In Flight", "in_flight"),
+    ("Memory B", "memory_bytes"),
+)
+NARROWEST_NAME: Final = 30
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Prints the counters of a running broker."""
+    parser = Parser(
+        prog="spanwire dstat",
+        description="Counters of a running broker's destinations: spanwire dstat [queues|topics] …",
+    )
+    words = list(arguments)
+    kind = words.pop(0) if words and words[0] in SCHEMES else None
+    placement(parser)
+    parser.add_argument("--advisories", action="store_true", help="show the advisory topics, too")
+    parser.add_argument("--json", action="store_true", help="print the answer of the control socket as JSON")
+    options = parser.parse(words)
+    found = control_client(options).ask("destinations")
+    rows = [row for row in found if isinstance(row, dict)] if isinstance(found, list) else []
+    if kind is not None:
+        rows = [row for row in rows if str(row["destination"]).startswith(SCHEMES[kind])]
+    if not options.advisories:
+        rows = [row for row in rows if not str(row["destination"]).startswith(ADVISORIES)]
+    sys.stdout.write(json.dumps(rows, indent=2) + "\n" if options.json else table(rows))
+    return 0
+
+
+def table(rows: list[dict[str, object]]) -> str:
+    """The rows under their headings, one line each."""
+    width = max([NARROWEST_NAME, *(len(str(row["destination"])) for row in rows)])
+    lines = [f"{'Name':<{width}}" + "".join(f"  {heading:>10}" for heading, _ in COLUMNS)]
+    for row in rows:
+        lines.append(f"{row['destination']!s:<{width}}" + "".join(f"  {row[key]!s:>10}" for _, key in COLUMNS))
+    return "\n".join(lines) + "\n"

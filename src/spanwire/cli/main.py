@@ -1,0 +1,64 @@
+"""``spanwire COMMAND …``: finds the command's module and runs it. An error made on purpose becomes one line and status
+1.
+"""
+
+from __future__ import annotations
+
+import difflib
+import sys
+from collections.abc import Callable, Sequence
+from typing import Final, cast
+
+from spanwire import registry
+from spanwire._build import version_text
+from spanwire.model.errors import SpanwireError
+
+FAILURE: Final = 1
+USAGE_ERROR: Final = 2
+INTERRUPTED: Final = 130  # what a shell gives for a command that Ctrl-C ended
+
+COMMANDS: Final[dict[str, tuple[str, str]]] = {
+    "start": ("spanwire.cli.start:run", "start a broker in the foreground"),
+    "stop": ("spanwire.cli.stop:run", "stop a running broker in order"),
+    "status": ("spanwire.cli.status:run", "tell who runs, since when, and where it listens"),
+    "dstat": ("spanwire.cli.dstat:run", "counters of the queues and topics"),
+    "producer": ("spanwire.cli.producer:run", "send messages"),
+    "consumer": ("spanwire.cli.consumer:run", "receive messages"),
+    "browse": ("spanwire.cli.browse:run", "look at the messages of a queue without taking them"),
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs one command; gives its exit status."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    if not words or words[0] in ("-h", "--help", "help"):
+        sys.stdout.write(_overview())
+        return 0
+    if words[0] in ("--version", "-V", "version"):
+        sys.stdout.write(version_text() + "\n")
+        return 0
+    found = COMMANDS.get(words[0])
+    if found is None:
+        close = difflib.get_close_matches(words[0][:60], list(COMMANDS), n=1)
+        hint = f", did you mean {close[0]}?" if close else ""
+        sys.stderr.write(f"spanwire: unknown command {words[0][:60]!r}{hint}; spanwire --help lists them\n")
+        return USAGE_ERROR
+    run = cast(Callable[[Sequence[str]], int], registry.load(found[0]))
+    try:
+        return run(words[1:])
+    except SpanwireError as error:
+        for line in str(error).splitlines():
+            sys.stderr.write(f"spanwire {words[0]}: {line}\n")
+        return FAILURE
+    except BrokenPipeError:
+        sys.stderr.close()  # the reader of our output went away; nothing more to say
+        return FAILURE
+    except KeyboardInterrupt:
+        return INTERRUPTED
+
+
+def _overview() -> str:
+    lines = ["usage: spanwire COMMAND [OPTIONS]", "", "commands:"]
+    lines += [f"  {name:<10} {text}" for name, (_, text) in COMMANDS.items()]
+    lines += ["", "spanwire COMMAND --help shows the options of a command, spanwire --version the build.", ""]
+    return "\n".join(lines)

@@ -1,0 +1,99 @@
+"""``spanwire start``: one broker in the foreground until SIGTERM, SIGINT or ``spanwire stop``."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import logging
+import os
+import resource
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from typing import Final, cast
+
+from spanwire import registry
+from spanwire.cli.arguments import Parser, placement
+from spanwire.service.config.loading import load_configuration
+from spanwire.service.data_directory import data_directory
+from spanwire.service.service import BrokerService
+
+logger = logging.getLogger(__name__)
+
+FAILURE: Final = 1
+LEVELS: Final = ("debug", "info", "warning", "error")
+FILE_LIMIT: Final = 16_384  # open files: 10,000 connections, the journal's segments, and room
+UVLOOP: Final = "uvloop:new_event_loop"
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Starts a broker and waits for its end; 0 after an orderly stop."""
+    parser = Parser(prog="spanwire start", description="Start a broker in the foreground.")
+    placement(parser)
+    parser.add_argument(
+        "--allow-anonymous",
+        "--allowAnonymous",
+        action="store_true",
+        help="accept clients from other machines although no authentication is configured",
+    )
+    parser.add_argument("--log-level", "--logLevel", choices=LEVELS, default="info", help="what goes to standard error")
+    options = parser.parse(arguments)
+    _log_to_standard_error(str(options.log_level))
+    configuration = load_configuration(options.configuration, dict(options.definitions))
+    for warning in configuration.warnings:
+        logger.warning("%s", warning)
+    directory = data_directory(configuration, options.data_directory, os.environ)
+    _raise_file_limit()
+    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        return runner.run(
+            _serve(lambda: BrokerService(configuration, directory, allow_anonymous=bool(options.allow_anonymous)))
+        )
+
+
+async def _serve(make_service: Callable[[], BrokerService]) -> int:
+    """Runs one service from start to stop."""
+    service = make_service()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, service.request_stop)
+    await service.start()
+    _announce(service)
+    await service.finished()
+    await service.stop()
+    if service.failure is not None:
+        sys.stderr.write(f"spanwire start: {service.failure}\n")
+        return FAILURE
+    return 0
+
+
+def _announce(service: BrokerService) -> None:
+    lines = [f"Data directory: {service.directory}"]
+    lines += [f"Listening for connections at: {connector.uri}" for connector in service.connectors]
+    lines.append(f"Spanwire (broker {service.broker.name}, id {service.broker.broker_id}) started")
+    sys.stdout.write("\n".join(lines) + "\n")
+    sys.stdout.flush()
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """uvloop where it is installed; it saves CPU when every message is its own round trip."""
+    if importlib.util.find_spec("uvloop") is None:
+        return None
+    return cast(Callable[[], asyncio.AbstractEventLoop], registry.load(UVLOOP))
+
+
+def _log_to_standard_error(level: str) -> None:
+    logging.basicConfig(
+        stream=sys.stderr, level=level.upper(), format="%(asctime)s %(levelname)-7s %(name)s: %(message)s", force=True
+    )
+
+
+def _raise_file_limit() -> None:
+    """Take as many open files as the system lets us have, up to what a full broker needs."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = FILE_LIMIT if hard == resource.RLIM_INFINITY else min(FILE_LIMIT, hard)
+    if soft == resource.RLIM_INFINITY or soft >= wanted:
+        return
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    except (OSError, ValueError):
+        logger.info("at most %d files can be open, which limits the connections", soft)

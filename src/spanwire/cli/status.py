@@ -1,0 +1,49 @@
+"""``spanwire status``: who runs, since when, and where it listens."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+
+from spanwire.cli.arguments import Parser, placement
+from spanwire.cli.running import control_client
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Prints the status of a running broker."""
+    parser = Parser(prog="spanwire status", description="Tell who runs, since when, and where it listens.")
+    placement(parser)
+    parser.add_argument("--json", action="store_true", help="print the answer of the control socket as JSON")
+    options = parser.parse(arguments)
+    status = control_client(options).ask("status")
+    if options.json or not isinstance(status, dict):
+        sys.stdout.write(json.dumps(status, indent=2) + "\n")
+        return 0
+    sys.stdout.write("\n".join(_lines(status)) + "\n")
+    return 0
+
+
+def _lines(status: dict[str, object]) -> list[str]:
+    lines = []
+    for name in (
+        "name",
+        "id",
+        "pid",
+        "version",
+        "compiled",
+        "uptime_s",
+        "data_directory",
+        "persistent",
+        "configuration",
+    ):
+        value = status.get(name)
+        shown = ("no", "yes")[value] if isinstance(value, bool) else f"{value} s" if name == "uptime_s" else value
+        lines.append(f"{name.removesuffix('_s').replace('_', ' ')}: {shown}")
+    connectors = status.get("connectors")
+    for connector in connectors if isinstance(connectors, list) else []:
+        lines.append(f"connector {connector['name']}: {connector['uri']} ({connector['connections']} connections)")
+    statistics = status.get("statistics")
+    if isinstance(statistics, dict):
+        lines += [f"{name.replace('_', ' ')}: {value}" for name, value in statistics.items()]
+    return lines

@@ -1,0 +1,221 @@
+"""The control socket: one JSON object a line, on a Unix socket that only the broker's own user can open.
+
+    → {"command": "status"}
+    ← {"ok": true, "result": {…}}          or {"ok": false, "error": "…"}
+
+Commands are those the composition root hands in: ``status``, ``destinations``, ``connections``, ``stop``. After
+``stop`` the connection is closed when the broker has stopped, which is how `ControlClient` waits for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import socket
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Final
+
+from spanwire.model.errors import SpanwireError
+
+logger = logging.getLogger(__name__)
+
+SOCKET_NAME: Final = "control.sock"
+MAX_REQUEST_BYTES: Final = 4 * 1024  # a command has some thirty bytes
+MAX_ANSWER_BYTES: Final = 64 * 1024 * 1024  # the counters of 50,000 destinations, with room
+MAX_CLIENTS: Final = 32
+MAX_SOCKET_PATH: Final = 100  # bytes; the system's own limit is 104 or 108
+
+Command = Callable[[], object]
+
+
+class ControlError(SpanwireError):
+    """The control socket cannot be opened, reached or understood; the text says which and what to do."""
+
+
+class ControlServer:
+    """Answers commands on the control socket. Leaves to the commands what they do."""
+
+    def __init__(self, directory: Path, commands: Mapping[str, Command]) -> None:
+        self._path: Final = directory / SOCKET_NAME
+        self._commands: Final = commands
+        self._clients: Final[set[asyncio.Transport]] = set()
+        self._server: asyncio.Server | None = None
+
+    async def start(self) -> None:
+        """Listen; the caller holds the lock of the directory, so that a socket found there is a dead one's."""
+        listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            self._path.unlink(missing_ok=True)
+            with _ShortPath(self._path) as short:
+                old_mask = os.umask(0o177)  # the socket is 0600 from its first moment
+                try:
+                    listener.bind(short)
+                finally:
+                    os.umask(old_mask)
+            listener.setblocking(False)
+            loop = asyncio.get_running_loop()
+            self._server = await loop.create_unix_server(lambda: _ControlProtocol(self), sock=listener)
+        except OSError as error:
+            listener.close()
+            raise ControlError(f"control socket {self._path}: cannot be opened: {error.strerror or error}") from error
+
+    def withdraw(self) -> None:
+        """Accept no more clients and remove the socket's name; clients that are connected stay."""
+        if self._server is not None:
+            self._server.close()
+            self._server = None
+            self._path.unlink(missing_ok=True)
+
+    def stop(self) -> None:
+        """Withdraw, and let go of every client."""
+        self.withdraw()
+        for client in list(self._clients):
+            client.close()
+
+    def joined(self, client: asyncio.Transport) -> bool:
+        """Counts a client; False when there are too many."""
+        if len(self._clients) >= MAX_CLIENTS:
+            return False
+        self._clients.add(client)
+        return True
+
+    def left(self, client: asyncio.Transport) -> None:
+        """A client is gone."""
+        self._clients.discard(client)
+
+    def answer(self, request: bytes) -> dict[str, object]:
+        """What a request line gets."""
+        try:
+            asked = json.loads(request)
+        except (ValueError, RecursionError):
+            return {"ok": False, "error": "the request is no JSON object"}
+        name = asked.get("command") if isinstance(asked, dict) else None
+        command = self._commands.get(name) if isinstance(name, str) else None
+        if command is None:
+            return {"ok": False, "error": f"unknown command; there are {', '.join(self._commands)}"}
+        try:
+            return {"ok": True, "result": command()}
+        except Exception:
+            logger.exception("the control command %s failed", name)
+            return {"ok": False, "error": f"the command {name} failed; the broker's log says why"}
+
+
+class _ControlProtocol(asyncio.Protocol):
+    """One client of the control socket."""
+
+    def __init__(self, server: ControlServer) -> None:
+        self._server: Final = server
+        self._received = bytearray()
+        self._transport: asyncio.Transport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        if self._server.joined(transport):
+            self._transport = transport
+        else:
+            transport.abort()
+
+    def data_received(self, data: bytes) -> None:
+        transport = self._transport
+        if transport is None:
+            return
+        self._received += data
+        *lines, rest = bytes(self._received).split(b"\n")
+        self._received = bytearray(rest)
+        for line in lines:
+            if len(line) <= MAX_REQUEST_BYTES:
+                transport.write(json.dumps(self._server.answer(line)).encode("utf-8") + b"\n")
+        if len(rest) > MAX_REQUEST_BYTES or any(len(line) > MAX_REQUEST_BYTES for line in lines):
+            transport.abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self._transport is not None:
+            self._server.left(self._transport)
+
+
+class ControlClient:
+    """Asks a running broker; blocking, for the command line."""
+
+    def __init__(self, directory: Path, timeout_s: float = 10.0) -> None:
+        self._path: Final = directory / SOCKET_NAME
+        self._timeout_s: Final = timeout_s
+
+    def ask(self, command: str) -> object:
+        """The result of a command; raises `ControlError` when no broker answers or it refuses."""
+        with self._connected() as connection:
+            return self._exchange(connection, command)
+
+    def stop(self, timeout_s: float) -> None:
+        """Ask the broker to stop and wait until it has; raises `ControlError` when it takes longer."""
+        with self._connected() as connection:
+            self._exchange(connection, "stop")
+            connection.settimeout(timeout_s)
+            try:
+                while connection.recv(1024):
+                    pass
+            except TimeoutError as error:
+                raise ControlError(f"the broker has not stopped after {timeout_s:g} s; its log says why") from error
+            except ConnectionError:
+                return
+
+    def _connected(self) -> socket.socket:
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        connection.settimeout(self._timeout_s)
+        try:
+            with _ShortPath(self._path) as short:
+                connection.connect(short)
+        except (FileNotFoundError, ConnectionRefusedError, NotADirectoryError) as error:
+            connection.close()
+            raise ControlError(
+                f"no broker runs in {self._path.parent}; start one, or name its directory with --data-directory"
+            ) from error
+        except OSError as error:
+            connection.close()
+            raise ControlError(f"control socket {self._path}: {error.strerror or error}") from error
+        return connection
+
+    def _exchange(self, connection: socket.socket, command: str) -> object:
+        received = bytearray()
+        try:
+            connection.sendall(json.dumps({"command": command}).encode("utf-8") + b"\n")
+            while not received.endswith(b"\n"):
+                data = connection.recv(65536)
+                if not data or len(received) > MAX_ANSWER_BYTES:
+                    raise ControlError("the broker closed the control socket without an answer")
+                received += data
+            answer = json.loads(received)
+        except OSError as error:
+            raise ControlError(f"the broker does not answer: {error.strerror or error}") from error
+        except ValueError as error:
+            raise ControlError("the broker's answer is no JSON; is it of another version?") from error
+        if not isinstance(answer, dict) or not answer.get("ok"):
+            reason = answer.get("error") if isinstance(answer, dict) else None
+            raise ControlError(str(reason or "the broker refused the command"))
+        return answer.get("result")
+
+
+class _ShortPath:
+    """A socket's path in a form that fits the system's limit, whatever the directory's length."""
+
+    def __init__(self, path: Path) -> None:
+        self._path: Final = path
+        self._directory: int | None = None
+
+    def __enter__(self) -> str:
+        if len(os.fsencode(self._path)) <= MAX_SOCKET_PATH:
+            return str(self._path)
+        self._directory = os.open(self._path.parent, os.O_RDONLY | os.O_DIRECTORY)
+        short = f"/proc/self/fd/{self._directory}"
+        if not os.path.exists(short):
+            raise OSError(0, f"the path is longer than {MAX_SOCKET_PATH} bytes; choose a shorter data directory")
+        return f"{short}/{self._path.name}"
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self._directory is not None:
+            os.close(self._directory)

@@ -1,0 +1,33 @@
+"""Where a broker keeps what is its own.
+
+    DIRECTORY/lock           held while the broker runs; holds its pid
+    DIRECTORY/control.sock   `spanwire.management.control`
+    DIRECTORY/journal/       unless the configuration names another place
+
+No name from a client or a message ever becomes part of a path.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from spanwire.service.config.model import BrokerConfiguration
+
+DATA_VARIABLE: Final = "SPANWIRE_DATA"
+
+
+def data_directory(configuration: BrokerConfiguration, override: Path | None, environment: Mapping[str, str]) -> Path:
+    """The directory of a broker: the given one, the configured one, ``$SPANWIRE_DATA``, or a place in the home
+    directory.
+    """
+    if override is not None:
+        return override.absolute()
+    if configuration.data_directory is not None:
+        return configuration.data_directory.absolute()
+    if environment.get(DATA_VARIABLE):
+        return Path(environment[DATA_VARIABLE]).absolute()
+    home = environment.get("XDG_DATA_HOME") or str(Path(environment.get("HOME") or "/").absolute() / ".local" / "share")
+    name = configuration.broker_name.replace(":", "_").lstrip(".")
+    return Path(home) / "spanwire" / (name or "broker")

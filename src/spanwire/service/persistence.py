@@ -1,0 +1,89 @@
+"""Opens what a broker keeps its messages in, and holds the lock of its data directory meanwhile."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from spanwire.broker.formats import MessageFormats
+from spanwire.broker.ports import MessageStore
+from spanwire.broker.recovery import RecoveredDestination
+from spanwire.model.errors import StoreError
+from spanwire.service.config.model import PersistenceConfiguration
+from spanwire.stores.directory import DataDirectory
+from spanwire.stores.journal_store import Failed, Fetched, JournalStore, Schedule, Stored
+
+FOREIGN_STORE: Final = "db-*.log"  # KahaDB's journal files
+
+
+class Persistence:
+    """The claimed data directory and, for a persistent broker, the open journal.
+
+    `open` blocks; it raises `StoreError` in one line, and then nothing in the directory was changed.
+    """
+
+    def __init__(self, directory: Path, configuration: PersistenceConfiguration) -> None:
+        self._directory: Final = directory
+        self._configuration: Final = configuration
+        self._lock: DataDirectory | None = None
+        self.journal: JournalStore | None = None
+
+    @property
+    def place(self) -> Path | None:
+        """The directory of the journal; None when messages are kept in memory only."""
+        if not self._configuration.persistent:
+            return None
+        return self._configuration.directory or self._directory
+
+    @property
+    def store(self) -> MessageStore | None:
+        """What the broker calls; None when nothing is persisted."""
+        return None if self.journal is None else self.journal.store
+
+    def open(
+        self,
+        formats: MessageFormats,
+        callbacks: tuple[Stored, Fetched, Failed, Schedule],
+    ) -> None:
+        """Claim the directory and recover the journal."""
+        place = self.place
+        if place is None or place.absolute() != self._directory:
+            self._lock = DataDirectory(self._directory)
+        if place is None:
+            return
+        try:
+            if next(place.glob(FOREIGN_STORE), None) is not None:
+                raise StoreError(
+                    f"{place} holds a KahaDB store, which cannot be read; name another directory for the journal"
+                )
+            self.journal = JournalStore.open(
+                place, formats, *callbacks, segment_bytes=self._configuration.segment_bytes
+            )
+        except StoreError:
+            self.release()
+            raise
+
+    def take_recovered(self, delete_all: bool) -> tuple[list[RecoveredDestination], bool]:
+        """What the last run left and whether it stopped cleanly; ``delete_all`` forgets it instead."""
+        journal = self.journal
+        if journal is None:
+            return [], True
+        recovered = journal.recovered
+        journal.recovered = []
+        if not delete_all:
+            return recovered, journal.clean
+        for found in recovered:
+            journal.store.remove_destination(found.destination)
+        return [], True
+
+    def stop(self) -> None:
+        """Write everything. Blocks; raises `StoreError` when it could not be written."""
+        if self.journal is not None:
+            self.journal.stop()
+            self.journal = None
+
+    def release(self) -> None:
+        """Let another broker have the directory."""
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None

@@ -1,0 +1,262 @@
+"""The composition root: builds one broker from a configuration, starts it, and stops it in order.
+
+    service = BrokerService(configuration, directory)
+    await service.start()          # raises SpanwireError in one line per obstacle, with nothing left behind
+    await service.finished()       # until request_stop() or a failure of the store
+    await service.stop()
+
+All of the broker runs in the loop's thread; the store's threads post to it through `loop.call_soon_threadsafe`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final, cast
+
+from spanwire import registry
+from spanwire.broker.broker import Broker
+from spanwire.broker.formats import MessageFormats
+from spanwire.broker.policy import PolicyMap
+from spanwire.broker.ports import AdvisoryFormat, MessageFormat
+from spanwire.management.control import Command, ControlServer
+from spanwire.management.views import BrokerView
+from spanwire.model.environment import IdGenerator, Time
+from spanwire.model.errors import ConfigurationError, StoreError
+from spanwire.model.message import FORMAT_OPENWIRE_10, Message
+from spanwire.protocols.base import ConnectionSettings, ProtocolConnection
+from spanwire.service.config.model import BrokerConfiguration
+from spanwire.service.environment import RealEnvironment
+from spanwire.service.persistence import Persistence
+from spanwire.transports.admission import Admission, ReceiveBudget
+from spanwire.transports.base import CLOSE_LINGER, RECEIVE_SHARE, ConnectionFactory
+from spanwire.transports.connector import TransportConnector
+from spanwire.transports.turn import Turn
+
+logger = logging.getLogger(__name__)
+
+GC_THRESHOLD: Final = 200_000  # allocations between collections: message objects hold no cycles
+STOP_POLL: Final = 0.02  # seconds between two looks whether the closing sockets are gone
+
+AdvisoryFormatClass = Callable[[str, str, str, str, MessageFormat], AdvisoryFormat]
+ConnectionClass = Callable[[Broker, ConnectionSettings, Time], ProtocolConnection]
+
+
+class BrokerService:
+    """One broker with its connectors, its store and its control socket. Started once."""
+
+    def __init__(
+        self,
+        configuration: BrokerConfiguration,
+        directory: Path,
+        *,
+        allow_anonymous: bool = False,
+        environment: RealEnvironment | None = None,
+    ) -> None:
+        self.configuration: Final = configuration
+        self.directory: Final = directory
+        self.environment: Final = environment if environment is not None else RealEnvironment()
+        self.failure: StoreError | None = None
+        admission = Admission()
+        self.connectors: Final = [TransportConnector(settings, admission) for settings in configuration.connectors]
+        self._allow_anonymous: Final = allow_anonymous
+        self._finished: Final = asyncio.Event()
+        self._persistence: Final = Persistence(directory, configuration.persistence)
+        self._broker: Broker | None = None
+        self._turn: Turn | None = None
+        self._control: ControlServer | None = None
+
+    @property
+    def broker(self) -> Broker:
+        """The running broker."""
+        assert self._broker is not None
+        return self._broker
+
+    async def start(self) -> None:
+        """Take the ports, claim the directory, recover the store, then accept connections.
+
+        Raises `ConfigurationError`, `TransportError`, `StoreError` or `ControlError`; whatever was taken is given back.
+        """
+        try:
+            await self._refuse_open_binds()
+            for connector in self.connectors:
+                await connector.bind()
+            broker = self._open_broker()
+            turn = self._begin_turns(broker)
+            await self._open_control(broker)
+            for connector in self.connectors:
+                await connector.start(_connection_factory(connector.settings.protocol, broker), turn)
+        except BaseException:
+            await self._give_back()
+            raise
+        gc.collect()
+        gc.freeze()
+        gc.set_threshold(GC_THRESHOLD)
+
+    def request_stop(self) -> None:
+        """Let `finished` return. May be called twice, and from a signal handler of the loop."""
+        self._finished.set()
+
+    async def finished(self) -> None:
+        """Waits until somebody asks the broker to stop or its store failed (`failure`)."""
+        await self._finished.wait()
+
+    async def stop(self) -> None:
+        """Accept nothing more, close every connection, write the journal, let go of the directory.
+
+        A journal that could not be written is in `failure` afterwards.
+        """
+        for connector in self.connectors:
+            connector.stop()
+        turn = self._turn
+        if turn is not None:
+            self.broker.stop(self.environment.now())
+            turn.wake()
+            await asyncio.sleep(0)
+            turn.close_all()
+            await self._sockets_closed(turn)
+        await self._give_back()
+
+    async def _sockets_closed(self, turn: Turn) -> None:
+        """Waits for sockets that still write; the pump aborts them after `CLOSE_LINGER`."""
+        waited = 0.0
+        while turn.connection_count and waited < CLOSE_LINGER + 1.0:
+            await asyncio.sleep(STOP_POLL)
+            waited += STOP_POLL
+
+    async def _give_back(self) -> None:
+        for connector in self.connectors:
+            connector.stop()
+        if self._turn is not None:
+            self._turn.stop()
+        if self._control is not None:
+            self._control.withdraw()  # while the directory is still ours
+        try:
+            self._persistence.stop()
+        except StoreError as error:
+            if self.failure is None:
+                self.failure = error
+        self._persistence.release()
+        if self._control is not None:
+            self._control.stop()
+            await asyncio.sleep(0)
+
+    async def _refuse_open_binds(self) -> None:
+        """Raises `ConfigurationError` for connectors that the network can reach and nothing protects."""
+        if self._allow_anonymous:
+            return
+        advice = "bind 127.0.0.1, add a simpleAuthenticationPlugin (next version), or start with --allow-anonymous"
+        lines = [
+            f"connector {connector.name} would open {connector.uri} to other machines without authentication: {advice}"
+            for connector in self.connectors
+            if not await connector.binds_loopback()
+        ]
+        if lines:
+            raise ConfigurationError("\n".join(lines))
+
+    def _open_broker(self) -> Broker:
+        """Claim the directory, recover the store, build the broker on it."""
+        configuration, environment = self.configuration, self.environment
+        formats = message_formats()
+        post = asyncio.get_running_loop().call_soon_threadsafe
+        self._persistence.open(
+            formats, (self._stored, self._fetched, self._store_failed, lambda callback: _post(post, callback))
+        )
+        broker_id = configuration.broker_id or IdGenerator(environment).next_id()
+        broker = Broker(
+            configuration.broker_name,
+            broker_id,
+            environment,
+            self._persistence.store,
+            formats,
+            advisory_format=self._advisory_format(broker_id, formats),
+            policies=PolicyMap(list(configuration.policies)),
+            memory_limit_bytes=configuration.usage.memory_limit_bytes,
+        )
+        self._broker = broker
+        recovered, clean = self._persistence.take_recovered(configuration.delete_all_messages_on_startup)
+        broker.recover(recovered, clean, environment.now())
+        for destination in configuration.destinations:
+            broker.configure_destination(destination)
+        return broker
+
+    def _advisory_format(self, broker_id: str, formats: MessageFormats) -> AdvisoryFormat | None:
+        """What builds advisories; they name the first connector as this broker's address."""
+        if not self.configuration.advisory_support:
+            return None
+        format_class = cast(AdvisoryFormatClass, registry.load(registry.ADVISORY_FORMAT))
+        uri = self.connectors[0].uri if self.connectors else f"vm://{self.configuration.broker_name}"
+        producer_connection_id = IdGenerator(self.environment).next_id()
+        return format_class(
+            broker_id, self.configuration.broker_name, uri, producer_connection_id, formats.format(FORMAT_OPENWIRE_10)
+        )
+
+    def _begin_turns(self, broker: Broker) -> Turn:
+        journal = self._persistence.journal
+        budget = ReceiveBudget(self.configuration.usage.memory_limit_bytes * RECEIVE_SHARE // 100)
+        turn = Turn(asyncio.get_running_loop(), broker, self.environment.clock, journal, budget)
+        self._turn = turn
+        if journal is not None:
+            journal.start()
+        turn.start()
+        return turn
+
+    async def _open_control(self, broker: Broker) -> None:
+        facts: dict[str, object] = {
+            "data_directory": str(self.directory),
+            "persistent": self.configuration.persistence.persistent,
+            "configuration": self.configuration.source,
+        }
+        view = BrokerView(broker, self.connectors, self.environment.clock, facts)
+        commands: dict[str, Command] = {
+            "status": view.status,
+            "destinations": view.destinations,
+            "connections": view.connections,
+            "stop": self.request_stop,
+        }
+        self._control = ControlServer(self.directory, commands)
+        await self._control.start()
+
+    # What the store tells, on the loop's thread
+
+    def _stored(self, position: int) -> None:
+        self.broker.stored(position, self.environment.now())
+        self._wake()
+
+    def _fetched(self, request: int, messages: list[Message | None]) -> None:
+        self.broker.fetched(request, messages, self.environment.now())
+        self._wake()
+
+    def _store_failed(self, error: StoreError) -> None:
+        self.failure = error
+        self.broker.store_failed(error, self.environment.now())
+        self._wake()
+        self.request_stop()
+
+    def _wake(self) -> None:
+        if self._turn is not None:
+            self._turn.wake()
+
+
+def message_formats() -> MessageFormats:
+    """All message formats of the registry."""
+    found: dict[int, MessageFormat] = {}
+    for reference in registry.MESSAGE_FORMATS.values():
+        found.update(cast(Callable[[], dict[int, MessageFormat]], registry.load(reference))())
+    return MessageFormats(found)
+
+
+def _connection_factory(protocol: str, broker: Broker) -> ConnectionFactory:
+    connection_class = cast(ConnectionClass, registry.load(registry.PROTOCOLS[protocol]))
+    return lambda settings, now: connection_class(broker, settings, now)
+
+
+def _post(post: Callable[[Callable[[], None]], object], callback: Callable[[], None]) -> None:
+    """Run ``callback`` in the loop; after the loop's end nobody waits for it any more."""
+    try:
+        post(callback)
+    except RuntimeError:
+        logger.debug("the store reported after the end of the loop")
