@@ -12,7 +12,7 @@ from spanwire.model.destination import Destination, parse_destination
 from spanwire.model.errors import RemoteProtocolError
 from spanwire.model.ids import MessageId, ProducerId
 from spanwire.model.message import DEFAULT_PRIORITY, Message
-from spanwire.model.message_view import BYTES, MessageView
+from spanwire.model.message_view import BYTES, LONG_VALUE, MessageView, PropertyValue
 
 FORMAT_PLAIN: Final = 200
 MAGIC: Final = b"PLAIN"
@@ -59,8 +59,8 @@ class PlainFormat:
             0,
         )
 
-    def properties(self, message: Message) -> dict[str, object]:
-        return {"number": message.message_id.sequence}
+    def properties(self, message: Message) -> dict[str, PropertyValue]:
+        return {"number": (LONG_VALUE, message.message_id.sequence)}
 
     def header(self, message: Message, name: str) -> object:
         return None

@@ -1,0 +1,169 @@
+"""The power is cut at every step of a mixed load, with every fate of what was not synced; nothing stored is lost."""
+
+from __future__ import annotations
+
+from functools import partial
+from random import Random
+
+import pytest
+
+from spanwire.model.destination import QUEUE, Destination
+from spanwire.stores.journal.journal import open_journal
+from tests.simulation.disk import PowerCutError, SimulatedDisk
+from tests.support.journal_driver import STORE_ID, JournalDriver, State, recovered_state
+from tests.support.journal_model import CheckedJournal, work
+from tests.support.plain_format import plain_message
+
+CALLS = 400
+A = Destination(QUEUE, "A")
+
+
+def run_until_cut(seed: int, cut_at: int) -> CheckedJournal | None:
+    """The load of ``seed``; None if the power was never cut."""
+    disk = SimulatedDisk()
+    checked = CheckedJournal(disk)
+    disk.cut_at = disk.steps + cut_at
+    try:
+        work(checked, Random(seed), CALLS)
+    except PowerCutError:
+        return checked
+    return None
+
+
+def test_a_cut_at_every_step_loses_nothing_stored_and_invents_nothing() -> None:
+    cut_at = 0
+    while True:
+        checked = run_until_cut(4, cut_at)
+        if checked is None:
+            break
+        disk = checked.driver.disk
+        checked.after(disk.power_cut_keeping(lambda data: None, lambda: False))
+        for kept in (disk.power_cut_keeping(lambda data: data, lambda: True), disk.power_cut(Random(cut_at))):
+            again = run_until_cut(4, cut_at)
+            assert again is not None
+            again.after(kept)
+            work(again, Random(cut_at), 10)
+            again.check()
+        cut_at += 1
+    assert cut_at > 200
+
+
+@pytest.mark.parametrize("seed", range(100))
+def test_many_crashes_in_a_row_lose_nothing_stored(seed: int) -> None:
+    random = Random(seed)
+    checked = CheckedJournal()
+    for _ in range(6):
+        disk = checked.driver.disk
+        disk.cut_at = disk.steps + random.randrange(60)
+        try:
+            work(checked, random, CALLS)
+            checked.crash(random)
+        except PowerCutError:
+            checked.after(checked.driver.disk.power_cut(random))
+        checked.check()
+
+
+def beginning(length: int, data: bytes) -> bytes:
+    return data[:length]
+
+
+def torn_disk() -> tuple[SimulatedDisk, State, State]:
+    """A disk whose last batch is not synced, with the states before and with it."""
+    checked = CheckedJournal()
+    checked.append("A", 30)
+    checked.append("A", 40)
+    checked.write_one()
+    before = checked.driver.disk.copy()
+    checked.append("A", 50)
+    checked.unit([("A", 5), ("B.C", 60)], [("A", 1)])
+    checked.remove("A", 2)
+    disk = checked.driver.disk
+    disk.cut_at = disk.steps + 1  # the write is made, its sync is not
+    with pytest.raises(PowerCutError):
+        checked.write_one()
+    assert disk.trace[-1].startswith("write")
+    return disk, recovered_state(before), checked.state
+
+
+def test_a_last_write_torn_at_any_byte_is_dropped_whole() -> None:
+    disk, before, after = torn_disk()
+    size = int(disk.trace[-1].split()[-1])
+    for length in range(size + 1):
+        torn = disk.power_cut_keeping(partial(beginning, length), lambda: True)
+        whole = disk.copy().contents() == torn.contents()
+        assert recovered_state(torn) == (after if whole else before), length
+
+
+def test_a_last_write_whose_beginning_is_missing_is_dropped_whole() -> None:
+    disk, before, _ = torn_disk()
+    _, name, start, size = disk.trace[-1].split()
+    for missing in (1, 4, 24, 40, 100, 200):
+        torn = disk.copy()
+        torn.patch(name, int(start), bytes(missing))
+        driver = JournalDriver(torn)
+        assert driver.state() == before
+        assert "incomplete write" in driver.warnings[0]
+        assert int(size) > missing
+
+
+def test_a_crash_at_every_step_of_recovery_gives_the_same_state_next_time() -> None:
+    disk, before, _ = torn_disk()
+    torn = disk.power_cut_keeping(lambda data: data[: len(data) - 9], lambda: True)
+    cut_at = 0
+    while True:
+        attempt = torn.copy()
+        attempt.cut_at = cut_at
+        try:
+            open_journal(attempt, STORE_ID, 4096)
+            break
+        except PowerCutError:
+            for seed in range(6):
+                assert recovered_state(attempt.power_cut(Random(seed))) == before
+        cut_at += 1
+    assert cut_at >= 6
+
+
+def test_recovering_again_and_again_changes_nothing() -> None:
+    checked = CheckedJournal()
+    work(checked, Random(3), 300)
+    while checked.driver.store.has_work:
+        checked.write_one()
+    for _ in range(5):
+        checked.crash(Random(1))
+    assert checked.state
+
+
+def test_segments_without_live_messages_are_deleted_and_stay_harmless_if_the_deletion_is_lost() -> None:
+    driver = JournalDriver()
+    for number in range(200):
+        sequence = driver.store.append(A, plain_message(A, number, b"x" * 500))
+        driver.turn()
+        driver.store.remove(A, sequence)
+        driver.turn()
+    assert len(driver.disk.files()) <= 3
+    kept = driver.store.append(A, plain_message(A, 999))
+    driver.turn()
+    old = driver.disk.copy()
+    for _ in range(20):
+        driver.store.remove(A, driver.store.append(A, plain_message(A, 1, b"x" * 3000)))
+        driver.store.append(A, plain_message(A, 1, b"x" * 3000))
+        driver.turn()
+    for name, data in old.contents().items():
+        if name not in driver.disk.files():
+            driver.disk.put(name, data)  # as if its deletion had not reached the disk
+    driver.crash()
+    assert kept in driver.recovered[0].sequences
+    assert len(driver.recovered[0].sequences) == 21
+
+
+def test_one_old_message_keeps_its_segment_and_the_removals_that_others_need() -> None:
+    checked = CheckedJournal()
+    kept = checked.append("A", 100)
+    for _ in range(60):
+        sequence = checked.append("A", 900)
+        checked.write_one()
+        checked.remove("A", sequence)
+        checked.write_one()
+    checked.crash(Random(1))
+    assert list(checked.state["queue://A"]) == [kept]
+    assert len(checked.driver.disk.files()) < 60
