@@ -17,7 +17,7 @@ import socket
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Final
+from typing import Final, cast
 
 from spanwire.model.errors import SpanwireError
 
@@ -112,8 +112,8 @@ class _ControlProtocol(asyncio.Protocol):
         self._received = bytearray()
         self._transport: asyncio.Transport | None = None
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
+    def connection_made(self, base_transport: asyncio.BaseTransport) -> None:
+        transport = cast(asyncio.Transport, base_transport)  # uvloop's own class is no subclass
         if self._server.joined(transport):
             self._transport = transport
         else:

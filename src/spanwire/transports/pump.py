@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from typing import Final, Protocol
+from typing import Final, Protocol, cast
 
 from spanwire.model.environment import Time
 from spanwire.protocols.base import ProtocolConnection
@@ -54,9 +54,9 @@ class SocketPump(asyncio.Protocol):
         self._reading = True
         self._closing = False
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+    def connection_made(self, base_transport: asyncio.BaseTransport) -> None:
         """A client connected."""
-        assert isinstance(transport, asyncio.Transport)
+        transport = cast(asyncio.Transport, base_transport)  # uvloop's own class is no subclass
         now = self._turn.clock.now()
         connection = self._acceptor.accepted(transport, now)
         if connection is None:
