@@ -7,7 +7,6 @@ pass fakes.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol, runtime_checkable
@@ -73,6 +72,14 @@ class TurnStore(Protocol):
         ...
 
 
+class Timer(Protocol):
+    """A call that is going to happen."""
+
+    def cancel(self) -> None:
+        """Let it not happen."""
+        ...
+
+
 class EventLoop(Protocol):
     """The part of an asyncio loop that the turn uses."""
 
@@ -80,7 +87,7 @@ class EventLoop(Protocol):
         """Call after the callbacks that are ready now."""
         ...
 
-    def call_later(self, delay: float, callback: Callable[[], object]) -> asyncio.TimerHandle:
+    def call_later(self, delay: float, callback: Callable[[], object]) -> Timer:
         """Call in ``delay`` seconds."""
         ...
 

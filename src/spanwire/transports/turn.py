@@ -7,7 +7,6 @@ broker are kept exactly, those of the connections are looked at every `SWEEP_INT
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from typing import Final, Protocol
 
@@ -20,6 +19,7 @@ from spanwire.transports.base import (
     SWEEP_SLICE,
     Clock,
     EventLoop,
+    Timer,
     TurnBroker,
     TurnStore,
 )
@@ -70,10 +70,10 @@ class Turn:
         self._sockets: Final[dict[object, Flushable]] = {}
         self._touched: list[Flushable] = []
         self._scheduled = False
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer: Timer | None = None
         self._timer_due = 0.0
         self._paused_until = 0.0
-        self._sweep_timer: asyncio.TimerHandle | None = None
+        self._sweep_timer: Timer | None = None
         self._stopped = False
 
     def start(self) -> None:

@@ -1,0 +1,126 @@
+"""The end of a turn: timers of the broker, the store and the connections."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from spanwire.model.environment import Time
+from spanwire.transports.base import SWEEP_INTERVAL, SWEEP_SLICE
+from spanwire.transports.turn import Turn
+from tests.unit.transports.stage import FakeBroker, FakeLoop, FakeStore
+
+
+class SweptSocket:
+    """Counts its sweeps."""
+
+    def __init__(self) -> None:
+        self.touched = False
+        self.sweeps = 0
+
+    def flush(self, now: Time) -> None:
+        return None
+
+    def sweep(self, now: Time) -> None:
+        self.sweeps += 1
+
+    def close(self, now: Time) -> None:
+        return None
+
+    def give_up(self, reason: str, now: Time) -> None:
+        return None
+
+
+class Stage:
+    """A turn over fakes."""
+
+    def __init__(self) -> None:
+        self.loop = FakeLoop()
+        self.broker = FakeBroker()
+        self.store = FakeStore(self.broker.journal)
+        self.turn = Turn(self.loop, self.broker, self.loop, self.store)
+        self.turn.start()
+        self.loop.settle()
+
+
+def test_the_broker_runs_when_its_timer_is_due_and_not_before() -> None:
+    stage = Stage()
+    stage.broker.due = stage.loop.time + 3.0
+    stage.turn.wake()
+    stage.loop.settle()
+    stage.loop.advance(2.9)
+    assert stage.broker.runs == []
+    stage.loop.advance(0.2)
+    assert len(stage.broker.runs) == 1
+
+
+def test_an_earlier_timer_replaces_a_later_one() -> None:
+    stage = Stage()
+    stage.broker.due = stage.loop.time + 60.0
+    stage.turn.wake()
+    stage.loop.settle()
+    stage.broker.due = stage.loop.time + 1.0
+    stage.turn.wake()
+    stage.loop.settle()
+    stage.loop.advance(1.1)
+    assert len(stage.broker.runs) == 1
+
+
+def test_a_timer_that_moved_to_later_does_not_run_the_broker_early() -> None:
+    stage = Stage()
+    stage.broker.due = stage.loop.time + 1.0
+    stage.turn.wake()
+    stage.loop.settle()
+    stage.broker.due = stage.loop.time + 5.0
+    stage.loop.advance(4.0)
+    assert stage.broker.runs == []
+    stage.loop.advance(1.5)
+    assert len(stage.broker.runs) == 1
+
+
+def test_the_store_gets_a_turn_at_its_deadline() -> None:
+    stage = Stage()
+    stage.store.deadline = stage.loop.time + 0.005
+    stage.turn.wake()
+    stage.loop.settle()
+    stage.store.events.clear()
+    stage.loop.advance(0.004)
+    assert stage.store.events == []
+    stage.loop.advance(0.004)
+    assert stage.store.events == ["hand over"]
+    assert stage.broker.runs == []
+
+
+def test_failing_timers_are_logged_and_tried_again_later(caplog: pytest.LogCaptureFixture) -> None:
+    stage = Stage()
+    stage.broker.due = 0.0
+    stage.broker.fails = True
+    with caplog.at_level(logging.ERROR):
+        stage.turn.wake()
+        stage.loop.settle()
+        stage.loop.advance(0.5)
+        assert len(stage.broker.runs) == 1
+        stage.loop.advance(1.0)
+    assert len(stage.broker.runs) == 2
+    assert len(caplog.records) == 2
+
+
+def test_every_connection_is_looked_at_in_each_sweep_also_when_there_are_many() -> None:
+    stage = Stage()
+    sockets = [SweptSocket() for _ in range(2 * SWEEP_SLICE + 5)]
+    for socket in sockets:
+        stage.turn.attach(object(), socket)
+    stage.loop.advance(SWEEP_INTERVAL * 3 + 0.01)
+    assert {socket.sweeps for socket in sockets} == {3}
+
+
+def test_after_the_stop_nothing_happens() -> None:
+    stage = Stage()
+    stage.broker.due = stage.loop.time + 1.0
+    stage.turn.wake()
+    stage.loop.settle()
+    stage.turn.stop()
+    stage.turn.wake()
+    stage.loop.advance(5.0)
+    assert stage.broker.runs == []
