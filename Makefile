@@ -97,7 +97,7 @@ demo: peers venv  ## real prices through one broker that is killed on the way; c
 	$(call with_best_build,examples/stocks/demo.py $(DEMO_ARGS))
 
 bench: peers venv  ## throughput beside ActiveMQ Classic
-	$(call with_best_build,tests/bench/run.py $(BENCH_ARGS))
+	$(call with_best_build,-m tests.bench.run $(BENCH_ARGS))
 
 measure: venv  ## import time and generated lines (MEASURE_ARGS=--compile: time to compile, too)
 	$(BIN)/python tools/measure_build.py $(MEASURE_ARGS)

@@ -1,0 +1,118 @@
+"""Brokers as child processes for the benchmark: ActiveMQ Classic from Debian's packages and Spanwire in both builds."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import time
+from pathlib import Path
+
+START_DEADLINE = 60.0  # seconds until a broker must accept connections
+STOP_DEADLINE = 20.0
+CLASSIC_HEAP = "2G"
+MIB = 1024 * 1024
+
+CLASSIC_CONFIGURATION = """<beans xmlns="http://www.springframework.org/schema/beans"
+ xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance"
+ xsi:schemaLocation="http://www.springframework.org/schema/beans
+ http://www.springframework.org/schema/beans/spring-beans.xsd
+ http://activemq.apache.org/schema/core http://activemq.apache.org/schema/core/activemq-core.xsd">
+ <broker xmlns="http://activemq.apache.org/schema/core" brokerName="bench" useJmx="false" dataDirectory="{data}">
+  <persistenceAdapter><kahaDB directory="{data}/kahadb"/></persistenceAdapter>
+  <systemUsage><systemUsage><memoryUsage><memoryUsage {memory}/></memoryUsage></systemUsage></systemUsage>
+  <transportConnectors>
+   <transportConnector name="openwire" uri="tcp://127.0.0.1:{openwire}"/>
+   <transportConnector name="stomp" uri="stomp://127.0.0.1:{stomp}"/>
+  </transportConnectors>
+ </broker>
+</beans>
+"""
+
+
+def free_port() -> int:
+    """A loopback port that nobody listens on now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+class Broker:
+    """One broker process on two free loopback ports."""
+
+    def __init__(self, label: str, command: list[str], directory: Path, memory: str) -> None:
+        self.label = label
+        self.ports = {"openwire": free_port(), "stomp": free_port()}
+        directory.mkdir(parents=True, exist_ok=True)
+        configuration = directory / "activemq.xml"
+        configuration.write_text(
+            CLASSIC_CONFIGURATION.format(
+                data=directory / "data", memory=memory, openwire=self.ports["openwire"], stomp=self.ports["stomp"]
+            )
+        )
+        self._log = (directory / "log").open("wb")
+        arguments = [part.replace("{configuration}", str(configuration)) for part in command]
+        self._process = subprocess.Popen(
+            arguments, stdout=self._log, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, cwd=directory
+        )
+        self._await_ports(directory / "log")
+
+    def _await_ports(self, log: Path) -> None:
+        deadline = time.monotonic() + START_DEADLINE
+        for port in self.ports.values():
+            while True:
+                try:
+                    socket.create_connection(("127.0.0.1", port), timeout=1).close()
+                    break
+                except OSError as error:
+                    if time.monotonic() > deadline or self._process.poll() is not None:
+                        self.stop()
+                        tail = log.read_text(errors="replace")[-2000:]
+                        raise SystemExit(f"bench: {self.label} did not start:\n{tail}") from error
+                    time.sleep(0.1)
+
+    def cpu_seconds(self) -> float:
+        """User and system time of the whole process so far."""
+        fields = Path(f"/proc/{self._process.pid}/stat").read_text().rsplit(")", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def resident_mib(self) -> float:
+        """Resident memory of the process."""
+        pages = int(Path(f"/proc/{self._process.pid}/statm").read_text().split()[1])
+        return pages * os.sysconf("SC_PAGE_SIZE") / MIB
+
+    def stop(self) -> None:
+        """End this process, and only this one."""
+        if self._process.poll() is None:
+            self._process.terminate()
+            try:
+                self._process.wait(STOP_DEADLINE)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+        self._log.close()
+
+
+def classic(directory: Path) -> Broker:
+    """ActiveMQ Classic with the settings the comparison states."""
+    command = [
+        "java",
+        f"-Xms{CLASSIC_HEAP}",
+        f"-Xmx{CLASSIC_HEAP}",
+        "-Dorg.apache.activemq.UseDedicatedTaskRunner=false",
+        "-Dactivemq.home=/usr/share/activemq",
+        f"-Dactivemq.base={directory}",
+        f"-Dactivemq.conf={directory}",
+        f"-Dactivemq.data={directory}/data",
+        "-jar",
+        "/usr/share/activemq/bin/activemq.jar",
+        "start",
+        "xbean:file:{configuration}",
+    ]
+    return Broker("classic", command, directory, 'percentOfJvmHeap="70"')
+
+
+def spanwire(label: str, python: Path, directory: Path) -> Broker:
+    """Spanwire from one environment's interpreter, reading the same configuration."""
+    command = [str(python), "-m", "spanwire", "start", "xbean:{configuration}", "--log-level", "warning"]
+    return Broker(label, command, directory, 'limit="1400 mb"')

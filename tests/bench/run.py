@@ -1,0 +1,221 @@
+"""``make bench``: Spanwire beside ActiveMQ Classic, alternating in one run on the same machine.
+
+Every run checks loss, doubles and order. Rates are lower bounds on a shared machine; the broker's CPU time per message
+is the figure to compare. Results go to ``docs/benchmarks/`` with the commit and the machine. ``QUICK=1`` runs once
+instead of thrice.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import asdict, astuple, dataclass
+from pathlib import Path
+
+from tests.bench.brokers import Broker, classic, spanwire
+from tests.bench.workloads import WORKLOADS, Workload
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+WARM_UP_SECONDS = 30.0  # before the first count, for the benefit of the just-in-time compiler
+QUICK_WARM_UP_SECONDS = 10.0
+RUN_DEADLINE = 180  # seconds for one call of the generator
+GENERATOR_LIMIT = 0.9  # cores above which the generator, not the broker, sets the rate
+
+
+def compile_generator(directory: Path) -> Path:
+    """The load generator, built with the machine's C compiler."""
+    target = directory / "load"
+    subprocess.run(["cc", "-O2", "-pthread", "-D_GNU_SOURCE", "-o", str(target), str(HERE / "load.c")], check=True)
+    return target
+
+
+@dataclass(frozen=True)
+class Figures:
+    """What one run gave: messages per second, broker CPU µs per message, cores the generator used, latency, memory."""
+
+    rate: float
+    cpu_us: float
+    generator_cores: float
+    p50_us: float
+    p99_us: float
+    resident_mib: float
+
+
+@dataclass(frozen=True)
+class Row:
+    """One workload on one broker: every run, and their medians."""
+
+    workload: Workload
+    broker: str
+    runs: list[Figures]
+
+    @property
+    def median(self) -> Figures:
+        """The median of each figure by itself."""
+        columns = zip(*(astuple(run) for run in self.runs), strict=True)
+        return Figures(*(statistics.median(column) for column in columns))
+
+
+def measure(load: Path, broker: Broker, workload: Workload, number: int) -> Figures:
+    """One run of one workload; raises `SystemExit` when a message was lost, doubled or reordered."""
+    destination = f"BENCH.{number}.{workload.kind}"
+    before = broker.cpu_seconds()
+    done = subprocess.run(
+        [str(load), *workload.arguments(broker.ports[workload.protocol], destination)],
+        capture_output=True,
+        text=True,
+        timeout=RUN_DEADLINE,
+        check=False,
+    )
+    if done.returncode != 0:
+        raise SystemExit(f"bench: {workload.name} on {broker.label} failed: {done.stderr.strip()}")
+    cpu = broker.cpu_seconds() - before
+    result = json.loads(done.stdout)
+    if result["lost"] or result["doubled"] or result["reordered"]:
+        raise SystemExit(f"bench: {workload.name} on {broker.label} broke a promise: {result}")
+    return Figures(
+        rate=workload.count / result["seconds"],
+        cpu_us=cpu * 1e6 / workload.count,
+        generator_cores=result["generator_cpu_seconds"] / result["seconds"],
+        p50_us=result["p50_us"],
+        p99_us=result["p99_us"],
+        resident_mib=broker.resident_mib(),
+    )
+
+
+def warm_up(load: Path, brokers: list[Broker], seconds: float) -> None:
+    """Run every kind of workload on every broker, uncounted."""
+    number = 0
+    for broker in brokers:
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            for workload in WORKLOADS:
+                if time.monotonic() < deadline and not workload.rate:
+                    number += 1
+                    measure(load, broker, workload, number)
+
+
+def compare(load: Path, brokers: list[Broker], repeats: int) -> list[Row]:
+    """All workloads, the brokers in turn within each repeat."""
+    rows: list[Row] = []
+    number = 10_000
+    for workload in WORKLOADS:
+        runs: dict[str, list[Figures]] = {broker.label: [] for broker in brokers}
+        for _ in range(repeats):
+            for broker in brokers:
+                number += 1
+                runs[broker.label].append(measure(load, broker, workload, number))
+        for label, figures in runs.items():
+            row = Row(workload, label, figures)
+            rows.append(row)
+            median = row.median
+            print(
+                f"{workload.name:45} {label:10} {median.rate:>10.0f}/s {median.cpu_us:>8.2f} µs/msg "
+                f"p50 {median.p50_us:>6.0f} p99 {median.p99_us:>6.0f} µs",
+                flush=True,
+            )
+    return rows
+
+
+def table(rows: list[Row]) -> str:
+    """The rows in Markdown, with the ratios to Classic."""
+    lines = [
+        "| workload | broker | msg/s [min-max] | broker CPU µs/msg | rate : Classic | CPU : Classic "
+        "| p50 / p99 µs | RSS MiB |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    base = {row.workload.name: row.median for row in rows if row.broker == "classic"}
+    for row in rows:
+        median = row.median
+        rates = [run.rate for run in row.runs]
+        marked = "*" if median.generator_cores > GENERATOR_LIMIT else ""
+        peer = base.get(row.workload.name)
+        rate = f"{median.rate / peer.rate:.2f}" if peer else "-"
+        cpu = f"{median.cpu_us / peer.cpu_us:.2f}" if peer and peer.cpu_us else "-"
+        latency = f"{median.p50_us:.0f} / {median.p99_us:.0f}" if row.workload.rate else "-"
+        lines.append(
+            f"| {row.workload.name} | {row.broker} | {median.rate:.0f}{marked} [{min(rates):.0f}-{max(rates):.0f}] "
+            f"| {median.cpu_us:.2f} | {rate} | {cpu} | {latency} | {median.resident_mib:.0f} |"
+        )
+    return "\n".join(lines)
+
+
+def commit() -> str:
+    """The commit that is measured, marked when the tree differs from it."""
+    found = subprocess.run(["git", "describe", "--always", "--dirty"], cwd=ROOT, capture_output=True, text=True)
+    return found.stdout.strip() or "unknown"
+
+
+def write(rows: list[Row], repeats: int, warm: float, directory: Path) -> Path:
+    """Keep the result as JSON and Markdown."""
+    directory.mkdir(parents=True, exist_ok=True)
+    name = f"{time.strftime('%Y-%m-%d')}-{commit()}"
+    about = {
+        "commit": commit(),
+        "date": time.strftime("%Y-%m-%d"),
+        "machine": f"{os.cpu_count()} cores, {platform.machine()}, Linux {platform.release()}",
+        "python": platform.python_version(),
+        "repeats": repeats,
+        "warm_up_seconds": warm,
+        "classic": "ActiveMQ Classic of Debian's packages, -Xms2G -Xmx2G, KahaDB defaults, "
+        "memoryUsage 70 % of the heap, UseDedicatedTaskRunner=false",
+    }
+    kept = {"about": about, "rows": [asdict(row) for row in rows]}
+    (directory / f"{name}.json").write_text(json.dumps(kept, indent=1) + "\n")
+    head = "\n".join(f"- {key}: {value}" for key, value in about.items())
+    text = (
+        f"# Benchmark {name}\n\n{head}\n\nBrokers alternate within each repeat; medians. CPU is user and system time "
+        f"of the whole broker process. A star marks runs in which the generator used more than {GENERATOR_LIMIT} "
+        f"cores: judge them by CPU. Every run was checked for loss, doubles and order.\n\n{table(rows)}\n"
+    )
+    target = directory / f"{name}.md"
+    target.write_text(text)
+    return target
+
+
+def main() -> None:
+    """Start the brokers, warm them up, run, report, end them."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--pure", type=Path, default=ROOT / ".venv/bin/python", help="interpreter of the pure build")
+    parser.add_argument("--compiled", type=Path, default=ROOT / ".venv-compiled/bin/python")
+    parser.add_argument("--output", type=Path, default=ROOT / "docs/benchmarks")
+    parser.add_argument("--only", default="", help="run only workloads whose name contains this")
+    options = parser.parse_args()
+    quick = os.environ.get("QUICK") == "1"
+    repeats, warm = (1, QUICK_WARM_UP_SECONDS) if quick else (3, WARM_UP_SECONDS)
+    WORKLOADS[:] = [workload for workload in WORKLOADS if options.only in workload.name]
+    work = Path(tempfile.mkdtemp(prefix="spanwire-bench-"))
+    brokers: list[Broker] = []
+    try:
+        load = compile_generator(work)
+        if shutil.which("java") and Path("/usr/share/activemq/bin/activemq.jar").exists():
+            brokers.append(classic(work / "classic"))
+        else:
+            print("bench: java or ActiveMQ Classic is missing, so there is no comparison: apt-get install activemq")
+        for label, python in (("compiled", options.compiled), ("pure", options.pure)):
+            if python.exists():
+                brokers.append(spanwire(label, python, work / label))
+            else:
+                print(f"bench: no {label} build at {python}: run make {'compiled' if label == 'compiled' else 'venv'}")
+        print(f"warming up for {warm:.0f} s each, then {repeats} runs of {len(WORKLOADS)} workloads")
+        warm_up(load, brokers, warm)
+        rows = compare(load, brokers, repeats)
+        print(f"\n{table(rows)}\n\nwritten to {write(rows, repeats, warm, options.output)}")
+    finally:
+        for broker in brokers:
+            broker.stop()
+        shutil.rmtree(work, ignore_errors=True)
+    sys.exit(0)
+
+
+if __name__ == "__main__":
+    main()
