@@ -1,0 +1,40 @@
+"""What OpenWire's producers, consumers and transactions announce, in the model's terms."""
+
+from __future__ import annotations
+
+from spanwire.model.errors import JmsError
+from spanwire.model.ids import TransactionId
+from spanwire.model.info import ConsumerInfo, ProducerInfo
+from spanwire.protocols.openwire import _marshallers as wire
+from spanwire.protocols.openwire.identities import consumer_id_of, destination_of, producer_id_of, transaction_id_of
+
+
+def producer_info_of(command: wire.ProducerInfo) -> ProducerInfo:
+    """A producer's announcement; without a destination each message names its own."""
+    destination = None if command.destination is None else destination_of(command.destination)
+    return ProducerInfo(producer_id_of(command.producer_id), destination, max(command.window_size, 0))
+
+
+def consumer_info_of(command: wire.ConsumerInfo, client_id: str | None) -> ConsumerInfo:
+    """A consumer's announcement. The client id is the connection's: what a command says of it proves nothing."""
+    return ConsumerInfo(
+        consumer_id=consumer_id_of(command.consumer_id),
+        destination=destination_of(command.destination),
+        prefetch_size=command.prefetch_size,
+        selector=command.selector,
+        subscription_name=command.subscription_name,
+        client_id=client_id,
+        browser=command.browser,
+        no_local=command.no_local,
+        exclusive=command.exclusive,
+        retroactive=command.retroactive,
+        priority=command.priority,
+        maximum_pending_messages=max(command.maximum_pending_message_limit, 0),
+    )
+
+
+def local_transaction_of(structure: wire.TransactionId | None) -> TransactionId | None:
+    """The local transaction a command names, None for none; raises `JmsError` for an XA transaction."""
+    if structure is not None and not isinstance(structure, wire.LocalTransactionId):
+        raise JmsError("XA transactions are not supported yet; use a local transaction")
+    return transaction_id_of(structure)

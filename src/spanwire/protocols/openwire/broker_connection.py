@@ -1,0 +1,382 @@
+"""One OpenWire client of the broker: bytes and time in, bytes out (OpenWire, wire format versions 1 to 12).
+
+    NEGOTIATING  both sides have sent or will send a WireFormatInfo
+    LOGIN        the encoding is settled; the ConnectionInfo has to come
+    CONNECTED    everything a client may do: ``client_commands.py``
+    LEAVING      the client has removed its connection; a ShutdownInfo follows
+    CLOSING      a refused login or a stopping broker: the last words are on their way
+    CLOSED       the transport may close the socket
+
+`TRANSITIONS` is the whole protocol: a command that has no entry for the state ends the connection.
+"""
+
+from __future__ import annotations
+
+import logging
+from enum import Enum
+from typing import Final
+
+from spanwire.broker.broker import Broker
+from spanwire.broker.ports import ClientConnection
+from spanwire.model.environment import Time
+from spanwire.model.errors import (
+    InvalidSelectorError,
+    JmsError,
+    ProtocolError,
+    RemoteProtocolError,
+    SpanwireError,
+    StoreError,
+)
+from spanwire.protocols.base import LOGIN_DEADLINE, ConnectionSettings, ProtocolConnection
+from spanwire.protocols.openwire import _marshallers as wire
+from spanwire.protocols.openwire.client_commands import ClientCommands
+from spanwire.protocols.openwire.codec import FrameDecoder
+from spanwire.protocols.openwire.errors import OpenWireProtocolError
+from spanwire.protocols.openwire.exceptions import invalid_selector, rollback_only, throwable_of
+from spanwire.protocols.openwire.inactivity import InactivityMonitor
+from spanwire.protocols.openwire.login import Login, minimum_version, preferences_of
+from spanwire.protocols.openwire.message_format import OpenWireMessageFormat, format_id_of
+from spanwire.protocols.openwire.output import OutputBuffer
+from spanwire.protocols.openwire.schema import Throwable
+from spanwire.protocols.openwire.wire_format import (
+    WireFormat,
+    WireFormatPreferences,
+    answering,
+    negotiate,
+    wire_format_info,
+)
+
+CLOSE_DELAY: Final = 2.0  # seconds for the client to read why its login was refused; ActiveMQ waits as long
+MAX_LOGGED_REFUSALS: Final = 10  # of one connection; a peer must not fill the log
+MAX_LOGGED_TEXT: Final = 300  # characters
+
+logger = logging.getLogger(__name__)
+
+
+class State(Enum):
+    """Where a connection stands."""
+
+    NEGOTIATING = 0
+    LOGIN = 1
+    CONNECTED = 2
+    LEAVING = 3
+    CLOSING = 4
+    CLOSED = 5
+
+
+TRANSITIONS: Final[dict[tuple[State, int], State]] = {
+    (State.NEGOTIATING, wire.WIRE_FORMAT_INFO): State.LOGIN,
+    (State.LOGIN, wire.KEEP_ALIVE_INFO): State.LOGIN,
+    (State.LOGIN, wire.BROKER_INFO): State.LOGIN,
+    (State.LOGIN, wire.CONNECTION_CONTROL): State.LOGIN,
+    (State.LOGIN, wire.CONNECTION_INFO): State.CONNECTED,
+    (State.LOGIN, wire.SHUTDOWN_INFO): State.CLOSED,
+    (State.CONNECTED, wire.BROKER_INFO): State.CONNECTED,
+    (State.CONNECTED, wire.SESSION_INFO): State.CONNECTED,
+    (State.CONNECTED, wire.CONSUMER_INFO): State.CONNECTED,
+    (State.CONNECTED, wire.PRODUCER_INFO): State.CONNECTED,
+    (State.CONNECTED, wire.TRANSACTION_INFO): State.CONNECTED,
+    (State.CONNECTED, wire.DESTINATION_INFO): State.CONNECTED,
+    (State.CONNECTED, wire.REMOVE_SUBSCRIPTION_INFO): State.CONNECTED,
+    (State.CONNECTED, wire.KEEP_ALIVE_INFO): State.CONNECTED,
+    (State.CONNECTED, wire.SHUTDOWN_INFO): State.CLOSED,
+    (State.CONNECTED, wire.REMOVE_INFO): State.CONNECTED,
+    (State.CONNECTED, wire.CONTROL_COMMAND): State.CONNECTED,
+    (State.CONNECTED, wire.FLUSH_COMMAND): State.CONNECTED,
+    (State.CONNECTED, wire.CONSUMER_CONTROL): State.CONNECTED,
+    (State.CONNECTED, wire.CONNECTION_CONTROL): State.CONNECTED,
+    (State.CONNECTED, wire.MESSAGE_PULL): State.CONNECTED,
+    (State.CONNECTED, wire.MESSAGE_ACK): State.CONNECTED,
+    (State.CONNECTED, wire.MESSAGE_DISPATCH_NOTIFICATION): State.CONNECTED,
+    (State.CONNECTED, wire.ACTIVE_MQ_MESSAGE): State.CONNECTED,
+    (State.CONNECTED, wire.ACTIVE_MQ_BYTES_MESSAGE): State.CONNECTED,
+    (State.CONNECTED, wire.ACTIVE_MQ_MAP_MESSAGE): State.CONNECTED,
+    (State.CONNECTED, wire.ACTIVE_MQ_OBJECT_MESSAGE): State.CONNECTED,
+    (State.CONNECTED, wire.ACTIVE_MQ_STREAM_MESSAGE): State.CONNECTED,
+    (State.CONNECTED, wire.ACTIVE_MQ_TEXT_MESSAGE): State.CONNECTED,
+    (State.CONNECTED, wire.ACTIVE_MQ_BLOB_MESSAGE): State.CONNECTED,
+    (State.LEAVING, wire.KEEP_ALIVE_INFO): State.LEAVING,
+    (State.LEAVING, wire.SHUTDOWN_INFO): State.CLOSED,
+}
+
+
+class OpenWireBrokerConnection(ClientConnection, ProtocolConnection):
+    """The broker's end of one connection; its methods never raise for what the peer sends.
+
+    Leaves the meaning of commands to `ClientCommands`, the encoding to the codec, and sockets to the transport.
+    """
+
+    def __init__(self, broker: Broker, settings: ConnectionSettings, now: Time) -> None:
+        self._broker: Final[Broker] = broker
+        self._settings: Final[ConnectionSettings] = settings
+        self._preferences: Final[WireFormatPreferences] = preferences_of(settings)
+        self._decoder: Final[FrameDecoder] = FrameDecoder(settings.max_frame_size)
+        self._output: Final[OutputBuffer] = OutputBuffer()
+        self._login: Final[Login] = Login(settings)
+        self._state = State.NEGOTIATING
+        self._wire_format = WireFormat()
+        self._client: ClientCommands | None = None
+        self._monitor: InactivityMonitor | None = None
+        self._deadline = now.monotonic + LOGIN_DEADLINE
+        self._refusals_logged = 0
+        self._has_broker_info = False
+        self._output.append(wire_format_info(self._preferences))
+
+    # -- the transport's side ------------------------------------------------------------------------------------------
+
+    def receive_data(self, data: bytes, now: Time) -> None:
+        """Take bytes from the peer and act on every complete frame in them."""
+        if self._is_ending():
+            return
+        if self._monitor is not None:
+            self._monitor.received(now.monotonic)
+        try:
+            commands = self._decoder.feed(data)
+            while commands:
+                for command in commands:
+                    self._handle(command, now)
+                    if self._is_ending():
+                        return
+                commands = self._decoder.feed(b"")
+        except RemoteProtocolError as error:
+            self._break_off(error, now)
+
+    def receive_eof(self, now: Time) -> None:
+        """The peer is gone: free what it holds in the broker."""
+        self._state = State.CLOSED
+        self._leave_broker(now)
+
+    def data_to_send(self) -> list[bytes]:
+        """Take what is to be written."""
+        chunks = self._output.take()
+        if chunks and self._monitor is not None:
+            self._monitor.written()
+        return chunks
+
+    def unsent(self, count: int) -> None:
+        """The transport still holds ``count`` bytes."""
+        client = self._client
+        if client is None:
+            return
+        now = self._broker.environment.now()
+        if client.undelivered:
+            client.acknowledge_undelivered(now)
+        self._broker.output_progress(client.state, count, now)
+
+    def next_timeout(self) -> float | None:
+        """When to look after the login, the keep-alives or the end."""
+        if self._state is State.CLOSED:
+            return None
+        if self._client is None or self._state is State.CLOSING or self._monitor is None:
+            return self._deadline
+        return self._monitor.next_timeout()
+
+    def handle_timeout(self, now: Time) -> None:
+        """Send a keep-alive, or close what is silent or late."""
+        monitor = self._monitor
+        if self._state is State.CLOSING and now.monotonic >= self._deadline:
+            self._state = State.CLOSED
+        if self._is_ending():
+            return
+        if self._client is None:
+            if now.monotonic >= self._deadline:
+                self._break_off(OpenWireProtocolError(f"no login within {LOGIN_DEADLINE:.0f} s"), now)
+        elif monitor is not None:
+            monitor.suspend(not self.wants_read, now.monotonic)
+            if monitor.is_silent(now.monotonic):
+                silence = self._wire_format.max_inactivity_ms
+                self._break_off(OpenWireProtocolError(f"Channel was inactive for too long: {silence} ms"), now)
+            elif monitor.is_keep_alive_due(now.monotonic):
+                self._output.append(wire.KeepAliveInfo())
+
+    @property
+    def wants_read(self) -> bool:
+        """False while the broker has no room for what this client sends."""
+        client = self._client
+        return client is None or not client.state.reading_paused
+
+    @property
+    def closed(self) -> bool:
+        """True once the transport should write what is left and close the socket."""
+        return self._state is State.CLOSED
+
+    @property
+    def pending_bytes(self) -> int:
+        """Bytes held of a frame whose end has not come yet."""
+        return self._decoder.pending_bytes
+
+    # -- the broker's side ---------------------------------------------------------------------------------------------
+
+    def completed(self, token: int, error: SpanwireError | None) -> None:
+        """A send, acknowledgement or commit whose answer was withheld is done."""
+        client = self._client
+        if client is None or self._is_ending():
+            return
+        if error is None:
+            client.answer(token)
+        else:
+            correlation_id = client.correlation_of(token)
+            self._say(throwable_of(error), correlation_id)
+
+    def close_with(self, error: SpanwireError) -> None:
+        """Say ``error`` and close; the peer has a moment to read it."""
+        if self._is_ending():
+            return
+        self._say(throwable_of(error), None)
+        self._state = State.CLOSED
+        if self._client is not None:
+            self._broker.mark_dirty(self._client.state)
+
+    # -- commands ------------------------------------------------------------------------------------------------------
+
+    def _handle(self, command: wire.Command, now: Time) -> None:
+        if self._state is State.CONNECTED and isinstance(command, (wire.MessageFrame, wire.MessageAck)):
+            self._act(command, now)  # most of all commands; both stand in the table
+            return
+        type_id = command.type_id()
+        following = TRANSITIONS.get((self._state, type_id))
+        if following is None:
+            name = wire.TYPE_NAMES.get(type_id, str(type_id))
+            raise OpenWireProtocolError(f"a {name} is not expected in state {self._state.name}")
+        if isinstance(command, wire.WireFormatInfo):
+            self._negotiate(command, now)
+        elif self._state is State.LOGIN:
+            self._before_login(command, now)
+        elif isinstance(command, wire.BrokerInfo):
+            self._take_broker_info(command, now)
+        elif isinstance(command, wire.BaseCommand):
+            self._act(command, now)
+        if not self._is_ending() and self._state is not State.LEAVING:
+            self._state = following
+        if following is State.CLOSED:
+            self.receive_eof(now)
+
+    def _negotiate(self, command: wire.WireFormatInfo, now: Time) -> None:
+        preferences = answering(self._preferences, command)
+        wire_format = negotiate(preferences, command)
+        least = minimum_version(self._settings)
+        if wire_format.version < least:
+            raise OpenWireProtocolError(f"wire format version {wire_format.version} is below the minimum of {least}")
+        self._wire_format = wire_format
+        self._decoder.negotiated(wire_format)
+        self._output.negotiated(wire_format)
+        self._output.append(
+            wire.BrokerInfo(
+                broker_id=wire.BrokerId(self._broker.broker_id),
+                broker_url=self._settings.local_uri,
+                broker_name=self._broker.name,
+            )
+        )
+
+    def _before_login(self, command: wire.Command, now: Time) -> None:
+        self._login.count(command.type_id())
+        if isinstance(command, wire.ConnectionInfo):
+            self._log_in(command, now)
+        elif isinstance(command, wire.BrokerInfo):
+            self._login.broker(command, self._wire_format)
+        elif isinstance(command, wire.ConnectionControl):
+            self._login.control(command)
+        elif isinstance(command, wire.KeepAliveInfo) and command.response_required:
+            self._output.append(wire.KeepAliveInfo())
+
+    def _log_in(self, command: wire.ConnectionInfo, now: Time) -> None:
+        try:
+            state = self._broker.add_connection(self, self._login.connection_info(command), now)
+        except JmsError as error:
+            self._log_refusal("login", error)
+            self._say(throwable_of(error), command.command_id if command.response_required else None)
+            self._state = State.CLOSING
+            self._deadline = now.monotonic + CLOSE_DELAY
+            return
+        version = self._wire_format.version
+        message_format = self._broker.formats.format(format_id_of(version))
+        assert isinstance(message_format, OpenWireMessageFormat)
+        client = ClientCommands(self._broker, state, self._output, message_format, version, now)
+        self._client = client
+        self._decoder.authenticated()
+        self._monitor = InactivityMonitor(self._wire_format.max_inactivity_ms / 1000, now.monotonic)
+        if command.response_required:
+            client.respond(command.command_id)
+        if command.manageable:
+            self._output.append(wire.ConnectionControl(connected_brokers="", reconnect_to=""))
+        parked = self._login.broker_info
+        if parked is not None:
+            self._take_broker_info(parked, now)
+
+    def _take_broker_info(self, command: wire.BrokerInfo, now: Time) -> None:
+        if self._has_broker_info:
+            raise OpenWireProtocolError("a second BrokerInfo came on one connection")
+        self._has_broker_info = True
+        if not (command.network_connection or command.slave_broker or command.duplex_connection):
+            return
+        error = JmsError("network connections are not supported yet: this broker takes no bridge of another broker")
+        self._log_refusal("BrokerInfo", error)
+        self._say(throwable_of(error), None)
+        self._leave_broker(now)
+        self._state = State.CLOSING
+        self._deadline = now.monotonic + CLOSE_DELAY
+
+    def _act(self, command: wire.BaseCommand | wire.MessageFrame, now: Time) -> None:
+        """Carry a command out and answer it, unless that is done already or comes later."""
+        client = self._client
+        assert client is not None
+        client.now = now
+        client.withheld = False
+        client.rollback_only = False
+        try:
+            command.visit(client)
+        except (JmsError, StoreError) as error:
+            self._refuse(command, error)
+            return
+        if command.response_required and not client.withheld:
+            client.respond(command.command_id)
+        if client.left:
+            self._state = State.LEAVING
+
+    # -- errors --------------------------------------------------------------------------------------------------------
+
+    def _refuse(self, command: wire.BaseCommand | wire.MessageFrame, error: SpanwireError) -> None:
+        self._log_refusal(wire.TYPE_NAMES[command.type_id()], error)
+        throwable = throwable_of(error)
+        if isinstance(command, wire.ConsumerInfo) and isinstance(error, InvalidSelectorError):
+            throwable = invalid_selector(command.selector or "", error)
+        elif isinstance(command, wire.TransactionInfo) and self._is_rollback_only():
+            throwable = rollback_only()
+        self._say(throwable, command.command_id if command.response_required else None)
+
+    def _is_rollback_only(self) -> bool:
+        return self._client is not None and self._client.rollback_only
+
+    def _say(self, throwable: Throwable, correlation_id: int | None) -> None:
+        """An ExceptionResponse to a command that asked for an answer, else a ConnectionError."""
+        if correlation_id is not None:
+            self._output.append(wire.ExceptionResponse(correlation_id=correlation_id, exception=throwable))
+            return
+        client = self._client
+        connection_id = None if client is None else wire.ConnectionId(client.state.connection_id)
+        self._output.append(wire.ConnectionError(exception=throwable, connection_id=connection_id))
+
+    def _break_off(self, error: ProtocolError, now: Time) -> None:
+        """The peer broke the protocol. Before its login it learns nothing but that the connection is closed."""
+        logger.warning("OpenWire connection of %s closed: %s", self._settings.remote_address, printable(error))
+        if self._client is not None:
+            self._say(throwable_of(error), None)
+        self.receive_eof(now)
+
+    def _log_refusal(self, what: str, error: SpanwireError) -> None:
+        self._refusals_logged += 1
+        if self._refusals_logged <= MAX_LOGGED_REFUSALS:
+            logger.warning("%s of %s refused: %s", what, self._settings.remote_address, printable(error))
+
+    def _is_ending(self) -> bool:
+        return self._state is State.CLOSED or self._state is State.CLOSING
+
+    def _leave_broker(self, now: Time) -> None:
+        if self._client is not None:
+            self._broker.remove_connection(self._client.state, now)
+
+
+def printable(error: SpanwireError) -> str:
+    """The text of an error for the log: one line, whatever names of the peer stand in it."""
+    text = str(error)[:MAX_LOGGED_TEXT]
+    return "".join([character if character.isprintable() else "?" for character in text])

@@ -1,0 +1,376 @@
+"""What each command of a logged-in client does in the broker.
+
+A refused command raises a `JmsError`, which the connection turns into an ExceptionResponse or a ConnectionError. Every
+id inside a command must be of this connection: identity is the session's, never the message's (CVE-2026-74761).
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Final
+
+from spanwire.broker.broker import Broker
+from spanwire.broker.connection_state import ConnectionState
+from spanwire.broker.ports import NO_TOKEN
+from spanwire.broker.subscription import Subscription
+from spanwire.model.acks import LAST_DELIVERED_UNKNOWN, POISON_ACK
+from spanwire.model.environment import Time
+from spanwire.model.errors import AuthorizationError, IllegalStateError, JmsError, SpanwireError
+from spanwire.model.ids import MessageId, ProducerId, TransactionId
+from spanwire.protocols.openwire import _marshallers as wire
+from spanwire.protocols.openwire.announcements import consumer_info_of, local_transaction_of, producer_info_of
+from spanwire.protocols.openwire.consumer import OpenWireConsumer, Undelivered
+from spanwire.protocols.openwire.errors import OpenWireProtocolError
+from spanwire.protocols.openwire.identities import (
+    connection_id_of,
+    consumer_id_of,
+    destination_of,
+    message_id_of,
+    producer_id_of,
+    session_id_of,
+)
+from spanwire.protocols.openwire.message_format import OpenWireMessageFormat
+from spanwire.protocols.openwire.output import OutputBuffer
+from spanwire.protocols.openwire.producers import AnnouncedProducers, transaction_of, window_size_of
+from spanwire.protocols.openwire.schema import DataStructure
+
+BEGIN: Final = 0
+COMMIT_ONE_PHASE: Final = 2
+ROLLBACK: Final = 4
+END: Final = 7
+LAST_TRANSACTION_TYPE: Final = 7
+
+ADD_DESTINATION: Final = 0
+REMOVE_DESTINATION: Final = 1
+
+UNSIGNED: Final = 0xFFFFFFFF
+SIGN: Final = 0x80000000
+WINDOW_SHIFT: Final = 33  # a token above 32 bits is a producer's number and, below, a size for its window
+WINDOW_SIZE: Final = (1 << WINDOW_SHIFT) - 1
+
+logger = logging.getLogger(__name__)
+
+
+class ClientCommands(wire.CommandVisitor):
+    """Carries out the commands of one client.
+
+    The connection sets ``now`` and ``withheld`` before each; ``withheld`` afterwards says that the answer was given or
+    will come through `completed`, ``left`` that the client removed its connection, ``rollback_only`` that the commit
+    was that of a transaction which lost a message or acknowledgement before.
+    """
+
+    def __init__(
+        self,
+        broker: Broker,
+        state: ConnectionState,
+        output: OutputBuffer,
+        message_format: OpenWireMessageFormat,
+        version: int,
+        now: Time,
+    ) -> None:
+        self.state: Final[ConnectionState] = state
+        self.now = now
+        self.withheld = False
+        self.left = False
+        self.rollback_only = False
+        self.undelivered: Final[list[Undelivered]] = []
+        self._broker: Final[Broker] = broker
+        self._output: Final[OutputBuffer] = output
+        self._message_format: Final[OpenWireMessageFormat] = message_format
+        self._version: Final[int] = version
+        self._connection_id: Final[str] = state.connection_id
+        self._producers: Final[AnnouncedProducers] = AnnouncedProducers(state.connection_id)
+        self._acked: OpenWireConsumer | None = None
+        self._acked_producer = ProducerId("", 0, 0)
+
+    # -- messages ------------------------------------------------------------------------------------------------------
+
+    def message(self, command: wire.MessageFrame) -> None:
+        """A message was sent."""
+        message = self._message_format.received(command)
+        raw = message.raw
+        producer = self._producers.sender(raw, message)
+        transaction_id = transaction_of(message, producer)
+        if transaction_id is not None:
+            self._check_own(transaction_id.connection_id)
+        token = NO_TOKEN
+        if command.response_required:
+            token = command.command_id & UNSIGNED
+        elif producer.window_size > 0:
+            token = producer.number << WINDOW_SHIFT | window_size_of(message)
+        done = self._broker.send(self.state, message, transaction_id, token, self.now)
+        if token == NO_TOKEN:
+            return
+        self.withheld = True
+        if done:
+            self.answer(token)
+
+    def answer(self, token: int) -> None:
+        """Tell the client that what carried ``token`` is done: a Response, or a ProducerAck for a window."""
+        correlation_id = self.correlation_of(token)
+        if correlation_id is not None:
+            self.respond(correlation_id)
+            return
+        producer = self._producers.numbered(token >> WINDOW_SHIFT)
+        if producer is not None:
+            self._output.append(wire.ProducerAck(producer_id=producer.structure, size=token & WINDOW_SIZE))
+
+    def correlation_of(self, token: int) -> int | None:
+        """The command id in a token, None for a producer's window."""
+        if token > UNSIGNED:
+            return None
+        return token - (UNSIGNED + 1) if token & SIGN else token
+
+    def respond(self, correlation_id: int) -> None:
+        """A Response."""
+        if self._output.passes_messages:
+            self._output.append_response(correlation_id)
+        else:
+            self._output.append(wire.Response(correlation_id))
+
+    def message_ack(self, command: wire.MessageAck) -> None:
+        """Messages were delivered, acknowledged, given up …"""
+        transaction_id = self._transaction(command.transaction_id)
+        first = command.first_message_id
+        last = command.last_message_id
+        token = command.command_id & UNSIGNED if command.response_required else NO_TOKEN
+        try:
+            done = self._broker.acknowledge(
+                self.state,
+                self._acknowledged(command.consumer_id),
+                command.ack_type,
+                None if first is None else self._message_id(first),
+                None if last is None else self._message_id(last),
+                command.message_count,
+                transaction_id,
+                token,
+                self.now,
+            )
+        except JmsError:
+            self._spoil(transaction_id)
+            raise
+        self.withheld = not done
+
+    def message_pull(self, command: wire.MessagePull) -> None:
+        """A consumer without prefetch asks for one message."""
+        subscription = self._acknowledged(command.consumer_id)
+        self._respond_first(command)
+        self._broker.pull(subscription, command.timeout, self.now)
+
+    def transaction_info(self, command: wire.TransactionInfo) -> None:
+        """Begin, commit or roll back a local transaction."""
+        kind = command.type
+        if kind < BEGIN or kind > LAST_TRANSACTION_TYPE:
+            raise JmsError(f"Transaction info type unknown: {kind}")
+        if command.connection_id is not None:
+            self._check_own(connection_id_of(command.connection_id))
+        transaction_id = self._transaction(command.transaction_id)
+        if transaction_id is None:
+            raise JmsError("XA transactions are not supported yet; the transaction has no local id")
+        if kind == BEGIN:
+            self._broker.begin(self.state, transaction_id)
+        elif kind == COMMIT_ONE_PHASE:
+            self._commit(command, transaction_id)
+        elif kind == ROLLBACK:
+            self._broker.rollback(self.state, transaction_id, self.now)
+        elif kind != END:
+            raise JmsError(f"XA transactions are not supported yet; transaction info type {kind} is for them only")
+
+    def _commit(self, command: wire.TransactionInfo, transaction_id: TransactionId) -> None:
+        transaction = self.state.transactions.get(str(transaction_id))
+        self.rollback_only = transaction is not None and transaction.rollback_only
+        token = command.command_id & UNSIGNED if command.response_required else NO_TOKEN
+        self.withheld = not self._broker.commit(self.state, transaction_id, token, self.now)
+
+    # -- announcements -------------------------------------------------------------------------------------------------
+
+    def session_info(self, command: wire.SessionInfo) -> None:
+        """A session begins."""
+        session_id = session_id_of(command.session_id)
+        self._check_own(session_id.connection_id)
+        self._broker.add_session(self.state, session_id)
+
+    def producer_info(self, command: wire.ProducerInfo) -> None:
+        """A producer begins."""
+        info = producer_info_of(command)
+        self._check_own(info.producer_id.connection_id)
+        self._broker.add_producer(self.state, info, self.now)
+        self._producers.add(info)
+
+    def consumer_info(self, command: wire.ConsumerInfo) -> None:
+        """A consumer begins. It is told so before the first dispatch."""
+        info = consumer_info_of(command, self.state.info.client_id)
+        self._check_own(info.consumer_id.connection_id)
+        if command.network_subscription or command.additional_predicate is not None:
+            raise JmsError("network connections are not supported yet")
+        if info.subscription_name is not None:
+            raise JmsError(f"durable subscriptions are not supported yet: {info.subscription_name}")
+        consumer = OpenWireConsumer(
+            info.consumer_id, self._output, self._broker.formats, self._message_format, self.undelivered
+        )
+        subscription = self._broker.add_consumer(self.state, info, consumer, self.now)
+        consumer.subscription = subscription
+        self._respond_first(command)
+        self._broker.start_consumer(subscription, self.now)
+
+    def consumer_control(self, command: wire.ConsumerControl) -> None:
+        """A consumer changes its prefetch; the rest of the command was never used by a client."""
+        subscription = self._acknowledged(command.consumer_id)
+        self._respond_first(command)
+        if not command.close and command.prefetch >= 0:
+            self._broker.set_prefetch(subscription, command.prefetch, self.now)
+
+    def destination_info(self, command: wire.DestinationInfo) -> None:
+        """A destination is made, mostly a temporary one, or removed."""
+        if command.connection_id is not None:
+            self._check_own(connection_id_of(command.connection_id))
+        destination = destination_of(command.destination)
+        if command.operation_type == ADD_DESTINATION:
+            self._broker.add_destination(self.state, destination, self.now)
+        elif command.operation_type == REMOVE_DESTINATION:
+            self._broker.remove_destination(self.state, destination, self.now)
+        else:
+            raise JmsError(f"destination operation {command.operation_type} is unknown")
+
+    def remove_info(self, command: wire.RemoveInfo) -> None:
+        """A connection, session, producer or consumer ends."""
+        last_delivered = command.last_delivered_sequence_id if self._version >= 5 else LAST_DELIVERED_UNKNOWN
+        object_id = command.object_id
+        if isinstance(object_id, wire.ConsumerId):
+            consumer_id = consumer_id_of(object_id)
+            self._check_own(consumer_id.connection_id)
+            self._acked = None
+            self._broker.remove_consumer(self.state, consumer_id, last_delivered, self.now)
+        elif isinstance(object_id, wire.ProducerId):
+            producer_id = producer_id_of(object_id)
+            self._check_own(producer_id.connection_id)
+            self._broker.remove_producer(self.state, producer_id, self.now)
+            self._producers.remove(producer_id)
+        else:
+            self._remove_owner(object_id, last_delivered)
+
+    def _remove_owner(self, object_id: DataStructure | None, last_delivered: int) -> None:
+        self._acked = None
+        if isinstance(object_id, wire.SessionId):
+            session_id = session_id_of(object_id)
+            self._check_own(session_id.connection_id)
+            self._broker.remove_session(self.state, session_id, last_delivered, self.now)
+            self._producers.remove_session(session_id.value)
+        elif isinstance(object_id, wire.ConnectionId):
+            self._check_own(connection_id_of(object_id))
+            self.left = True
+            self._remove_consumers(last_delivered)
+            self._broker.remove_connection(self.state, self.now)
+        else:
+            raise OpenWireProtocolError("a RemoveInfo names no connection, session, producer or consumer")
+
+    def _remove_consumers(self, last_delivered: int) -> None:
+        """The client tells what it saw when it closes a whole connection, too."""
+        for subscription in list(self.state.consumers.values()):
+            self._broker.remove_consumer(self.state, subscription.info.consumer_id, last_delivered, self.now)
+
+    def remove_subscription_info(self, command: wire.RemoveSubscriptionInfo) -> None:
+        """A durable subscription is deleted."""
+        if command.connection_id is not None:
+            self._check_own(connection_id_of(command.connection_id))
+        if command.client_id is not None and command.client_id != self.state.info.client_id:
+            raise AuthorizationError(f"client id {command.client_id} does not belong to this connection")
+        raise JmsError("durable subscriptions are not supported yet")
+
+    # -- the rest ------------------------------------------------------------------------------------------------------
+
+    def keep_alive_info(self, command: wire.KeepAliveInfo) -> None:
+        """A sign of life; one that asks for an answer gets a KeepAliveInfo, not a Response."""
+        self.withheld = True
+        if command.response_required:
+            self._output.append(wire.KeepAliveInfo())
+
+    def control_command(self, command: wire.ControlCommand) -> None:
+        """Once stopped a broker from afar (CVE-2014-3576): refused."""
+        raise AuthorizationError("the broker takes no control commands from clients")
+
+    def shutdown_info(self, command: wire.ShutdownInfo) -> None:
+        """The client closes the connection next."""
+
+    def connection_control(self, command: wire.ConnectionControl) -> None:
+        """Nothing in it concerns a client that has logged in."""
+
+    def other(self, command: wire.Command) -> None:
+        """FlushCommand and MessageDispatchNotification: taken, without effect."""
+
+    def acknowledge_undelivered(self, now: Time) -> None:
+        """What could not be written for its consumer is poisoned: the dead letter queue keeps it."""
+        while self.undelivered:
+            entry = self.undelivered.pop()
+            subscription = entry.consumer.subscription
+            if subscription is None or subscription.removed:
+                continue
+            message_id = entry.message_id
+            try:
+                self._broker.acknowledge(
+                    self.state, subscription, POISON_ACK, message_id, message_id, 1, None, NO_TOKEN, now
+                )
+            except SpanwireError as error:
+                logger.warning("message %s could not be put aside: %s", message_id, error)
+
+    # -- checks --------------------------------------------------------------------------------------------------------
+
+    def _check_own(self, connection_id: str) -> None:
+        if connection_id != self._connection_id:
+            raise AuthorizationError(f"connection {connection_id} is another one than that of this client")
+
+    def _transaction(self, structure: wire.TransactionId | None) -> TransactionId | None:
+        transaction_id = local_transaction_of(structure)
+        if transaction_id is not None:
+            self._check_own(transaction_id.connection_id)
+        return transaction_id
+
+    def _spoil(self, transaction_id: TransactionId | None) -> None:
+        """A refused acknowledgement: its transaction cannot be committed any more."""
+        if transaction_id is not None:
+            transaction = self.state.transactions.get(str(transaction_id))
+            if transaction is not None:
+                transaction.rollback_only = True
+
+    def _acknowledged(self, structure: wire.ConsumerId | None) -> Subscription:
+        """The subscription of a consumer id; the last one is remembered, for acknowledgements come in runs."""
+        last = self._acked
+        if last is not None and structure is not None:
+            known = last.consumer_id
+            if (
+                known.value == structure.value
+                and known.session_id == structure.session_id
+                and known.connection_id == structure.connection_id
+                and last.subscription is not None
+                and not last.subscription.removed
+            ):
+                return last.subscription
+        consumer_id = consumer_id_of(structure)
+        self._check_own(consumer_id.connection_id)
+        subscription = self.state.consumers.get(str(consumer_id))
+        if subscription is None:
+            raise IllegalStateError(f"The subscription does not exist: {consumer_id}")
+        consumer = subscription.consumer
+        if isinstance(consumer, OpenWireConsumer):
+            self._acked = consumer
+        return subscription
+
+    def _message_id(self, structure: wire.MessageId) -> MessageId:
+        """The model's id; the last producer is remembered."""
+        producer = structure.producer_id
+        known = self._acked_producer
+        if producer is None or not (
+            producer.value == known.value
+            and producer.session_id == known.session_id
+            and producer.connection_id == known.connection_id
+        ):
+            message_id = message_id_of(structure)
+            self._acked_producer = message_id.producer_id
+            return message_id
+        return MessageId(known, structure.producer_sequence_id, structure.text_view)
+
+    def _respond_first(self, command: wire.BaseCommand) -> None:
+        """The answer goes out before what the command sets going."""
+        self.withheld = True
+        if command.response_required:
+            self.respond(command.command_id)

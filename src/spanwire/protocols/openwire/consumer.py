@@ -1,0 +1,105 @@
+"""One consumer of an OpenWire connection, as the broker dispatches to it."""
+
+from __future__ import annotations
+
+import logging
+from typing import Final
+
+from spanwire.broker.formats import MessageFormats
+from spanwire.broker.ports import MessageConsumer
+from spanwire.broker.subscription import Subscription
+from spanwire.model.destination import Destination
+from spanwire.model.errors import JmsError, ProtocolError
+from spanwire.model.ids import ConsumerId, MessageId
+from spanwire.model.message import Message
+from spanwire.protocols.openwire import _marshallers as wire
+from spanwire.protocols.openwire.dispatch import append_dispatch, dispatch_chunks, dispatch_head, full_dispatch, passes
+from spanwire.protocols.openwire.identities import wire_consumer_id, wire_destination
+from spanwire.protocols.openwire.message_format import CANONICAL_VERSIONS, OpenWireMessageFormat
+from spanwire.protocols.openwire.output import SEPARATE_CHUNK_BYTES, OutputBuffer
+
+logger = logging.getLogger(__name__)
+
+
+class Undelivered:
+    """A message that could not be brought into the consumer's format; the connection acknowledges it as poisoned."""
+
+    __slots__ = ("consumer", "message_id")
+
+    def __init__(self, consumer: OpenWireConsumer, message_id: MessageId) -> None:
+        self.consumer: Final[OpenWireConsumer] = consumer
+        self.message_id: Final[MessageId] = message_id
+
+
+class OpenWireConsumer(MessageConsumer):
+    """Writes dispatches into its connection's output. Which message goes to it is the broker's business.
+
+    The part of a MessageDispatch before the message is the same for each message of a destination and kept for the last
+    one. ``undelivered`` is the connection's list, emptied by it after each turn's flush.
+    """
+
+    def __init__(
+        self,
+        consumer_id: ConsumerId,
+        output: OutputBuffer,
+        formats: MessageFormats,
+        message_format: OpenWireMessageFormat,
+        undelivered: list[Undelivered],
+    ) -> None:
+        self.consumer_id: Final[ConsumerId] = consumer_id
+        self.subscription: Subscription | None = None
+        self._wire_id: Final[wire.ConsumerId] = wire_consumer_id(consumer_id)
+        self._output: Final[OutputBuffer] = output
+        self._formats: Final[MessageFormats] = formats
+        self._message_format: Final[OpenWireMessageFormat] = message_format
+        self._format_id: Final[int] = message_format.format_id
+        self._undelivered: Final[list[Undelivered]] = undelivered
+        self._head_destination: Destination | None = None
+        self._head = b""
+
+    def dispatch(self, message: Message, sequence: int, redelivery_count: int) -> None:
+        """Encode one message; one that this connection cannot take is put aside instead."""
+        own = message
+        if message.format_id != self._format_id:
+            try:
+                own = self._converted(message)
+            except (JmsError, ProtocolError) as error:
+                self._put_aside(message, error)
+                return
+        output = self._output
+        if not passes(own, output.encoder):
+            self._dispatch_command(own, sequence, redelivery_count)
+            return
+        destination = own.destination
+        if destination is not self._head_destination:
+            self._head = dispatch_head(self._wire_id, wire_destination(destination))
+            self._head_destination = destination
+        if len(own.raw) <= SEPARATE_CHUNK_BYTES:
+            append_dispatch(output.writer, self._head, own, sequence, redelivery_count)
+        else:
+            for chunk in dispatch_chunks(self._head, own, sequence, redelivery_count):
+                output.append_chunk(chunk)
+
+    def dispatch_end(self) -> None:
+        """A MessageDispatch without a message."""
+        self._output.append(wire.MessageDispatch(consumer_id=self._wire_id))
+
+    def close(self, reason: JmsError) -> None:
+        """Tell the client to close this consumer; OpenWire has no place for the reason."""
+        logger.info("consumer %s ended: %s", self.consumer_id, reason)
+        self._output.append(wire.ConsumerControl(consumer_id=self._wire_id, close=True))
+
+    def _converted(self, message: Message) -> Message:
+        if message.format_id in CANONICAL_VERSIONS:
+            return self._message_format.from_version(message)
+        return self._formats.converted(message, self._format_id)
+
+    def _dispatch_command(self, message: Message, sequence: int, redelivery_count: int) -> None:
+        try:
+            self._output.append(full_dispatch(self._wire_id, message, sequence, redelivery_count))
+        except ProtocolError as error:
+            self._put_aside(message, error)
+
+    def _put_aside(self, message: Message, error: Exception) -> None:
+        logger.warning("message %s cannot be written for consumer %s: %s", message.message_id, self.consumer_id, error)
+        self._undelivered.append(Undelivered(self, message.message_id))

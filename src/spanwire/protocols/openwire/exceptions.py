@@ -1,0 +1,77 @@
+"""Turns our errors into the exceptions that a Java client re-creates, and nothing into an exception of ours.
+
+A client looks the class name up, calls its constructor with the text, and falls back to a plain Throwable for a class
+it does not know. The classes are those with which Apache ActiveMQ answers the same failures. What a peer sends as an
+exception stays text for ever (CVE-2023-46604): no name that came over the wire is ever looked up here.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from spanwire.model.errors import (
+    AuthenticationError,
+    AuthorizationError,
+    DestinationDoesNotExistError,
+    IllegalStateError,
+    InvalidClientIdError,
+    InvalidDestinationError,
+    InvalidSelectorError,
+    JmsError,
+    MessageFormatError,
+    ResourceAllocationError,
+    SpanwireError,
+)
+from spanwire.protocols.openwire.schema import Throwable
+
+JMS_EXCEPTION: Final = "javax.jms.JMSException"
+SECURITY_EXCEPTION: Final = "java.lang.SecurityException"  # Java clients make it a JMSSecurityException
+IO_EXCEPTION: Final = "java.io.IOException"
+ILLEGAL_STATE_EXCEPTION: Final = "java.lang.IllegalStateException"
+INVALID_SELECTOR_EXCEPTION: Final = "javax.jms.InvalidSelectorException"
+PARSE_EXCEPTION: Final = "org.apache.activemq.selector.ParseException"
+XA_EXCEPTION: Final = "javax.transaction.xa.XAException"
+ROLLED_BACK_EXCEPTION: Final = "javax.jms.TransactionRolledBackException"
+
+# Java reads the code from the text: XAException.XA_RBROLLBACK.
+ROLLBACK_ONLY_TEXT: Final = "COMMIT FAILED: Transaction marked rollback only xaErrorCode:100"
+MAX_TEXT_LENGTH: Final = 1024  # characters; what ActiveMQ itself sends at the most in versions 1 and 10
+
+
+def throwable_of(error: SpanwireError) -> Throwable:
+    """The exception to send for ``error``, without a stack trace: where our code failed is nobody's business."""
+    return Throwable(_class_name(error), str(error)[:MAX_TEXT_LENGTH])
+
+
+def invalid_selector(selector: str, error: InvalidSelectorError) -> Throwable:
+    """As ActiveMQ answers a bad selector: the text of the exception is the selector, its cause says what is wrong."""
+    cause = Throwable(PARSE_EXCEPTION, str(error)[:MAX_TEXT_LENGTH])
+    return Throwable(INVALID_SELECTOR_EXCEPTION, selector[:MAX_TEXT_LENGTH], None, cause)
+
+
+def rollback_only() -> Throwable:
+    """The answer to the commit of a transaction of which one message or acknowledgement was refused before."""
+    rolled_back = Throwable(ROLLED_BACK_EXCEPTION, ROLLBACK_ONLY_TEXT)
+    return Throwable(XA_EXCEPTION, ROLLBACK_ONLY_TEXT, None, rolled_back)
+
+
+def _class_name(error: SpanwireError) -> str:
+    if not isinstance(error, JmsError):
+        return IO_EXCEPTION
+    if isinstance(error, (AuthenticationError, AuthorizationError)):
+        return SECURITY_EXCEPTION
+    if isinstance(error, InvalidClientIdError):
+        return "javax.jms.InvalidClientIDException"
+    if isinstance(error, InvalidDestinationError):
+        return "javax.jms.InvalidDestinationException"
+    if isinstance(error, DestinationDoesNotExistError):
+        return "org.apache.activemq.DestinationDoesNotExistException"
+    if isinstance(error, InvalidSelectorError):
+        return INVALID_SELECTOR_EXCEPTION
+    if isinstance(error, MessageFormatError):
+        return "javax.jms.MessageFormatException"
+    if isinstance(error, ResourceAllocationError):
+        return "javax.jms.ResourceAllocationException"
+    if isinstance(error, IllegalStateError):
+        return ILLEGAL_STATE_EXCEPTION
+    return JMS_EXCEPTION

@@ -1,0 +1,60 @@
+"""Keep-alives: who sent nothing for a while says KeepAliveInfo, who says nothing at all for the whole time is gone.
+
+The duration is the one negotiated in the WireFormatInfo exchange; 0 turns both off (ActiveMQ, InactivityMonitor).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+WRITE_CHECKS_PER_PERIOD: Final = 3
+
+
+class InactivityMonitor:
+    """Knows when something came last and whether something went out; times are monotonic seconds.
+
+    Sending the keep-alive and closing the connection is left to the caller.
+    """
+
+    def __init__(self, period: float, now: float) -> None:
+        self._period: Final[float] = period
+        self._interval: Final[float] = period / WRITE_CHECKS_PER_PERIOD
+        self._next_write_check = now + self._interval
+        self._last_read = now
+        self._wrote = False
+        self._suspended = False
+
+    def received(self, now: float) -> None:
+        """The peer sent something, a part of a frame at least."""
+        self._last_read = now
+
+    def written(self) -> None:
+        """Something is on its way to the peer."""
+        self._wrote = True
+
+    def suspend(self, suspended: bool, now: float) -> None:
+        """While we do not read, silence proves nothing; the peer has the whole period again when we resume."""
+        if self._suspended and not suspended:
+            self._last_read = now
+        self._suspended = suspended
+
+    def next_timeout(self) -> float | None:
+        """When to look again."""
+        if self._period <= 0:
+            return None
+        if self._suspended:
+            return self._next_write_check
+        return min(self._next_write_check, self._last_read + self._period)
+
+    def is_silent(self, now: float) -> bool:
+        """Whether the peer has been silent for the whole period."""
+        return self._period > 0 and not self._suspended and now - self._last_read >= self._period
+
+    def is_keep_alive_due(self, now: float) -> bool:
+        """Whether a KeepAliveInfo has to go out now."""
+        if self._period <= 0 or now < self._next_write_check:
+            return False
+        idle = not self._wrote
+        self._wrote = False
+        self._next_write_check = now + self._interval
+        return idle

@@ -1,0 +1,121 @@
+"""What a connection may do before it has logged in, and how many times.
+
+Until then nothing a peer sends has any effect in the broker: a ConnectionControl is read for one flag, a BrokerInfo is
+put aside until the ConnectionInfo is accepted, everything else but a keep-alive ends the connection (CVE-2026-49270,
+CVE-2026-50750).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from spanwire.model.errors import ConfigurationError, InvalidClientIdError
+from spanwire.model.info import ConnectionInfo
+from spanwire.protocols.base import ConnectionSettings
+from spanwire.protocols.openwire import _marshallers as wire
+from spanwire.protocols.openwire.codec import FrameEncoder
+from spanwire.protocols.openwire.errors import OpenWireProtocolError
+from spanwire.protocols.openwire.identities import connection_id_of
+from spanwire.protocols.openwire.wire_format import WireFormat, WireFormatPreferences
+
+PROTOCOL_NAME: Final = "openwire"
+MAX_KEEP_ALIVES: Final = 4  # before the login: it has 10 s, and a peer's keep-alive period is 10 s by default
+MAX_BROKER_INFO_BYTES: Final = 16 * 1024  # a bridge's settings and destination lists
+OPTION_PREFIX: Final = "wireFormat."
+
+_MAX_COMMANDS: Final[dict[int, int]] = {
+    wire.KEEP_ALIVE_INFO: MAX_KEEP_ALIVES,
+    wire.BROKER_INFO: 1,
+    wire.CONNECTION_CONTROL: 1,
+    wire.CONNECTION_INFO: 1,
+    wire.SHUTDOWN_INFO: 1,
+}
+
+
+class Login:
+    """Counts the commands before the login and keeps what the peer said of itself."""
+
+    def __init__(self, settings: ConnectionSettings) -> None:
+        self._settings: Final[ConnectionSettings] = settings
+        self._counts: Final[dict[int, int]] = {}
+        self._fault_tolerant = False
+        self.broker_info: wire.BrokerInfo | None = None
+
+    def count(self, type_id: int) -> None:
+        """One more command; raises `OpenWireProtocolError` when there are too many of its type."""
+        count = self._counts.get(type_id, 0) + 1
+        if count > _MAX_COMMANDS.get(type_id, 0):
+            raise OpenWireProtocolError(f"{count} commands of type {type_id} came before the login")
+        self._counts[type_id] = count
+
+    def broker(self, command: wire.BrokerInfo, wire_format: WireFormat) -> None:
+        """Put a bridge's BrokerInfo aside; raises `OpenWireProtocolError` for one that is too large."""
+        size = len(FrameEncoder(wire_format).encode(command))
+        if size > MAX_BROKER_INFO_BYTES:
+            raise OpenWireProtocolError(
+                f"a BrokerInfo of {size} bytes is larger than the limit of {MAX_BROKER_INFO_BYTES}"
+            )
+        self.broker_info = command
+
+    def control(self, command: wire.ConnectionControl) -> None:
+        """A failover client that reconnects says so; nothing else in the command is looked at."""
+        self._fault_tolerant = command.fault_tolerant
+
+    def connection_info(self, command: wire.ConnectionInfo) -> ConnectionInfo:
+        """The announcement for the broker; raises `InvalidClientIdError` when it lacks the client id."""
+        connection_id = connection_id_of(command.connection_id)
+        if command.client_id is None:
+            raise InvalidClientIdError("No clientID specified for connection request")
+        return ConnectionInfo(
+            connection_id=connection_id,
+            client_id=command.client_id,
+            user_name=command.user_name,
+            password=command.password,
+            remote_address=self._settings.remote_address,
+            protocol=PROTOCOL_NAME,
+            fault_tolerant=self._fault_tolerant or command.fault_tolerant,
+        )
+
+
+def preferences_of(settings: ConnectionSettings) -> WireFormatPreferences:
+    """What the connector's settings and its ``wireFormat.`` options make us offer.
+
+    Without options: loose and uncached, so that message bytes pass through. Raises `ConfigurationError`.
+    """
+    base = WireFormatPreferences()
+    return WireFormatPreferences(
+        version=_number(settings, "version", base.version),
+        tight=_flag(settings, "tightEncodingEnabled", base.tight),
+        cache=_flag(settings, "cacheEnabled", base.cache),
+        cache_size=_number(settings, "cacheSize", base.cache_size),
+        stack_traces=_flag(settings, "stackTraceEnabled", base.stack_traces),
+        tcp_no_delay=_flag(settings, "tcpNoDelayEnabled", base.tcp_no_delay),
+        max_inactivity_ms=_number(settings, "maxInactivityDuration", settings.max_inactivity_ms),
+        max_inactivity_initial_delay_ms=_number(
+            settings, "maxInactivityDurationInitalDelay", base.max_inactivity_initial_delay_ms
+        ),
+        max_frame_size=settings.max_frame_size,
+    )
+
+
+def minimum_version(settings: ConnectionSettings) -> int:
+    """The lowest wire format version the connector accepts; the option has ActiveMQ's spelling."""
+    return _number(settings, "minmumWireFormatVersion", 1)
+
+
+def _flag(settings: ConnectionSettings, name: str, default: bool) -> bool:
+    text = settings.options.get(OPTION_PREFIX + name)
+    if text is None:
+        return default
+    if text not in ("true", "false"):
+        raise ConfigurationError(f"connector {settings.connector_name}: {OPTION_PREFIX}{name}={text} is no boolean")
+    return text == "true"
+
+
+def _number(settings: ConnectionSettings, name: str, default: int) -> int:
+    text = settings.options.get(OPTION_PREFIX + name)
+    if text is None:
+        return default
+    if not text.removeprefix("-").isdecimal() or len(text) > 19:
+        raise ConfigurationError(f"connector {settings.connector_name}: {OPTION_PREFIX}{name}={text} is no number")
+    return int(text)

@@ -1,0 +1,72 @@
+"""What one connection has to send: commands and dispatched messages, in order, in one buffer until the turn ends."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from librt.strings import BytesWriter, write_i32_be
+
+from spanwire.protocols.openwire.codec import FrameEncoder
+from spanwire.protocols.openwire.schema import DataStructure
+from spanwire.protocols.openwire.wire_format import WireFormat
+
+KIB: Final = 1024
+SEPARATE_CHUNK_BYTES: Final = 32 * KIB  # larger messages are not copied into the buffer (the transport's DIRECT_WRITE)
+
+# size 10, type 30, command id 0, no response required; the correlation id follows
+LOOSE_RESPONSE_HEAD: Final = b"\x00\x00\x00\x0a\x1e\x00\x00\x00\x00\x00"
+
+
+class OutputBuffer:
+    """Encodes into one `BytesWriter`; a large message stands between two of its pieces as a chunk of its own.
+
+    Bounded by the broker: it dispatches only while a connection has little unsent, and a client waits for the answers
+    it asked for.
+    """
+
+    def __init__(self) -> None:
+        self.writer = BytesWriter()
+        self.encoder = FrameEncoder()
+        self.passes_messages = True
+        self._chunks: list[bytes] = []
+
+    def negotiated(self, wire_format: WireFormat) -> None:
+        """Encode all that follows in ``wire_format``."""
+        self.encoder = FrameEncoder(wire_format)
+        self.passes_messages = wire_format.passes_messages()
+
+    def append(self, command: DataStructure) -> None:
+        """One command; raises `OpenWireEncodeError`, and keeps nothing of it, when it cannot be written."""
+        self.encoder.append(command, self.writer)
+
+    def append_response(self, correlation_id: int) -> None:
+        """A Response, the most frequent command of all."""
+        writer = self.writer
+        writer.write(LOOSE_RESPONSE_HEAD)
+        write_i32_be(writer, correlation_id)
+
+    def append_chunk(self, octets: bytes) -> None:
+        """A piece of a frame that is not to be copied."""
+        if len(self.writer) > 0:
+            self._chunks.append(self.writer.getvalue())
+            self.writer = BytesWriter()
+        self._chunks.append(octets)
+
+    def is_empty(self) -> bool:
+        """Whether there is nothing to send."""
+        return len(self.writer) == 0 and not self._chunks
+
+    def take(self) -> list[bytes]:
+        """Everything so far; the buffer forgets it."""
+        chunks = self._chunks
+        if len(self.writer) > 0:
+            chunks.append(self.writer.getvalue())
+            self.writer = BytesWriter()
+        if chunks:
+            self._chunks = []
+        return chunks
+
+    def clear(self) -> None:
+        """Drop everything."""
+        self.writer = BytesWriter()
+        self._chunks = []

@@ -1,0 +1,143 @@
+"""The producers that one connection has announced, found by the octets with which each of their messages begins.
+
+type id | command id 4 | response required 1 | producer id … | destination … | transaction id …
+0         1              5                     6
+
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from librt.strings import BytesWriter
+
+from spanwire.model.errors import AuthorizationError, JmsError
+from spanwire.model.ids import ProducerId, TransactionId
+from spanwire.model.info import ProducerInfo
+from spanwire.model.message import Message
+from spanwire.protocols.openwire import _marshallers as wire
+from spanwire.protocols.openwire.announcements import local_transaction_of
+from spanwire.protocols.openwire.identities import wire_producer_id
+from spanwire.protocols.openwire.loose import LooseReader, LooseWriter
+from spanwire.protocols.openwire.message_format import TRANSACTED
+from spanwire.protocols.openwire.schema import LATEST_VERSION
+
+PRODUCER_OFFSET: Final = 6
+MINIMUM_MESSAGE_SIZE: Final = 1024  # what every message counts in a producer's window beside content and properties
+ARRAY_HEAD_OCTETS: Final = 5  # flag and length of a byte array
+
+
+class AnnouncedProducer:
+    """A producer; ``number`` is unique on its connection. ``window_size`` in bytes, 0 for no window."""
+
+    __slots__ = ("number", "octets", "producer_id", "structure", "window_size")
+
+    def __init__(self, info: ProducerInfo, number: int, octets: bytes) -> None:
+        self.producer_id: Final[ProducerId] = info.producer_id
+        self.window_size: Final[int] = info.window_size
+        self.number: Final[int] = number
+        self.octets: Final[bytes] = octets
+        self.structure: Final[wire.ProducerId] = wire_producer_id(info.producer_id)
+
+
+class AnnouncedProducers:
+    """Finds the producer of a message. As many as the broker allows on one connection (it is asked first)."""
+
+    def __init__(self, connection_id: str) -> None:
+        self._connection_id: Final[str] = connection_id
+        self._by_octets: Final[dict[bytes, AnnouncedProducer]] = {}
+        self._by_number: Final[dict[int, AnnouncedProducer]] = {}
+        self._number = 0
+        self._last: AnnouncedProducer | None = None
+
+    def add(self, info: ProducerInfo) -> None:
+        """The broker took this producer; one that is there already stays as it is."""
+        octets = _octets_of(info.producer_id)
+        if octets in self._by_octets:
+            return
+        self._number += 1
+        producer = AnnouncedProducer(info, self._number, octets)
+        self._by_octets[octets] = producer
+        self._by_number[self._number] = producer
+
+    def remove(self, producer_id: ProducerId) -> None:
+        """The producer is gone."""
+        producer = self._by_octets.pop(_octets_of(producer_id), None)
+        if producer is not None:
+            del self._by_number[producer.number]
+            self._last = None
+
+    def remove_session(self, session: int) -> None:
+        """All producers of a session are gone."""
+        for producer in list(self._by_octets.values()):
+            if producer.producer_id.session_id == session:
+                self.remove(producer.producer_id)
+
+    def numbered(self, number: int) -> AnnouncedProducer | None:
+        """The producer of this number, if it is still there."""
+        return self._by_number.get(number)
+
+    def sender(self, raw: bytes, message: Message) -> AnnouncedProducer:
+        """The producer of an indexed message.
+
+        Raises `AuthorizationError` when the message claims to come from somebody else, `JmsError` when its producer was
+        never announced.
+        """
+        producer = self._last
+        if producer is None or not raw.startswith(producer.octets, PRODUCER_OFFSET):
+            producer = self._find(raw, message)
+            self._last = producer
+        if message.message_id.producer_id != producer.producer_id:
+            raise AuthorizationError(f"message {message.message_id} was not made by producer {producer.producer_id}")
+        return producer
+
+    def _find(self, raw: bytes, message: Message) -> AnnouncedProducer:
+        reader = LooseReader(LATEST_VERSION, False)
+        reader.begin(raw, 0, len(raw))
+        reader.position = PRODUCER_OFFSET
+        claimed = wire.as_producer_id(reader.read_nested())
+        if claimed is not None and claimed.connection_id != self._connection_id:
+            raise AuthorizationError(f"producer {claimed.connection_id} does not belong to this connection")
+        found = self._by_octets.get(raw[PRODUCER_OFFSET : reader.position])
+        if found is None:
+            raise JmsError(f"Cannot send message to {message.destination} with invalid (null) producer state")
+        return found
+
+
+def transaction_of(message: Message, producer: AnnouncedProducer) -> TransactionId | None:
+    """The local transaction of a message; raises `JmsError` for an XA transaction."""
+    if not message.format_index & TRANSACTED:
+        return None
+    raw = message.raw
+    position = PRODUCER_OFFSET + len(producer.octets)
+    if raw[position] == 0:
+        position += 1
+    elif raw[position + 2] == 0:
+        position += 3
+    else:
+        position += 5 + (raw[position + 3] << 8 | raw[position + 4])
+    reader = LooseReader(LATEST_VERSION, False)
+    reader.begin(raw, 0, len(raw))
+    reader.position = position
+    return local_transaction_of(wire.as_transaction_id(reader.read_nested()))
+
+
+def window_size_of(message: Message) -> int:
+    """The bytes a message takes in its producer's window: what the client has counted for it."""
+    size = MINIMUM_MESSAGE_SIZE
+    content = message.properties_start - message.content_start
+    properties = message.tail_start - message.properties_start
+    if content > ARRAY_HEAD_OCTETS:
+        size += content - ARRAY_HEAD_OCTETS
+    if properties > ARRAY_HEAD_OCTETS:
+        size += properties - ARRAY_HEAD_OCTETS
+    return size
+
+
+def _octets_of(producer_id: ProducerId) -> bytes:
+    """A nested producer id: its flag, type and fields, loose and uncached."""
+    writer = LooseWriter(LATEST_VERSION, False)
+    out = BytesWriter()
+    writer.begin(out)
+    writer.write_nested(wire_producer_id(producer_id))
+    return out.getvalue()
