@@ -132,10 +132,7 @@ class JournalStore:
         if self._error is not None:
             return
         for fetch in self._journal.take_fetches():
-            if fetch.reads:
-                self._reader.hand_over(fetch)
-            else:
-                self._schedule(partial(self._on_fetched, fetch.request, fetch.messages))
+            self._reader.hand_over(fetch)  # also what memory gave: answers come in the order of the requests
         position = self._journal.take_answer()
         if position >= 0:
             self._on_stored(position)

@@ -135,6 +135,7 @@ class Journal(MessageStore):
         for addition in additions:
             owner = self._index.by_name.get(addition[0].qualified_name)
             owners.append(self._create(addition[0]) if owner is None else owner)
+        before = len(self._queue)
         self._position += 1
         self._has_additions = True
         sequences: list[int] = []
@@ -142,6 +143,8 @@ class Journal(MessageStore):
             sequences.append(self._enqueue_message(owners[place], addition[1]))
         for removal in removals:
             self._remove_in_unit(removal[0], removal[1])
+        if len(self._queue) == before:
+            self._position -= 1  # nothing to write, so nothing would ever report this position
         return sequences
 
     def note_redelivery(self, destination: Destination, sequence: int, redelivery_count: int) -> None:

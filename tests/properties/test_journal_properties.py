@@ -1,0 +1,119 @@
+"""The journal against dicts, with power cuts wherever Hypothesis likes them; records against damage."""
+
+from __future__ import annotations
+
+from random import Random
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from spanwire.stores.journal.record import HEADER_SIZE, MESSAGE, encode_header, read_record, record_size
+from tests.simulation.disk import PowerCutError
+from tests.support.journal_model import NAMES, CheckedJournal
+
+names = st.sampled_from(NAMES)
+sizes = st.sampled_from((0, 1, 7, 8, 100, 1000, 5000))
+picks = st.integers(0, 1 << 16)
+
+
+class JournalMachine(RuleBasedStateMachine):
+    """Every call, batches, clean stops and power cuts, in any order."""
+
+    @initialize()
+    def begin(self) -> None:
+        self.checked = CheckedJournal()
+
+    def pick(self, name: str, number: int) -> int:
+        messages = list(self.checked.state.get("queue://" + name, {}))
+        return messages[number % len(messages)] if messages else number
+
+    @rule(name=names, size=sizes)
+    def append(self, name: str, size: int) -> None:
+        self.checked.append(name, size)
+
+    @rule(name=names, number=picks)
+    def remove(self, name: str, number: int) -> None:
+        self.checked.remove(name, self.pick(name, number))
+
+    @rule(
+        additions=st.lists(st.tuples(names, sizes), max_size=4), removals=st.lists(st.tuples(names, picks), max_size=4)
+    )
+    def unit(self, additions: list[tuple[str, int]], removals: list[tuple[str, int]]) -> None:
+        self.checked.unit(additions, [(name, self.pick(name, number)) for name, number in removals])
+
+    @rule(name=names, number=picks, count=st.integers(1, 1000))
+    def note(self, name: str, number: int, count: int) -> None:
+        self.checked.note(name, self.pick(name, number), count)
+
+    @rule(name=names)
+    def add_destination(self, name: str) -> None:
+        self.checked.add_destination(name)
+
+    @rule(name=names)
+    def remove_destination(self, name: str) -> None:
+        self.checked.remove_destination(name)
+
+    @rule()
+    def write(self) -> None:
+        self.checked.write_one()
+
+    @rule()
+    def reopen(self) -> None:
+        self.checked.reopen()
+
+    @rule(seed=st.integers(0, 1 << 16))
+    def crash(self, seed: int) -> None:
+        self.checked.crash(Random(seed))
+
+    @rule(step=st.integers(0, 8), seed=st.integers(0, 1 << 16), stop=st.booleans())
+    def crash_while_writing(self, step: int, seed: int, stop: bool) -> None:
+        disk = self.checked.driver.disk
+        disk.cut_at = disk.steps + step
+        try:
+            if stop:
+                self.checked.reopen()
+            else:
+                self.checked.write_one()
+            disk.cut_at = -1
+        except PowerCutError:
+            self.checked.after(disk.power_cut(Random(seed)))
+
+    @invariant()
+    def holds_what_it_should(self) -> None:
+        self.checked.check()
+
+
+TestJournalMachine = JournalMachine.TestCase
+TestJournalMachine.settings = settings(max_examples=80, stateful_step_count=60, deadline=None)
+
+
+@given(
+    seed=st.integers(0, (1 << 32) - 1),
+    offset=st.integers(0, 1 << 29).map(lambda place: place * 8),
+    number=st.integers(0, (1 << 32) - 1),
+    sequence=st.integers(0, (1 << 63) - 1),
+    payload=st.binary(max_size=200),
+    flip=st.integers(0, 1 << 20),
+    cut=st.integers(1, 1 << 20),
+)
+def test_a_record_reads_back_whole_or_not_at_all(
+    seed: int, offset: int, number: int, sequence: int, payload: bytes, flip: int, cut: int
+) -> None:
+    data = encode_header(seed, offset, MESSAGE, 7, number, sequence, payload) + payload
+    record = read_record(memoryview(data), 0, len(data), seed, offset)
+    assert record is not None
+    assert (record.kind, record.format_id, record.destination, record.sequence) == (MESSAGE, 7, number, sequence)
+    assert (record.payload_length, record.payload_start) == (len(payload), offset + HEADER_SIZE)
+    assert record.end == offset + record_size(len(payload))
+    damaged = bytearray(data)
+    damaged[flip // 8 % len(data)] ^= 1 << flip % 8
+    assert read_record(memoryview(bytes(damaged)), 0, len(data), seed, offset) is None
+    assert read_record(memoryview(data), 0, len(data), seed, offset + 8) is None
+    assert read_record(memoryview(data), 0, len(data), seed ^ 1, offset) is None
+    assert read_record(memoryview(data), 0, len(data) - 1 - cut % len(data), seed, offset) is None
+
+
+@given(st.binary(max_size=300))
+def test_garbage_is_no_record(data: bytes) -> None:
+    assert read_record(memoryview(data), 0, len(data), 1, 0) is None

@@ -1,0 +1,79 @@
+"""A journal store with its threads on real files, driven by a test."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from spanwire.model.destination import QUEUE, Destination
+from spanwire.model.errors import StoreError
+from spanwire.model.message import Message
+from spanwire.stores.journal_store import JournalStore
+from tests.support.loop import PostedCalls
+from tests.support.plain_format import plain_formats
+
+NOWHERE: Final = Destination(QUEUE, "NOWHERE")
+
+
+class JournalStoreDriver:
+    """``turn`` waits until everything is written and answered; answers come in the order of the requests."""
+
+    def __init__(self, path: Path, segment_bytes: int = 65536, sync: bool = True) -> None:
+        self.path = path
+        self.segment_bytes = segment_bytes
+        self.sync = sync
+        self.crashes = 0
+        self.fetched: dict[int, list[Message | None]] = {}
+        self.failures: list[StoreError] = []
+        self._open()
+
+    def _open(self) -> None:
+        self.calls = PostedCalls()
+        self.now = 0.0
+        self.stored = 0
+        self.journal_store = JournalStore.open(
+            self.path,
+            plain_formats(),
+            self._stored,
+            self._fetched,
+            self.failures.append,
+            self.calls.post,
+            segment_bytes=self.segment_bytes,
+            sync=self.sync,
+        )
+        self.store = self.journal_store.store
+        self.recovered = self.journal_store.recovered
+        self.clean = self.journal_store.clean
+        self.journal_store.start()
+
+    def _stored(self, position: int) -> None:
+        assert position >= self.stored
+        self.stored = position
+
+    def _fetched(self, request: int, messages: list[Message | None]) -> None:
+        self.fetched[request] = messages
+
+    def turn(self) -> None:
+        position = self.store.position()
+        self.store.fetch(-1, NOWHERE, [1])
+        self.journal_store.turn(self.now)
+        while (self.stored < position or -1 not in self.fetched) and not self.failures:
+            self.calls.run_one()
+            self.journal_store.turn(self.now)
+        self.fetched.pop(-1, None)
+        self.calls.run_all()
+
+    def reopen(self) -> None:
+        self.journal_store.stop()
+        self._open()
+
+    def crash(self) -> None:
+        """A copy of the files as they are now, without a stop: what kill -9 leaves."""
+        self.crashes += 1
+        target = self.path.parent / f"{self.path.name}-{self.crashes}"
+        (target / "journal").mkdir(parents=True)
+        for file in (self.path / "journal").iterdir():
+            (target / "journal" / file.name).write_bytes(file.read_bytes())
+        self.journal_store.stop()
+        self.path = target
+        self._open()
