@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from librt.strings import read_i32_be
 from mypy_extensions import mypyc_attr
 
 from spanwire.protocols.openwire.errors import OpenWireProtocolError
@@ -158,11 +159,16 @@ class MessageFrame(Command):
     def type_id(self) -> int:
         return self._type_id
 
+    def take(self, raw: bytes) -> None:
+        """The octets of a whole frame from the type id on."""
+        if len(raw) < 6:
+            raise OpenWireProtocolError("a message ends inside its first fields")
+        self.raw = raw
+        self.command_id = read_i32_be(raw, 1)
+        self.response_required = raw[5] != 0
+
     def read(self, r: FieldReader) -> None:
-        start = r.position - 1
-        self.command_id = r.read_int()
-        self.response_required = r.read_boolean()
-        self.raw = r.data[start : r.end]
+        self.take(r.data[r.position - 1 : r.end])
         r.position = r.end
 
     def write(self, w: FieldWriter) -> None:

@@ -69,13 +69,6 @@ class StructureDecoder:
             raise OpenWireProtocolError(f"{reader.left()} bytes are left over in a frame of type {type_id}")
         return structure
 
-    def take_message(self, type_id: int, data: bytes, start: i64, end: i64) -> MessageFrame:
-        """A loose and uncached message as it is, without looking into it."""
-        self._loose.begin(data, start, end)
-        frame = MessageFrame(type_id, self._loose.version)
-        frame.read(self._loose)
-        return frame
-
 
 class FrameDecoder:
     """Turns the bytes of one connection into commands.
@@ -90,6 +83,7 @@ class FrameDecoder:
         self._frames: Final[FrameBuffer] = FrameBuffer(min(max_frame_size, MAX_OPENWIRE_FRAME_BEFORE_LOGIN))
         self._structures = StructureDecoder(WireFormat())
         self._converter: LooseWriter | None = None
+        self._version = LATEST_VERSION
         self._is_negotiated = False
         self._failure: OpenWireProtocolError | None = None
 
@@ -105,6 +99,7 @@ class FrameDecoder:
     def negotiated(self, wire_format: WireFormat) -> None:
         """Decode everything from now on in ``wire_format``; the object cache starts empty. Happens once."""
         self._structures = StructureDecoder(wire_format)
+        self._version = wire_format.version
         self._is_negotiated = True
         if not wire_format.passes_messages():
             self._converter = LooseWriter(wire_format.version, wire_format.stack_traces)
@@ -157,18 +152,17 @@ class FrameDecoder:
 
     def _decode_message(self, type_id: int, octets: bytes, start: i64, end: i64) -> MessageFrame:
         converter = self._converter
+        frame = MessageFrame(type_id, self._version)
         if converter is None:
-            return self._structures.take_message(type_id, octets, start, end)
+            frame.take(octets[start:end])
+            return frame
         message = self._structures.decode(octets, start, end)
         out = BytesWriter()
         out.append(type_id)
         converter.begin(out)
-        frame = MessageFrame(type_id, converter.version)
-        if isinstance(message, Message):
+        if message is not None:
             message.write(converter)
-            frame.command_id = message.command_id
-            frame.response_required = message.response_required
-        frame.raw = out.getvalue()
+        frame.take(out.getvalue())
         return frame
 
 

@@ -18,19 +18,33 @@ from librt.strings import BytesWriter
 
 from spanwire.protocols.openwire._marshallers import read_structure
 from spanwire.protocols.openwire.errors import OpenWireEncodeError, OpenWireProtocolError, beyond_frame
-from spanwire.protocols.openwire.object_cache import NO_SLOT, ReaderCache, WriterCache
+from spanwire.protocols.openwire.object_cache import MIN_CACHEABLE_TYPE, NO_SLOT, ReaderCache, WriterCache
 from spanwire.protocols.openwire.octets import decode_text, encode_text
 from spanwire.protocols.openwire.schema import DataStructure, FieldReader, FieldWriter
 
 MAX_LOOSE_STRING: Final = 65535  # octets: the length is an unsigned 16-bit number
+MAX_SEEN_OCTETS: Final = 256  # of one remembered structure, a dozen of which each connection may hold
+
+
+class Seen:
+    """A structure and the octets it was read from."""
+
+    def __init__(self, octets: bytes, structure: DataStructure) -> None:
+        self.octets: Final[bytes] = octets
+        self.structure: Final[DataStructure] = structure
 
 
 class LooseReader(FieldReader):
-    """Reads loose frames, with or without an object cache."""
+    """Reads loose frames, with or without an object cache.
+
+    Without the cache, the last id or destination of each type is remembered with its octets: the next of that type is
+    mostly the same, and a comparison costs less than reading it. An encoding that says where it ends makes that safe.
+    """
 
     def __init__(self, version: int, stack_traces: bool, cache: ReaderCache | None = None) -> None:
         super().__init__(version, stack_traces)
         self._cache: Final[ReaderCache | None] = cache
+        self._seen: Final[dict[int, Seen]] = {}
 
     def read_boolean(self) -> bool:
         """Any octet but 0 is true."""
@@ -70,11 +84,28 @@ class LooseReader(FieldReader):
         self.leave()
         return value
 
+    def _read_seen(self) -> DataStructure | None:
+        """As nested, for what is worth remembering."""
+        start = self.position
+        if start + 1 >= self.end or self.data[start] == 0:
+            return self.read_nested()
+        type_id: int = self.data[start + 1]
+        seen = self._seen.get(type_id)
+        if seen is not None:
+            place = start + len(seen.octets)
+            if place <= self.end and self.data[start:place] == seen.octets:
+                self.position = place
+                return seen.structure
+        value = self.read_nested()
+        if value is not None and type_id >= MIN_CACHEABLE_TYPE and self.position - start <= MAX_SEEN_OCTETS:
+            self._seen[type_id] = Seen(self.data[start : self.position], value)
+        return value
+
     def read_cached(self) -> DataStructure | None:
         """As nested, or by slot."""
         cache = self._cache
         if cache is None:
-            return self.read_nested()
+            return self._read_seen()
         is_new = self.read_boolean()
         slot = self.read_short()
         if not is_new:

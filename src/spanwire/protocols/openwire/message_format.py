@@ -75,6 +75,9 @@ class OpenWireMessageFormat(MessageFormat):
         self._writer: Final[LooseWriter] = LooseWriter(self.version, True)
         self._destinations: Final[dict[bytes, Destination]] = {}
         self._producers: Final[dict[bytes, ProducerId]] = {}
+        self._head_scanner: Final[MessageScanner] = MessageScanner(self.version)
+        self._last_destination: Destination | None = None
+        self._last_producer: ProducerId | None = None
         self._headers_of: Message | None = None
         self._headers: wire.Message | None = None
 
@@ -89,6 +92,16 @@ class OpenWireMessageFormat(MessageFormat):
         flags = CARRYING if scanner.carries_structure else 0
         if scanner.original_destination_start - scanner.transaction_start > 1:
             flags |= TRANSACTED
+        destination = self._last_destination
+        if destination is None or not scanner.same_route:
+            self._last_destination = None
+            destination = self._destination(raw, scanner.destination_start, scanner.transaction_start)
+            self._last_destination = destination
+        producer = self._last_producer
+        if producer is None or not scanner.same_producer:
+            self._last_producer = None
+            producer = self._producer(raw, scanner.id_producer_start, scanner.sequence_start - 8)
+            self._last_producer = producer
         priority = scanner.priority
         return Message(
             self.format_id,
@@ -96,12 +109,8 @@ class OpenWireMessageFormat(MessageFormat):
             scanner.content_start,
             scanner.properties_start,
             scanner.tail_start,
-            self._destination(raw, scanner.destination_start, scanner.transaction_start),
-            MessageId(
-                self._producer(raw, scanner.id_producer_start, scanner.sequence_start - 8),
-                scanner.sequence,
-                scanner.text_view,
-            ),
+            destination,
+            MessageId(producer, scanner.sequence, scanner.text_view),
             scanner.persistent,
             0 if priority < 0 else priority if priority < MAX_PRIORITY else MAX_PRIORITY,
             scanner.expiration_ms if scanner.expiration_ms > 0 else 0,
@@ -147,11 +156,8 @@ class OpenWireMessageFormat(MessageFormat):
     def readdressed(self, message: Message, destination: Destination) -> Message:
         """A copy for another destination that shares content, properties and tail."""
         head = head_of(message)
-        scanner = self._scanner
-        scanner.data = head
-        scanner.position = 1
-        scanner.end = len(head)
-        scanner.scan_head()
+        scanner = self._head_scanner
+        scanner.scan_head(head)
         old = head[scanner.destination_start : scanner.transaction_start]
         original = head[scanner.original_destination_start : scanner.message_id_start]
         writer = self._writer
@@ -273,8 +279,8 @@ def tail_of(message: Message) -> bytes:
 
 
 def octets_between(raw: bytes, start: int, end: int) -> bytes:
-    """The octets of a nullable byte array field: a flag and a length stand before them."""
-    return raw[start + 5 : end]
+    """The octets of a nullable byte array field: a flag and, unless it is 0, a length stand before them."""
+    return raw[start + 5 : end] if end > start + 5 else b""
 
 
 def header_value(structure: wire.Message, name: str) -> object:

@@ -16,6 +16,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from librt.strings import read_i64_be
+
 from spanwire.protocols.openwire._marshallers import (
     ACTIVE_MQ_BLOB_MESSAGE,
     ACTIVE_MQ_QUEUE,
@@ -36,7 +38,10 @@ from spanwire.protocols.openwire.octets import OctetReader, decode_text
 from spanwire.protocols.openwire.schema import Throwable
 
 MAX_BROKER_PATH: Final = 64  # brokers that a message came through; more is a loop or a forgery
-NULL: Final = 0
+MAX_SAME_OCTETS: Final = 1024  # of a part that is compared with the message before
+ROUTE_START: Final = 6  # behind type id, command id and response required
+PLAIN_OCTETS: Final = 27  # from the original transaction to the type when all that can be null is
+TEXT_VIEW_VERSION: Final = 10
 
 
 class CarriedReader(LooseReader):
@@ -54,6 +59,8 @@ class CarriedReader(LooseReader):
 class MessageScanner(OctetReader):
     """Walks over one message at a time and keeps what it found until the next.
 
+    What messages of one producer have in common (route, id but for its numbers, tail) is compared with that of the
+    message before and walked over only when it differs: each part says where it ends, so equal octets mean the same.
     Raises `OpenWireProtocolError` for octets that are not exactly one message.
     """
 
@@ -61,15 +68,15 @@ class MessageScanner(OctetReader):
         super().__init__()
         self.version: Final[int] = version
         self._carried: Final[CarriedReader] = CarriedReader(version, False)
-        self.producer_start = 0
+        self._id_producer_offset: Final[int] = 3 if version >= TEXT_VIEW_VERSION else 2
         self.destination_start = 0
         self.transaction_start = 0
         self.original_destination_start = 0
         self.message_id_start = 0
         self.text_view: str | None = None
         self.id_producer_start = 0
-        self.sequence_start = 0
-        self.sequence = 0
+        self.sequence_start = 0  # of the broker's
+        self.sequence = 0  # the producer's
         self.group_id: str | None = None
         self.persistent = False
         self.expiration_ms = 0
@@ -79,6 +86,11 @@ class MessageScanner(OctetReader):
         self.properties_start = 0
         self.tail_start = 0
         self.carries_structure = False
+        self.same_route = False
+        self.same_producer = False
+        self._route = b""
+        self._id_octets = b""
+        self._tail = b""
 
     def scan(self, raw: bytes) -> None:
         """Find everything in ``raw``."""
@@ -88,20 +100,34 @@ class MessageScanner(OctetReader):
         type_id = self.read_unsigned_byte()
         if not is_message(type_id):
             raise OpenWireProtocolError(f"a structure of type {type_id} is no message")
-        self.scan_head()
+        self._scan_head()
         self.content_start = self.position
         self.skip_octet_array()
         self.properties_start = self.position
         self.skip_octet_array()
-        self.tail_start = self.position
-        self._skip_tail(type_id)
-        if self.position != self.end:
-            raise OpenWireProtocolError(f"{self.left()} bytes are left over in a message")
+        self._scan_tail(type_id)
 
-    def scan_head(self) -> None:
-        """From behind the type id up to the content."""
-        self.skip(5)
-        self.producer_start = self.position
+    def scan_head(self, head: bytes) -> None:
+        """Find everything in ``head``, the octets up to the content."""
+        self.data = head
+        self.end = len(head)
+        self._scan_head()
+
+    def _scan_head(self) -> None:
+        if self.end < ROUTE_START:
+            raise OpenWireProtocolError("a message ends inside a field")
+        self.position = ROUTE_START
+        end = ROUTE_START + len(self._route)
+        self.same_route = end > ROUTE_START and self.data[ROUTE_START:end] == self._route
+        if self.same_route:
+            self.position = end
+        else:
+            self._scan_route()
+        self._scan_message_id()
+        self._scan_rest_of_head()
+
+    def _scan_route(self) -> None:
+        self._route = b""
         self.skip_id(PRODUCER_ID)
         self.destination_start = self.position
         self.skip_destination()
@@ -109,7 +135,50 @@ class MessageScanner(OctetReader):
         self.skip_transaction()
         self.original_destination_start = self.position
         self.skip_destination()
-        self._scan_message_id()
+        if self.position <= MAX_SAME_OCTETS:
+            self._route = self.data[ROUTE_START : self.position]
+
+    def _scan_message_id(self) -> None:
+        start = self.position
+        self.message_id_start = start
+        end = start + len(self._id_octets)
+        self.same_producer = end > start and self.data[start:end] == self._id_octets
+        if self.same_producer:
+            self.text_view = None
+            self.id_producer_start = start + self._id_producer_offset
+            self.position = end
+        else:
+            self._scan_id_producer(start)
+        self.sequence = self.read_full_long()
+        self.sequence_start = self.position
+        self.skip(8)
+
+    def _scan_id_producer(self, start: int) -> None:
+        self._id_octets = b""
+        if not self.read_flag():
+            raise OpenWireProtocolError("a message has no id")
+        if self.read_unsigned_byte() != MESSAGE_ID:
+            raise OpenWireProtocolError("the id of a message is none")
+        self.text_view = self.read_nullable_text() if self.version >= TEXT_VIEW_VERSION else None
+        self.id_producer_start = self.position
+        self.skip_id(PRODUCER_ID)
+        if self.text_view is None and self.position - start <= MAX_SAME_OCTETS:
+            self._id_octets = self.data[start : self.position]
+
+    def _scan_rest_of_head(self) -> None:
+        place = self.position
+        data = self.data
+        if place + PLAIN_OCTETS <= self.end and not (
+            data[place] or data[place + 1] or data[place + 6] or data[place + 17] or data[place + 26]
+        ):  # original transaction, group, correlation id, reply to and type are null, as in most messages
+            self.group_id = None
+            self.persistent = data[place + 7] != 0
+            self.expiration_ms = read_i64_be(data, place + 8)
+            priority: int = data[place + 16]
+            self.priority = priority if priority < 128 else priority - 256
+            self.timestamp_ms = read_i64_be(data, place + 18)
+            self.position = place + PLAIN_OCTETS
+            return
         self.skip_transaction()
         self.group_id = self.read_nullable_text()
         self.skip(4)
@@ -121,18 +190,17 @@ class MessageScanner(OctetReader):
         self.timestamp_ms = self.read_full_long()
         self.skip_text()
 
-    def _scan_message_id(self) -> None:
-        self.message_id_start = self.position
-        if not self.read_flag():
-            raise OpenWireProtocolError("a message has no id")
-        if self.read_unsigned_byte() != MESSAGE_ID:
-            raise OpenWireProtocolError("the id of a message is none")
-        self.text_view = self.read_nullable_text() if self.version >= 10 else None
-        self.id_producer_start = self.position
-        self.skip_id(PRODUCER_ID)
-        self.sequence = self.read_full_long()
-        self.sequence_start = self.position
-        self.skip(8)
+    def _scan_tail(self, type_id: int) -> None:
+        start = self.position
+        self.tail_start = start
+        self.carries_structure = False
+        if type_id != ACTIVE_MQ_BLOB_MESSAGE and self._tail and self.data[start:] == self._tail:
+            return
+        self._skip_tail(type_id)
+        if self.position != self.end:
+            raise OpenWireProtocolError(f"{self.left()} bytes are left over in a message")
+        if type_id != ACTIVE_MQ_BLOB_MESSAGE and not self.carries_structure and self.end - start <= MAX_SAME_OCTETS:
+            self._tail = self.data[start:]
 
     def _skip_tail(self, type_id: int) -> None:
         self._skip_carried()
@@ -172,9 +240,7 @@ class MessageScanner(OctetReader):
             return
         count = self.read_short()
         if count < 0 or count > MAX_BROKER_PATH:
-            raise OpenWireProtocolError(
-                f"a message came through {count} brokers, {MAX_BROKER_PATH} are the most"
-            )
+            raise OpenWireProtocolError(f"a message came through {count} brokers, {MAX_BROKER_PATH} are the most")
         for _ in range(count):
             self.skip_id(BROKER_ID)
 
@@ -187,7 +253,7 @@ class MessageScanner(OctetReader):
 
     def read_flag(self) -> bool:
         """Any octet but 0 is true."""
-        return self.read_unsigned_byte() != NULL
+        return self.read_unsigned_byte() != 0
 
     def read_nullable_text(self) -> str | None:
         """A string or null."""
