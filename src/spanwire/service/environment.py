@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from spanwire.model.environment import Environment, Time
+from spanwire.model.environment import Time
 
 logger = logging.getLogger(__name__)
 
@@ -54,8 +54,8 @@ class SystemClock:
         self._offset = offset
 
 
-class RealEnvironment(Environment):
-    """What the pure packages need from this machine."""
+class RealEnvironment:
+    """What the pure packages need from this machine: an `Environment`, by its shape (this module is not compiled)."""
 
     def __init__(self, clock: SystemClock | None = None) -> None:
         self.clock: Final = clock if clock is not None else SystemClock()
