@@ -7,6 +7,7 @@ tree into the model. Nothing is raised at the first fault: `Findings` gathers al
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -67,10 +68,12 @@ class Findings:
         """A word that a later version brings."""
         self.error(line, f"{word} is not yet supported by this version of Spanwire; remove it")
 
-    def unknown(self, line: int, what: str, word: str, known: Iterable[str]) -> None:
-        """A word nobody knows, with the closest one that is known."""
+    def unknown(self, line: int, what: str, word: str, known: Iterable[str], spelt: bool = False) -> None:
+        """A word nobody knows, with the closest one that is known. ``spelt`` words are the same in every language."""
         shown = word if len(word) <= MAX_WORD else word[:MAX_WORD] + "…"
         close = closest(word, known)
+        if self.source.endswith(".toml") and not spelt:
+            shown, close = snake_case(shown), None if close is None else snake_case(close)
         hint = f"; did you mean {close}?" if close else ""
         self.error(line, f"unknown {what} {shown!r}{hint}")
 
@@ -86,6 +89,11 @@ class Findings:
         if len(lines) > MAX_OBSTACLES:
             lines = [*lines[:MAX_OBSTACLES], f"{self.source}: and {len(lines) - MAX_OBSTACLES} more"]
         raise ConfigurationError("\n".join(lines))
+
+
+def snake_case(name: str) -> str:
+    """A word of ``activemq.xml`` as TOML spells it."""
+    return re.sub(r"(?<=[a-z0-9])([A-Z])", lambda found: "_" + found.group(1).lower(), name)
 
 
 def closest(word: str, known: Iterable[str]) -> str | None:

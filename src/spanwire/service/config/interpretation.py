@@ -287,6 +287,6 @@ def replace_placeholders(element: Element, variables: Variables, findings: Findi
             try:
                 setting.value = variables.replace(setting.value)
             except UnknownPlaceholderError as error:
-                findings.unknown(setting.line, f"placeholder in {word}:", str(error), variables.names())
+                findings.unknown(setting.line, f"placeholder in {word}:", str(error), variables.names(), spelt=True)
             except ConfigurationError as error:
                 findings.error(setting.line, f"{word}: {error}")

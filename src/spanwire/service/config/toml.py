@@ -68,8 +68,9 @@ def read_toml(content: bytes, source: str) -> Element:
         raise ConfigurationError(f"{source}:1: the TOML is not in UTF-8; save it as UTF-8") from error
     except tomllib.TOMLDecodeError as error:
         found = BROKEN_AT.search(str(error))
+        line = int(found.group(1)) if found else text.count("\n") + 1  # else it is "at end of document"
         reason = str(error).partition(" (at ")[0]
-        raise ConfigurationError(f"{source}:{found.group(1) if found else 1}: the TOML is broken: {reason}") from error
+        raise ConfigurationError(f"{source}:{line}: the TOML is broken: {reason}") from error
     except (RecursionError, ValueError, OverflowError) as error:
         raise ConfigurationError(f"{source}:1: the TOML is nested too deep or holds a number out of range") from error
     path: tuple[str, ...] = ()

@@ -153,7 +153,7 @@ def connector_settings(text: str, name: str | None, line: int, findings: Finding
         return None
     protocol = TRANSPORT_SCHEMES.get(uri.scheme)
     if protocol is None:
-        findings.unknown(line, "transport", uri.scheme, [*TRANSPORT_SCHEMES, *LATER_SCHEMES])
+        findings.unknown(line, "transport", uri.scheme, [*TRANSPORT_SCHEMES, *LATER_SCHEMES], spelt=True)
         return None
     if uri.port is None:
         findings.error(
@@ -185,7 +185,7 @@ def _checked_options(uri: TransportUri, protocol: str, line: int, findings: Find
         name = full_name.removeprefix("transport.")
         rule = known.get(name)
         if rule is None:
-            findings.unknown(line, f"option of {uri.scheme}://", full_name, _spellings(known))
+            findings.unknown(line, f"option of {uri.scheme}://", full_name, _spellings(known), spelt=True)
             continue
         kind, only = rule
         wrong = (kind == FLAG and as_flag(value) is None) or (kind == NUMBERS and not _is_number(value))

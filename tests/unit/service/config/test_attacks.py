@@ -1,0 +1,220 @@
+"""Configurations that attack their reader: entities, bombs, depth, secrets that must not leak, and any garbage."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spanwire.model.errors import ConfigurationError
+from spanwire.service.config.document import MAX_DOCUMENT_BYTES
+from spanwire.service.config.loading import load_configuration, read_configuration
+from spanwire.service.config.properties import read_properties
+from spanwire.service.config.uri import parse_uri, redacted
+
+SAMPLES = sorted((Path(__file__).parents[3] / "vectors" / "configurations").glob("*.xml"))
+CANARY = "c4n4ry-pa55word"
+
+
+def refusal(content: bytes, path: Path = Path("activemq.xml")) -> str:
+    with pytest.raises(ConfigurationError) as raised:
+        read_configuration(content, path, {}, {})
+    return str(raised.value)
+
+
+def test_external_entities_are_refused_unread(tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text(CANARY, "utf-8")
+    text = f'<!DOCTYPE broker [<!ENTITY x SYSTEM "file://{secret}">]><broker brokerName="&x;"/>'
+    assert "DOCTYPE is refused" in refusal(text.encode())
+    assert CANARY not in refusal(text.encode())
+
+
+@pytest.mark.parametrize(
+    "document_type",
+    [
+        "<!DOCTYPE broker>",
+        '<!DOCTYPE broker SYSTEM "http://192.0.2.1/canary.dtd">',
+        '<!DOCTYPE broker PUBLIC "x" "http://192.0.2.1/canary.dtd">',
+        "<!DOCTYPE broker [<!ENTITY % p SYSTEM 'http://192.0.2.1/x'> %p;]>",
+        "<!DOCTYPE b [<!ENTITY a 'aaaaaaaaaa'>" + "".join(f"<!ENTITY a{n} '{'&a;' * 10}'>" for n in range(20)) + "]>",
+    ],
+)
+def test_no_document_type_is_read_at_all(document_type: str) -> None:
+    assert "DOCTYPE is refused" in refusal(f"{document_type}<broker/>".encode())
+
+
+def test_a_quadratic_blow_up_is_refused_before_it_begins() -> None:
+    text = "<!DOCTYPE b [<!ENTITY a '" + "a" * 50_000 + "'>]><broker brokerName='" + "&a;" * 1000 + "'/>"
+    assert "DOCTYPE is refused" in refusal(text.encode())
+
+
+def test_an_undefined_entity_is_an_error_with_its_line() -> None:
+    assert "activemq.xml:2: the XML is broken" in refusal(b"<broker>\n&xxe;</broker>")
+
+
+def test_a_hundred_thousand_levels_are_refused() -> None:
+    assert "nested more than" in refusal(b"<broker>" * 100_000)
+
+
+def test_a_million_attributes_are_refused() -> None:
+    attributes = b" ".join(b'a%d="1"' % number for number in range(60_000))
+    assert "more than 128 attributes" in refusal(b"<broker " + attributes + b"/>")
+    assert "is larger than" in refusal(b"<broker " + b'abcdef="1" ' * 1_000_000 + b"/>")
+
+
+def test_too_many_elements_are_refused() -> None:
+    assert "more than 20000 elements" in refusal(b"<broker><destinations>" + b"<queue/>" * 30_000)
+
+
+def test_a_huge_file_is_not_read_to_its_end(tmp_path: Path) -> None:
+    path = tmp_path / "activemq.xml"
+    with path.open("wb") as file:
+        file.truncate(100 * MAX_DOCUMENT_BYTES)
+    with pytest.raises(ConfigurationError, match="is larger than"):
+        load_configuration(str(path), environment={})
+
+
+def test_an_unknown_encoding_is_told_in_one_line() -> None:
+    assert "encoding" in refusal(b'<?xml version="1.0" encoding="no-such"?><broker/>')
+
+
+def test_class_names_choose_nothing() -> None:
+    text = (
+        "<beans><bean class='org.springframework.context.support.ClassPathXmlApplicationContext'>"
+        "<constructor-arg value='http://192.0.2.1/x.xml'/></bean><broker/></beans>"
+    )
+    assert "Spanwire runs no Java classes" in refusal(text.encode())
+
+
+def test_a_location_on_another_machine_is_not_fetched() -> None:
+    text = (
+        "<beans><bean class='org.springframework.beans.factory.config.PropertyPlaceholderConfigurer'>"
+        "<property name='location' value='http://192.0.2.1/x.properties'/></bean><broker/></beans>"
+    )
+    assert "must be a file: location" in refusal(text.encode())
+
+
+def test_a_password_in_a_configuration_is_never_repeated(caplog: pytest.LogCaptureFixture) -> None:
+    texts = [
+        f'<broker userPassword="{CANARY}"/>',
+        f'<broker><plugins><simpleAuthenticationPlugin><users><authenticationUser password="{CANARY}"/></users>'
+        "</simpleAuthenticationPlugin></plugins></broker>",
+        f'<broker><transportConnectors><transportConnector uri="tcp://u:{CANARY}@h:1"/></transportConnectors></broker>',
+        f'<broker><transportConnectors><transportConnector uri="ssl://h:1?keyPassword={CANARY}"/></transportConnectors></broker>',
+        f'<broker><transportConnectors><transportConnector uri="tcp://h:1?keyPassword={CANARY}"/></transportConnectors></broker>',
+        f'<broker><networkConnectors><networkConnector password="{CANARY}"/></networkConnectors></broker>',
+    ]
+    with caplog.at_level(logging.DEBUG):
+        for text in texts:
+            assert CANARY not in refusal(text.encode())
+    assert CANARY not in caplog.text
+
+
+def test_secrets_given_as_placeholders_stay_out_of_errors_and_reprs() -> None:
+    with pytest.raises(ConfigurationError) as raised:
+        read_configuration(b'<broker dataDirectory="/x" foo="${p}"/>', Path("a.xml"), {"p": CANARY}, {})
+    assert CANARY not in str(raised.value)
+    uri = parse_uri(f"tcp://h:1?password={CANARY}", lambda reason: None)
+    assert CANARY not in repr(uri)
+    assert CANARY not in redacted(f"tcp://user:{CANARY}@h:1?password={CANARY}")
+
+
+@given(st.binary(max_size=300))
+def test_any_bytes_are_a_configuration_or_an_error(content: bytes) -> None:
+    for name in ("a.xml", "a.toml"):
+        try:
+            read_configuration(content, Path(name), {}, {})
+        except ConfigurationError as error:
+            for line in str(error).splitlines():
+                assert line.startswith(name)
+
+
+@given(st.data())
+def test_any_mutation_of_a_sample_is_a_configuration_or_an_error(data: st.DataObject) -> None:
+    content = bytearray(data.draw(st.sampled_from(SAMPLES)).read_bytes())
+    for _ in range(data.draw(st.integers(1, 4))):
+        start = data.draw(st.integers(0, len(content)))
+        end = min(len(content), start + data.draw(st.integers(0, 40)))
+        other = data.draw(st.one_of(st.binary(max_size=8), st.just(bytes(content[: 3 * (end - start)]))))
+        content[start:end] = other
+    try:
+        read_configuration(bytes(content), Path("mutated.xml"), {}, {})
+    except ConfigurationError as error:
+        for line in str(error).splitlines():
+            assert line.startswith("mutated.xml")
+
+
+WORDS = st.sampled_from(
+    (
+        "broker beans bean queue topic destinations transportConnectors transportConnector policyEntry policyEntries "
+        "policyMap destinationPolicy systemUsage memoryUsage kahaDB persistenceAdapter x"
+    ).split()
+)
+NAMES = st.sampled_from(
+    (
+        "name uri brokerName physicalName queue limit percentOfJvmHeap persistent memoryLimit class directory "
+        "dataDirectory queuePrefetch deadLetterQueue brokerId"
+    ).split()
+)
+VALUES = st.one_of(
+    st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=20),
+    st.sampled_from(
+        [
+            "true",
+            "false",
+            "1",
+            "-1",
+            "99999999999999999999",
+            "٣",
+            "1e9",
+            "${a}",
+            "${",
+            "tcp://h:1",
+            "stomp://h:0",
+            ">",
+            "a,b",
+        ]
+    ),
+)
+
+
+def element(children: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
+    return st.builds(
+        lambda name, settings, inside: (
+            f"<{name} "
+            + " ".join(
+                f'{key}="{value.replace("&", "&amp;").replace("<", "&lt;").replace(chr(34), "&quot;")}"'
+                for key, value in settings.items()
+            )
+            + f">{''.join(inside)}</{name}>"
+        ),
+        WORDS,
+        st.dictionaries(NAMES, VALUES, max_size=3),
+        st.lists(children, max_size=3),
+    )
+
+
+@given(st.recursive(st.just(""), element, max_leaves=12))
+def test_any_arrangement_of_known_words_is_a_configuration_or_an_error(inside: str) -> None:
+    try:
+        read_configuration(f"<broker>{inside}</broker>".encode(), Path("arranged.xml"), {"a": "b"}, {})
+    except ConfigurationError as error:
+        for line in str(error).splitlines():
+            assert line.startswith("arranged.xml:")
+
+
+@given(st.text(max_size=200))
+def test_any_text_is_a_properties_file(text: str) -> None:
+    found = read_properties(text)
+    assert all(isinstance(value, str) for value in found.values())
+
+
+@given(st.text(max_size=100))
+def test_any_text_is_a_transport_uri_or_one_reason_why_not(text: str) -> None:
+    reasons: list[str] = []
+    uri = parse_uri(text, reasons.append)
+    assert (uri is None) == (len(reasons) == 1)
