@@ -13,6 +13,7 @@ from tests.simulation.disk import PowerCutError, SimulatedDisk
 from tests.support.journal_driver import STORE_ID, JournalDriver, State, recovered_state
 from tests.support.journal_model import CheckedJournal, work
 from tests.support.plain_format import plain_message
+from tests.support.seeds import SEEDS
 
 CALLS = 400
 A = Destination(QUEUE, "A")
@@ -48,7 +49,7 @@ def test_a_cut_at_every_step_loses_nothing_stored_and_invents_nothing() -> None:
     assert cut_at > 200
 
 
-@pytest.mark.parametrize("seed", range(100))
+@pytest.mark.parametrize("seed", SEEDS)
 def test_many_crashes_in_a_row_lose_nothing_stored(seed: int) -> None:
     random = Random(seed)
     checked = CheckedJournal()
