@@ -94,6 +94,20 @@ def encode_headers(headers: list[tuple[str, str]], version: int) -> bytes:
         raise LocalProtocolError("a header is not valid Unicode and cannot be written in a STOMP frame") from error
 
 
+def encode_writable(headers: list[tuple[str, str]], version: int) -> bytes:
+    """The lines of all headers but those that cannot be represented."""
+    try:
+        return encode_headers(headers, version)
+    except LocalProtocolError:
+        lines: list[bytes] = []
+        for header in headers:
+            try:
+                lines.append(encode_headers([header], version))
+            except LocalProtocolError:
+                continue
+        return b"".join(lines)
+
+
 def encode_frame(command: str, headers: list[tuple[str, str]], body: bytes, version: int) -> bytes:
     """One whole frame. The caller gives a `content-length` wherever the body may hold a NUL.
 

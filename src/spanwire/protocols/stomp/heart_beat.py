@@ -6,7 +6,7 @@ from typing import Final
 
 from spanwire.protocols.stomp.errors import StompProtocolError
 
-MIN_SEND_INTERVAL_MS: Final = 10  # no client may ask for a timer that fires more often
+MIN_SEND_INTERVAL_MS: Final = 5  # no client may ask for a timer that fires more often
 MAX_INTERVAL_DIGITS: Final = 10  # of an interval in milliseconds; more would be beyond 100 days
 SEND_SHARE: Final = 0.5  # of the promised interval, so that a late timer breaks no promise
 RECEIVE_GRACE: Final = 2.0  # times the interval the client promised before it counts as gone

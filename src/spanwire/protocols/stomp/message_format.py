@@ -10,12 +10,12 @@ from typing import Final
 
 from spanwire.broker.ports import MessageFormat
 from spanwire.model.destination import Destination
-from spanwire.model.errors import JmsError, LocalProtocolError, MessageFormatError, RemoteProtocolError
+from spanwire.model.errors import JmsError, MessageFormatError, RemoteProtocolError
 from spanwire.model.ids import MessageId, ProducerId
 from spanwire.model.message import DEFAULT_PRIORITY, FORMAT_STOMP, Message
 from spanwire.model.message_view import BYTES, TEXT, MessageView, PropertyValue
 from spanwire.protocols.stomp.destinations import destination_text, has_prefix, read_destination
-from spanwire.protocols.stomp.encoding import encode_headers
+from spanwire.protocols.stomp.encoding import encode_headers, encode_writable
 from spanwire.protocols.stomp.errors import StompProtocolError
 from spanwire.protocols.stomp.frames import V1_2
 from spanwire.protocols.stomp.layout import (
@@ -92,12 +92,9 @@ class StompMessageFormat(MessageFormat):
             first_end << FLAG_BITS | line_flags(raw[first_end:end], temporary),
         )
 
-    def properties(self, message: Message) -> dict[str, object]:
+    def properties(self, message: Message) -> dict[str, PropertyValue]:
         """All headers that are not JMS headers."""
-        found: dict[str, object] = {}
-        for name, value in self._typed(head_of(message), tail_of(message)).items():
-            found[name] = value[1]
-        return found
+        return self._typed(head_of(message), tail_of(message))
 
     def header(self, message: Message, name: str) -> object:
         """A JMS header by its JMS name."""
@@ -152,10 +149,10 @@ class StompMessageFormat(MessageFormat):
         for name, text in standard_headers(view):
             headers.append((name, properties.pop(name, text)))
         headers.extend(properties.items())
-        head = encode_writable(headers)
+        head = encode_writable(headers, V1_2)
         if not head.startswith(b"message-id:") or b"\ndestination:" not in head:
             raise MessageFormatError("the message id or destination cannot be written in a STOMP frame")
-        raw = b"".join([head, b"\n", body, b"\0", encode_writable(remembered_headers(view, body))])
+        raw = b"".join([head, b"\n", body, b"\0", encode_writable(remembered_headers(view, body), V1_2)])
         first_end = head.find(b"\n")
         content_start = len(head) + 1
         return Message(
@@ -280,20 +277,6 @@ def remembered_headers(view: MessageView, body: bytes) -> list[tuple[str, str]]:
     if view.original_destination is not None:
         headers.append(("original-destination", destination_text(view.original_destination)))
     return headers
-
-
-def encode_writable(headers: list[tuple[str, str]]) -> bytes:
-    """The lines of all headers but those that no frame can hold."""
-    try:
-        return encode_headers(headers, V1_2)
-    except LocalProtocolError:
-        lines: list[bytes] = []
-        for header in headers:
-            try:
-                lines.append(encode_headers([header], V1_2))
-            except LocalProtocolError:
-                continue
-        return b"".join(lines)
 
 
 def stomp_formats() -> dict[int, MessageFormat]:

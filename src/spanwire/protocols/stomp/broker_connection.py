@@ -1,0 +1,495 @@
+"""The broker's side of one STOMP connection: frames in, `Broker` calls, frames out (STOMP 1.2, "Client Frames").
+
+Three states: before the login, open, and leaving (a DISCONNECT waits until earlier frames have their receipts). Which
+frame is allowed when stands in `TRANSITIONS`; what each answers was observed on ActiveMQ.
+
+A RECEIPT is written when the broker says that the request is done: for a persistent SEND, once it is synced.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Final
+
+from spanwire import __version__
+from spanwire.broker.broker import Broker
+from spanwire.broker.connection_state import ConnectionState
+from spanwire.broker.ports import NO_TOKEN, ClientConnection
+from spanwire.broker.subscription import Subscription
+from spanwire.model.acks import LAST_DELIVERED_UNKNOWN, STANDARD_ACK
+from spanwire.model.destination import Destination
+from spanwire.model.environment import Time
+from spanwire.model.errors import IllegalStateError, InvalidDestinationError, JmsError, SpanwireError
+from spanwire.model.ids import ConsumerId, ProducerId, SessionId, TransactionId
+from spanwire.model.info import ConnectionInfo, ConsumerInfo, ProducerInfo
+from spanwire.protocols.base import LOGIN_DEADLINE, ConnectionSettings, ProtocolConnection
+from spanwire.protocols.stomp.acknowledgement import Acknowledgement
+from spanwire.protocols.stomp.codec import FrameDecoder
+from spanwire.protocols.stomp.destinations import DestinationNames
+from spanwire.protocols.stomp.encoding import encode_frame
+from spanwire.protocols.stomp.errors import StompProtocolError, StompRequestError, error_frame
+from spanwire.protocols.stomp.frames import (
+    ABORT,
+    ACK,
+    BEGIN,
+    COMMIT,
+    CONNECT,
+    CONNECTED,
+    DISCONNECT,
+    NACK,
+    RECEIPT,
+    SEND,
+    STOMP,
+    SUBSCRIBE,
+    UNSUBSCRIBE,
+    V1_0,
+    V1_1,
+    V1_2,
+    VERSION_NAMES,
+    Frame,
+    HeaderBlock,
+)
+from spanwire.protocols.stomp.heart_beat import HeartBeat, negotiate
+from spanwire.protocols.stomp.layout import id_line
+from spanwire.protocols.stomp.send_headers import SendHeaders, new_message
+from spanwire.protocols.stomp.subscription import AUTO, StompSubscription, SubscribeOptions
+
+BEFORE_LOGIN: Final = 0
+OPEN: Final = 1
+LEAVING: Final = 2
+CLOSED: Final = 3
+
+TRANSITIONS: Final[dict[tuple[int, str], int]] = {
+    (BEFORE_LOGIN, CONNECT): OPEN,
+    (BEFORE_LOGIN, STOMP): OPEN,
+    (OPEN, SEND): OPEN,
+    (OPEN, SUBSCRIBE): OPEN,
+    (OPEN, UNSUBSCRIBE): OPEN,
+    (OPEN, ACK): OPEN,
+    (OPEN, NACK): OPEN,
+    (OPEN, BEGIN): OPEN,
+    (OPEN, COMMIT): OPEN,
+    (OPEN, ABORT): OPEN,
+    (OPEN, DISCONNECT): LEAVING,
+}
+
+MAX_PENDING_RECEIPTS: Final = 10_000  # answers a client may be owed before we stop reading from it
+SESSION: Final = -1  # the hidden session that all of a STOMP client's consumers and producers live in
+PRODUCER: Final = 1
+SERVER: Final = f"Spanwire/{__version__}"
+
+logger = logging.getLogger(__name__)
+
+
+class StompBrokerConnection(ClientConnection, ProtocolConnection):
+    """One STOMP client. Decoding is left to `FrameDecoder`, MESSAGE frames to `StompSubscription`, everything that
+    happens to messages to the `Broker`.
+    """
+
+    def __init__(self, broker: Broker, settings: ConnectionSettings, now: Time) -> None:
+        self._broker: Final[Broker] = broker
+        self._settings: Final[ConnectionSettings] = settings
+        self._decoder: Final[FrameDecoder] = FrameDecoder(settings.max_frame_size)
+        self._out: Final[list[bytes]] = []
+        self._state = BEFORE_LOGIN
+        self._version = V1_0
+        self._heart_beat = HeartBeat(0, 0)
+        self._login_deadline: Final[float] = now.monotonic + LOGIN_DEADLINE
+        self._last_received = now.monotonic
+        self._last_sent = now.monotonic
+        self._sending = False
+        self._connection: ConnectionState | None = None
+        self._connection_id = ""
+        self._names = DestinationNames("")
+        self._producer_id = ProducerId("", SESSION, PRODUCER)
+        self._first_line = b""
+        self._sequence = 0
+        self._consumer_count = 0
+        self._transaction_count = 0
+        self._token = NO_TOKEN
+        self._receipts: Final[dict[int, str]] = {}
+        self._transactions: Final[dict[str, TransactionId]] = {}
+        self._subscriptions: Final[dict[int, StompSubscription]] = {}
+        self._starting: Subscription | None = None
+        self._goodbye: str | None = None
+
+    def receive_data(self, data: bytes, now: Time) -> None:
+        """Act on every frame that ``data`` completes."""
+        if self._state == CLOSED:
+            return
+        self._last_received = now.monotonic
+        decoder = self._decoder
+        frames = decoder.feed(data)
+        while True:
+            for frame in frames:
+                self._handle(frame, now)
+            if self._state == CLOSED:
+                return
+            failure = decoder.failure
+            if failure is not None:
+                self._fail(failure, None, now)
+                return
+            if not frames or not decoder.held:
+                return
+            frames = decoder.feed(b"")
+
+    def receive_eof(self, now: Time) -> None:
+        """The client is gone."""
+        self._state = CLOSED
+        connection = self._connection
+        if connection is not None:
+            self._connection = None
+            self._broker.remove_connection(connection, now)
+
+    def data_to_send(self) -> list[bytes]:
+        """Take what is to be written."""
+        chunks = self._out.copy()
+        self._out.clear()
+        self._sending = len(chunks) > 0
+        return chunks
+
+    def unsent(self, count: int) -> None:
+        """The transport wrote what it could and still holds ``count`` bytes."""
+        now = self._broker.environment.now()
+        if self._sending:
+            self._sending = False
+            self._last_sent = now.monotonic
+        connection = self._connection
+        if connection is not None:
+            self._broker.output_progress(connection, count, now)
+
+    def next_timeout(self) -> float | None:
+        """The login deadline, or the next heart-beat to send or to miss."""
+        if self._state == BEFORE_LOGIN:
+            return self._login_deadline
+        if self._state == CLOSED:
+            return None
+        due = self._heart_beat.send_due(self._last_sent)
+        gone = self._heart_beat.receive_due(self._last_received)
+        if due is None or (gone is not None and gone < due):
+            return gone
+        return due
+
+    def handle_timeout(self, now: Time) -> None:
+        """Close a connection that does not log in or fell silent; send a heart-beat that is due."""
+        if self._state == BEFORE_LOGIN:
+            if now.monotonic >= self._login_deadline:
+                self._fail(StompProtocolError("No CONNECT arrived in time"), None, now)
+            return
+        if self._state == CLOSED:
+            return
+        if not self.wants_read:
+            self._last_received = now.monotonic
+        gone = self._heart_beat.receive_due(self._last_received)
+        if gone is not None and now.monotonic >= gone:
+            logger.info("connection of %s closed: no heart-beat in time", self._settings.remote_address)
+            self._close(now)
+            return
+        due = self._heart_beat.send_due(self._last_sent)
+        if due is not None and now.monotonic >= due:
+            self._last_sent = now.monotonic
+            self._write(b"\n")
+
+    @property
+    def wants_read(self) -> bool:
+        """False while the broker has no room for this client's messages, or owes it too many receipts."""
+        connection = self._connection
+        if connection is None:
+            return True
+        return not connection.reading_paused and len(self._receipts) < MAX_PENDING_RECEIPTS
+
+    @property
+    def closed(self) -> bool:
+        """Whether the socket is to be closed once everything is written."""
+        return self._state == CLOSED
+
+    @property
+    def pending_bytes(self) -> int:
+        """Bytes of a frame whose end has not come yet."""
+        return self._decoder.buffered_bytes
+
+    def completed(self, token: int, error: SpanwireError | None) -> None:
+        """A request is done, or was refused after all."""
+        receipt = self._receipts.pop(token, None)
+        if receipt is None or self._state == CLOSED:
+            return
+        if error is None:
+            self._write(self._receipt(receipt))
+        else:
+            self._write(error_frame(error, receipt, self._version))
+        if self._state == LEAVING and not self._receipts:
+            self._say_goodbye(self._broker.environment.now())
+
+    def close_with(self, error: SpanwireError) -> None:
+        """The broker ends this connection."""
+        if self._state != CLOSED:
+            self._write(error_frame(error, None, self._version))
+            self._state = CLOSED
+
+    def _handle(self, frame: Frame, now: Time) -> None:
+        if self._state == LEAVING or self._state == CLOSED:
+            return
+        try:
+            done = self._act(frame, now)
+        except JmsError as error:
+            if self._state == BEFORE_LOGIN:
+                self._fail(error, frame.receipt, now)
+            else:
+                self._write(error_frame(error, frame.receipt, self._version))
+            return
+        except SpanwireError as error:
+            self._fail(error, frame.receipt, now)
+            return
+        receipt = frame.receipt
+        if receipt is not None and self._state == OPEN and frame.block.command not in (CONNECT, STOMP):
+            if done:
+                self._write(self._receipt(receipt))
+            else:
+                self._receipts[self._token] = receipt
+        starting = self._starting
+        if starting is not None:
+            self._starting = None
+            self._broker.start_consumer(starting, now)
+
+    def _act(self, frame: Frame, now: Time) -> bool:
+        """Does what the frame asks for; False when its receipt has to wait for `completed`."""
+        command = frame.block.command
+        connection = self._connection
+        if connection is not None:
+            if command == SEND:
+                return self._send(connection, frame, now)
+            if command == ACK or command == NACK:
+                return self._acknowledge(connection, frame, now)
+        next_state = TRANSITIONS.get((self._state, command))
+        if next_state is None:
+            if command == CONNECT or command == STOMP:
+                raise StompRequestError("Already connected.")
+            raise StompProtocolError(f"Unknown STOMP action: {command}")
+        if connection is None:
+            self._login(frame, now)
+        elif command == SUBSCRIBE:
+            self._subscribe(connection, frame.block.headers, now)
+        elif command == UNSUBSCRIBE:
+            self._unsubscribe(connection, frame.block.headers, now)
+        elif command == DISCONNECT:
+            self._disconnect(frame, now)
+        else:
+            return self._act_on_transaction(connection, frame, now)
+        return True
+
+    def _login(self, frame: Frame, now: Time) -> None:
+        headers = frame.block.headers
+        version = negotiated_version(headers.get("accept-version"))
+        heart_beat = negotiate(headers.get("heart-beat"))
+        connection_id = self._broker.ids.next_id()
+        client_id = headers.get("client-id", connection_id)
+        info = ConnectionInfo(
+            connection_id,
+            client_id,
+            headers.get("login"),
+            headers.get("passcode"),
+            self._settings.remote_address,
+            f"stomp {VERSION_NAMES[version]}",
+        )
+        connection = self._broker.add_connection(self, info, now)
+        self._connection = connection
+        self._connection_id = connection_id
+        self._names = DestinationNames(connection_id)
+        self._producer_id = ProducerId(connection_id, SESSION, PRODUCER)
+        self._first_line = id_line(self._producer_id)
+        self._broker.add_session(connection, SessionId(connection_id, SESSION))
+        self._broker.add_producer(connection, ProducerInfo(self._producer_id), now)
+        self._state = OPEN
+        self._version = version
+        self._heart_beat = heart_beat
+        self._last_sent = now.monotonic
+        self._decoder.accept(version)
+        answer = [
+            ("version", VERSION_NAMES[version]),
+            ("session", client_id),
+            ("server", SERVER),
+            ("heart-beat", heart_beat.header),
+        ]
+        request_id = headers.get("request-id", frame.receipt)
+        if request_id is not None:
+            answer += [("response-id", request_id), ("receipt-id", request_id)]
+        self._write(encode_frame(CONNECTED, answer, b"", version))
+
+    def _send(self, connection: ConnectionState, frame: Frame, now: Time) -> bool:
+        prepared = frame.block.prepared
+        if isinstance(prepared, SendHeaders):
+            headers = prepared
+        else:
+            headers = self._prepare(frame.block)
+            self._make_temporary(connection, now)
+            frame.block.prepared = headers
+        transaction_id: TransactionId | None = None
+        if headers.transaction is not None:
+            transaction_id = self._transaction(headers.transaction)
+        self._sequence += 1
+        message = new_message(headers, self._producer_id, self._sequence, self._first_line, frame, now.wall_ms)
+        token = self._next_token() if frame.receipt is not None else NO_TOKEN
+        return self._broker.send(connection, message, transaction_id, token, now)
+
+    def _subscribe(self, connection: ConnectionState, headers: dict[str, str], now: Time) -> None:
+        options = SubscribeOptions(headers, self._version)
+        destination = self._resolve(options.destination)
+        self._make_temporary(connection, now)
+        self._consumer_count += 1
+        number = self._consumer_count
+        info = ConsumerInfo(
+            ConsumerId(self._connection_id, SESSION, number),
+            destination,
+            options.prefetch_size,
+            options.selector,
+            browser=options.browser,
+            no_local=options.no_local,
+            exclusive=options.exclusive,
+            retroactive=options.retroactive,
+            priority=options.priority,
+            maximum_pending_messages=options.maximum_pending,
+        )
+        consumer = StompSubscription(
+            number, options, destination, self._version, self._out, self._names, self._broker.formats
+        )
+        consumer.broker_side = self._broker.add_consumer(connection, info, consumer, now, options.ack_mode == AUTO)
+        self._starting = consumer.broker_side
+        self._subscriptions[number] = consumer
+
+    def _unsubscribe(self, connection: ConnectionState, headers: dict[str, str], now: Time) -> None:
+        identity = headers.get("id")
+        text = headers.get("destination")
+        if identity is None:
+            if self._version != V1_0:
+                raise StompRequestError("UNSUBSCRIBE received without a subscription id!")
+            if text is None:
+                raise StompRequestError("Must specify the subscriptionId or the destination you are unsubscribing from")
+        matched: list[StompSubscription] = []
+        if identity is not None:
+            matched = [each for each in self._subscriptions.values() if each.id == identity]
+        elif text is not None:
+            destination = self._resolve(text)
+            self._make_temporary(connection, now)
+            matched = [each for each in self._subscriptions.values() if each.destination == destination]
+        if not matched:
+            raise StompRequestError("No subscription matched.")
+        for subscription in matched:
+            del self._subscriptions[subscription.number]
+            consumer_id = ConsumerId(self._connection_id, SESSION, subscription.number)
+            self._broker.remove_consumer(connection, consumer_id, LAST_DELIVERED_UNKNOWN, now)
+
+    def _acknowledge(self, connection: ConnectionState, frame: Frame, now: Time) -> bool:
+        acknowledgement = Acknowledgement(frame.block.command, frame.block.headers, self._version)
+        transaction_id: TransactionId | None = None
+        name = frame.block.headers.get("transaction")
+        if name is not None:
+            transaction_id = self._transaction(name)
+        token = self._next_token() if frame.receipt is not None else NO_TOKEN
+        last = acknowledgement.message_id
+        for subscription in acknowledgement.candidates(self._subscriptions):
+            broker_side = subscription.broker_side
+            if broker_side is None:
+                continue
+            ack_type = acknowledgement.ack_type(subscription.ack_mode)
+            first = None if ack_type == STANDARD_ACK else last
+            try:
+                return self._broker.acknowledge(
+                    connection, broker_side, ack_type, first, last, 1, transaction_id, token, now
+                )
+            except IllegalStateError:
+                continue
+        raise acknowledgement.unexpected()
+
+    def _act_on_transaction(self, connection: ConnectionState, frame: Frame, now: Time) -> bool:
+        command = frame.block.command
+        name = frame.block.headers.get("transaction")
+        if name is None:
+            doing = {BEGIN: "beginning", COMMIT: "committing", ABORT: "aborting"}[command]
+            raise StompRequestError(f"Must specify the transaction you are {doing}")
+        if command == BEGIN:
+            if name in self._transactions:
+                raise StompRequestError(f"The transaction was already started: {name}")
+            self._transaction_count += 1
+            begun = TransactionId(self._connection_id, self._transaction_count)
+            self._broker.begin(connection, begun)
+            self._transactions[name] = begun
+            return True
+        transaction_id = self._transaction(name)
+        del self._transactions[name]
+        if command == ABORT:
+            self._broker.rollback(connection, transaction_id, now)
+            return True
+        token = self._next_token() if frame.receipt is not None else NO_TOKEN
+        return self._broker.commit(connection, transaction_id, token, now)
+
+    def _disconnect(self, frame: Frame, now: Time) -> None:
+        self._state = LEAVING
+        self._goodbye = frame.receipt
+        if not self._receipts:
+            self._say_goodbye(now)
+
+    def _say_goodbye(self, now: Time) -> None:
+        if self._goodbye is not None:
+            self._write(self._receipt(self._goodbye))
+        self._close(now)
+
+    def _transaction(self, name: str) -> TransactionId:
+        found = self._transactions.get(name)
+        if found is None:
+            raise StompRequestError(f"Invalid transaction id: {name}")
+        return found
+
+    def _prepare(self, block: HeaderBlock) -> SendHeaders:
+        """Work out what the headers of a SEND mean. A name that is no destination is fatal, as in ActiveMQ."""
+        try:
+            return SendHeaders(block, self._names)
+        except InvalidDestinationError as error:
+            raise StompProtocolError(str(error)) from error
+
+    def _resolve(self, text: str) -> Destination:
+        try:
+            return self._names.resolve(text)
+        except InvalidDestinationError as error:
+            raise StompProtocolError(str(error)) from error
+
+    def _make_temporary(self, connection: ConnectionState, now: Time) -> None:
+        """Create the temporary destinations that were named for the first time."""
+        for destination in self._names.take_fresh():
+            self._broker.add_destination(connection, destination, now)
+
+    def _next_token(self) -> int:
+        self._token += 1
+        return self._token
+
+    def _receipt(self, receipt: str) -> bytes:
+        return encode_frame(RECEIPT, [("receipt-id", receipt)], b"", self._version)
+
+    def _write(self, data: bytes) -> None:
+        self._out.append(data)
+        connection = self._connection
+        if connection is not None:
+            self._broker.mark_dirty(connection)
+
+    def _fail(self, error: SpanwireError, receipt: str | None, now: Time) -> None:
+        """A fatal error: say it, close."""
+        logger.info("connection of %s closed: %s", self._settings.remote_address, error)
+        self._write(error_frame(error, receipt, self._version))
+        self._close(now)
+
+    def _close(self, now: Time) -> None:
+        self._state = CLOSED
+        connection = self._connection
+        if connection is not None:
+            self._connection = None
+            self._broker.remove_connection(connection, now)
+
+
+def negotiated_version(accepted: str | None) -> int:
+    """The highest version both sides know; a client that names none speaks 1.0. Raises `StompProtocolError`."""
+    if accepted is None:
+        return V1_0
+    names = [name.strip() for name in accepted.split(",")]
+    for version in (V1_2, V1_1, V1_0):
+        if VERSION_NAMES[version] in names:
+            return version
+    raise StompProtocolError(f"Invalid Protocol version[{accepted}], supported versions are: [1.2, 1.1, 1.0]")

@@ -1,0 +1,199 @@
+"""One SUBSCRIBE of a client: its options, and the MESSAGE frames that answer it (STOMP 1.2, "SUBSCRIBE", "MESSAGE").
+
+A message lies in memory as the MESSAGE frame it will be (``layout.py``); what a dispatch adds is a prefix that is
+constant per subscription, and in 1.2 the `ack` header. Only what the version or the connection reads differently is
+written anew: all of 1.0's message ids, escapes that 1.0 and 1.1 lack, the names of temporary destinations.
+
+The `ack` value is the number of the subscription and the message id, so that nothing is remembered per dispatch.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from spanwire.broker.formats import MessageFormats
+from spanwire.broker.ports import MessageConsumer
+from spanwire.broker.subscription import Subscription
+from spanwire.model.destination import Destination
+from spanwire.model.errors import JmsError, MessageFormatError
+from spanwire.model.message import FORMAT_STOMP, Message
+from spanwire.model.message_view import PLAIN, STRING_VALUE, MessageView
+from spanwire.protocols.stomp.destinations import DestinationNames
+from spanwire.protocols.stomp.encoding import encode_frame, encode_headers, encode_writable
+from spanwire.protocols.stomp.errors import StompRequestError, error_frame
+from spanwire.protocols.stomp.frames import MESSAGE, V1_0, V1_1, V1_2
+from spanwire.protocols.stomp.layout import (
+    FLAG_BITS,
+    HAS_ESCAPES,
+    HAS_RETURN,
+    HAS_TEMPORARY,
+    ID_LABEL,
+    head_of,
+    reply_to_of,
+    tail_of,
+)
+
+AUTO: Final = 0
+CLIENT: Final = 1  # an ACK means everything up to its message
+CLIENT_INDIVIDUAL: Final = 2
+ACK_MODES: Final[dict[str, int]] = {"auto": AUTO, "client": CLIENT, "client-individual": CLIENT_INDIVIDUAL}
+
+DEFAULT_PREFETCH: Final = 1_000
+MAX_OPTION_DIGITS: Final = 9  # of an activemq.* number
+TRANSFORMATIONS: Final = frozenset(
+    {"jms-xml", "jms-json", "jms-map-xml", "jms-map-json", "jms-object-xml", "jms-object-json"}
+)
+DURABLE_HEADERS: Final = ("activemq.subscriptionName", "activemq.subcriptionName", "durable-subscription-name")
+CONVERTING: Final = "convert_string_expressions:"  # a selector of strings compares them with numbers
+ID_START: Final = len(ID_LABEL)
+
+
+class SubscribeOptions:
+    """The headers of a SUBSCRIBE, understood. Raises `StompRequestError` for what cannot be done."""
+
+    def __init__(self, headers: dict[str, str], version: int) -> None:
+        destination = headers.get("destination")
+        if destination is None:
+            raise StompRequestError("SUBSCRIBE received without a Destination specified!")
+        self.id: Final[str | None] = headers.get("id")
+        if self.id is None and version != V1_0:
+            raise StompRequestError("SUBSCRIBE received without a subscription id!")
+        for name in DURABLE_HEADERS:
+            if name in headers:
+                raise StompRequestError(f"durable subscriptions ({name}) are not supported yet")
+        self.transformation: Final[str | None] = headers.get("transformation")
+        if self.transformation in TRANSFORMATIONS:
+            raise StompRequestError(f"the transformation {self.transformation} is not supported yet")
+        self.destination: Final[str] = destination
+        self.ack_mode: Final[int] = ACK_MODES.get(headers.get("ack", "auto"), AUTO)
+        selector = headers.get("selector")
+        self.selector: Final[str | None] = None if selector is None else CONVERTING + selector
+        self.browser: Final[bool] = headers.get("browser") == "true"
+        self.no_local: Final[bool] = headers.get("activemq.noLocal") == "true"
+        self.exclusive: Final[bool] = headers.get("activemq.exclusive") == "true"
+        self.retroactive: Final[bool] = headers.get("activemq.retroactive") == "true"
+        self.prefetch_size: Final[int] = option_number(headers, "activemq.prefetchSize", DEFAULT_PREFETCH)
+        self.priority: Final[int] = option_number(headers, "activemq.priority", 0)
+        self.maximum_pending: Final[int] = option_number(headers, "activemq.maximumPendingMessageLimit", 0)
+
+
+def option_number(headers: dict[str, str], name: str, default: int) -> int:
+    """A number among the options; raises `StompRequestError` unless it is one."""
+    text = headers.get(name)
+    if text is None:
+        return default
+    text = text.strip()
+    digits = text[1:] if text.startswith("-") else text
+    if not digits.isascii() or not digits.isdigit() or len(digits) > MAX_OPTION_DIGITS:
+        raise StompRequestError(f"the {name} header is not a number: {text[:40]}")
+    return int(text)
+
+
+class StompSubscription(MessageConsumer):
+    """Writes MESSAGE frames into its connection's output. ``broker_side`` is what the broker made of it.
+    Acknowledging is left to the connection.
+    """
+
+    def __init__(
+        self,
+        number: int,
+        options: SubscribeOptions,
+        destination: Destination,
+        version: int,
+        chunks: list[bytes],
+        names: DestinationNames,
+        formats: MessageFormats,
+    ) -> None:
+        self.number: Final[int] = number
+        self.id: Final[str | None] = options.id
+        self.ack_mode: Final[int] = options.ack_mode
+        self.destination: Final[Destination] = destination
+        self.broker_side: Subscription | None = None
+        self._version: Final[int] = version
+        self._chunks: Final[list[bytes]] = chunks
+        self._names: Final[DestinationNames] = names
+        self._formats: Final[MessageFormats] = formats
+        headers: list[tuple[str, str]] = []
+        if options.id is not None:
+            headers.append(("subscription", options.id))
+        if options.transformation is not None:
+            headers.append(("transformation", options.transformation))
+        self._prefix: Final[bytes] = b"MESSAGE\n" + encode_headers(headers, version)
+        self._redelivered_prefix: Final[bytes] = self._prefix + b"redelivered:true\n"
+        self._gives_ack_ids: Final[bool] = version == V1_2 and options.ack_mode != AUTO
+        self._ack_label: Final[bytes] = b"ack:%d-" % number
+        self._rewritten_flags: Final[int] = HAS_TEMPORARY | (HAS_RETURN if version == V1_1 else 0)
+
+    def dispatch(self, message: Message, sequence: int, redelivery_count: int) -> None:
+        """Write one MESSAGE frame; the body is shared, not copied."""
+        if message.format_id != FORMAT_STOMP:
+            message = self._converted(message)
+        chunks = self._chunks
+        prefix = self._prefix if redelivery_count == 0 else self._redelivered_prefix
+        raw = message.raw
+        head = message.head
+        if self._gives_ack_ids:
+            first_end = message.format_index >> FLAG_BITS
+            line = raw[ID_START:first_end] if head is None else head[ID_START:first_end]
+            prefix = b"".join([prefix, self._ack_label, line, b"\n"])
+        if self._version == V1_0:
+            self._dispatch_plain(prefix, message)
+            return
+        chunks.append(prefix)
+        if message.format_index & self._rewritten_flags:
+            chunks.append(self._rewritten(message))
+            chunks.append(raw[message.content_start : message.tail_start])
+        elif head is not None:
+            chunks.append(head)
+            chunks.append(raw[message.content_start : message.tail_start])
+        elif message.tail_start == len(raw):
+            chunks.append(raw)
+        else:
+            chunks.append(raw[: message.tail_start])
+
+    def dispatch_end(self) -> None:
+        """The end of a browse."""
+        headers = [("subscription", self.id)] if self.id is not None else []
+        headers += [("browser", "end"), ("destination", self._names.text(self.destination)), ("message-id", "0")]
+        self._chunks.append(encode_frame(MESSAGE, headers, b"", self._version))
+
+    def close(self, reason: JmsError) -> None:
+        """The broker ended this subscription; the client is told with an ERROR."""
+        self._chunks.append(error_frame(reason, None, self._version))
+
+    def _dispatch_plain(self, prefix: bytes, message: Message) -> None:
+        """A MESSAGE of 1.0, which has no escapes: the message id at least looks different."""
+        raw = message.raw
+        if message.format_index & (HAS_ESCAPES | HAS_TEMPORARY):
+            head = self._rewritten(message)
+        else:
+            identity = encode_writable([("message-id", str(message.message_id))], V1_0)
+            given = message.head
+            rest = given if given is not None else raw[: message.content_start]
+            head = identity + rest[(message.format_index >> FLAG_BITS) + 1 :]
+        self._chunks.append(prefix + head)
+        self._chunks.append(raw[message.content_start : message.tail_start])
+
+    def _rewritten(self, message: Message) -> bytes:
+        """The head of a message as this version and this connection read it."""
+        headers = head_of(message)
+        if message.format_index & HAS_TEMPORARY:
+            if "destination" not in tail_of(message):
+                headers["destination"] = self._names.text(message.destination)
+            reply_to = reply_to_of(headers)
+            if reply_to is not None:
+                headers["reply-to"] = self._names.text(reply_to)
+        return encode_writable(list(headers.items()), self._version) + b"\n"
+
+    def _converted(self, message: Message) -> Message:
+        """The message of another protocol; where it cannot be decoded, an empty one that says why."""
+        try:
+            return self._formats.converted(message, FORMAT_STOMP)
+        except MessageFormatError as error:
+            view = MessageView(PLAIN, message.destination, message.message_id)
+            view.persistent = message.persistent
+            view.priority = message.priority
+            view.expiration_ms = message.expiration_ms
+            view.timestamp_ms = message.timestamp_ms
+            view.properties["transformation-error"] = (STRING_VALUE, str(error))
+            return self._formats.format(FORMAT_STOMP).encode_from_view(view)
