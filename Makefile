@@ -12,7 +12,7 @@ PARALLEL ?= 2
 PYTEST_ARGS ?=
 DEMO_ARGS ?=
 BENCH_ARGS ?=
-SOAK_SEEDS ?= 20000
+SOAK_SEEDS ?= 5000
 SOURCES := $(shell find src -name '*.py')
 CODE := src tests tools $(wildcard examples)
 
