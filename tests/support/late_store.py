@@ -1,0 +1,179 @@
+"""A message store for tests that says "stored" and answers reads only when the test wants it, and keeps a log.
+
+`crash` gives what a broker finds after a power cut: exactly the calls up to the last position that was synced.
+"""
+
+from __future__ import annotations
+
+from array import array
+
+from spanwire.broker.broker import Broker
+from spanwire.broker.recovery import RecoveredDestination
+from spanwire.model.destination import Destination
+from spanwire.model.environment import Time
+from spanwire.model.message import Message
+
+
+class Change:
+    """One thing a call did: ``kind`` of add, remove, note, make, drop."""
+
+    def __init__(
+        self, position: int, kind: str, destination: Destination, sequence: int = 0, message: Message | None = None
+    ) -> None:
+        self.position = position
+        self.kind = kind
+        self.destination = destination
+        self.sequence = sequence
+        self.message = message
+        self.count = 0
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.destination} {self.sequence}"
+
+
+class Pending:
+    """A read that was asked for."""
+
+    def __init__(self, request: int, destination: Destination, sequences: list[int]) -> None:
+        self.request = request
+        self.destination = destination
+        self.sequences = sequences
+
+
+class LateStore:
+    """Duck-typed to `spanwire.broker.ports.MessageStore`."""
+
+    def __init__(self) -> None:
+        self.log: list[Change] = []
+        self.synced = 0
+        self.reads: list[Pending] = []
+        self.lost: set[tuple[str, int]] = set()
+        self.refused: Exception | None = None
+        self._position = 0
+        self._messages: dict[str, dict[int, Message]] = {}
+        self._redeliveries: dict[str, dict[int, int]] = {}
+        self._high: dict[str, int] = {}
+
+    # The port
+
+    def append(self, destination: Destination, message: Message) -> int:
+        self._position += 1
+        return self._add(destination, message)
+
+    def remove(self, destination: Destination, sequence: int) -> None:
+        self._position += 1
+        self._remove(destination, sequence)
+
+    def append_unit(
+        self, additions: list[tuple[Destination, Message]], removals: list[tuple[Destination, int]]
+    ) -> list[int]:
+        if self.refused is not None:
+            raise self.refused
+        self._position += 1
+        sequences = [self._add(destination, message) for destination, message in additions]
+        for destination, sequence in removals:
+            self._remove(destination, sequence)
+        return sequences
+
+    def note_redelivery(self, destination: Destination, sequence: int, redelivery_count: int) -> None:
+        self._position += 1
+        change = Change(self._position, "note", destination, sequence)
+        change.count = redelivery_count
+        self.log.append(change)
+
+    def fetch(self, request: int, destination: Destination, sequences: list[int]) -> None:
+        self.reads.append(Pending(request, destination, sequences))
+
+    def add_destination(self, destination: Destination) -> None:
+        self._position += 1
+        self._messages.setdefault(destination.qualified_name, {})
+        self.log.append(Change(self._position, "make", destination))
+
+    def remove_destination(self, destination: Destination) -> None:
+        self._position += 1
+        self._messages.pop(destination.qualified_name, None)
+        self.log.append(Change(self._position, "drop", destination))
+
+    def position(self) -> int:
+        return self._position
+
+    # What the tests do
+
+    def sync(self, broker: Broker, now: Time, position: int = -1) -> None:
+        """All calls so far, or those up to ``position``, are safe."""
+        self.synced = self._position if position < 0 else position
+        broker.stored(self.synced, now)
+
+    def answer(self, broker: Broker, now: Time, place: int = 0) -> int:
+        """Answer one of the reads that wait; gives how many messages it asked for."""
+        pending = self.reads.pop(place)
+        kept = self._messages.get(pending.destination.qualified_name, {})
+        broker.fetched(pending.request, [kept.get(sequence) for sequence in pending.sequences], now)
+        return len(pending.sequences)
+
+    def lose(self, destination: Destination, sequence: int) -> None:
+        """A message is missing though nobody removed it."""
+        del self._messages[destination.qualified_name][sequence]
+
+    def kept(self, destination: Destination) -> list[Message]:
+        """The messages of one destination, synced or not, by sequence."""
+        kept = self._messages.get(destination.qualified_name, {})
+        return [kept[sequence] for sequence in sorted(kept)]
+
+    def calls(self, kind: str) -> list[str]:
+        """The log of one kind, as text."""
+        return [str(change) for change in self.log if change.kind == kind]
+
+    def crash(self, position: int = -1) -> LateStore:
+        """The store after a power cut: what was synced, or everything up to ``position``."""
+        limit = self.synced if position < 0 else position
+        found = LateStore()
+        for change in self.log:
+            if change.position > limit:
+                break
+            found._replay(change)
+        found._high = {name: high + 1 for name, high in self._high.items()}
+        return found
+
+    def recovered(self) -> list[RecoveredDestination]:
+        """What `Broker.recover` gets."""
+        found: list[RecoveredDestination] = []
+        for name, kept in self._messages.items():
+            destination = _destination(name)
+            sequences = array("q", sorted(kept))
+            found.append(RecoveredDestination(destination, sequences, dict(self._redeliveries.get(name, {}))))
+        return found
+
+    def _replay(self, change: Change) -> None:
+        name = change.destination.qualified_name
+        if change.kind == "make":
+            self._messages.setdefault(name, {})
+        elif change.kind == "drop":
+            self._messages.pop(name, None)
+        elif change.kind == "note":
+            if change.sequence in self._messages.get(name, {}):
+                self._redeliveries.setdefault(name, {})[change.sequence] = change.count
+        elif change.kind == "add":
+            assert change.message is not None
+            self._messages.setdefault(name, {})[change.sequence] = change.message
+        else:
+            self._messages.get(name, {}).pop(change.sequence, None)
+            self._redeliveries.get(name, {}).pop(change.sequence, None)
+
+    def _add(self, destination: Destination, message: Message) -> int:
+        name = destination.qualified_name
+        sequence = self._high.get(name, 0) + 1
+        self._high[name] = sequence
+        self._messages.setdefault(name, {})[sequence] = message
+        self.log.append(Change(self._position, "add", destination, sequence, message))
+        return sequence
+
+    def _remove(self, destination: Destination, sequence: int) -> None:
+        self._messages.get(destination.qualified_name, {}).pop(sequence, None)
+        self.log.append(Change(self._position, "remove", destination, sequence))
+
+
+def _destination(qualified_name: str) -> Destination:
+    kinds = {"queue": 0, "topic": 1, "temp-queue": 2, "temp-topic": 3}
+    scheme, name = qualified_name.split("://", 1)
+    return Destination(kinds[scheme], name)
