@@ -54,7 +54,7 @@ class Acknowledgements:
             return [subscription.take_one(last)]
         if ack_type not in (STANDARD_ACK, POISON_ACK, EXPIRED_ACK, UNMATCHED_ACK):
             raise IllegalStateError(f"acknowledgement type {ack_type} is unknown")
-        taken = subscription.take_front(count, last)
+        taken = subscription.take_front(count, first, last)
         return taken if taken is not None else subscription.take_range(first, last)
 
     def settle(self, references: list[MessageReference], ack_type: int) -> None:

@@ -103,12 +103,14 @@ class Subscription:
             home.dispatched += 1
             self.dispatch(reference)
 
-    def take_front(self, count: int, last: MessageId) -> list[MessageReference] | None:
-        """The first ``count`` dispatched references if the last of them is ``last`` (the usual acknowledgement), else
-        None.
+    def take_front(self, count: int, first: MessageId | None, last: MessageId) -> list[MessageReference] | None:
+        """The first ``count`` dispatched references if they run from ``first`` (None: any) to ``last`` (the usual
+        acknowledgement), else None.
         """
         end = self.first + count
         if count <= 0 or end > len(self.dispatched):
+            return None
+        if first is not None and not self.dispatched[self.first].message.message_id.equals(first):
             return None
         if not self.dispatched[end - 1].message.message_id.equals(last):
             return None
@@ -127,7 +129,7 @@ class Subscription:
             self._drop_front(len(taken))
         else:
             del self.dispatched[start:end]
-            self._shrink_extension(len(taken))
+            self._shrink_extension(min(end - self.first, self.extension) - (start - self.first))
         return taken
 
     def take_one(self, message_id: MessageId) -> MessageReference:
@@ -138,7 +140,8 @@ class Subscription:
             self._drop_front(1)
         else:
             del self.dispatched[position]
-            self._shrink_extension(1)
+            if position - self.first < self.extension:
+                self._shrink_extension(1)
         return reference
 
     def take_all(self) -> list[MessageReference]:
@@ -186,4 +189,6 @@ class Subscription:
             self.first = 0
 
     def _shrink_extension(self, count: int) -> None:
-        self.extension = max(0, self.extension - count)
+        """``count`` of the references that the application was known to have are gone."""
+        if count > 0:
+            self.extension = max(0, self.extension - count)
