@@ -87,6 +87,10 @@ class Browse(BrokerDestination):
                     self._ready.append(reference.message)
         self._context.schedule(self)
 
+    def is_searching(self) -> bool:
+        """The end of the line has not been reached."""
+        return not self._ended
+
     def work(self) -> bool:
         """Go on showing."""
         self.fill()

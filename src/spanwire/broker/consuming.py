@@ -15,7 +15,7 @@ from spanwire.broker.policy import PolicyMap
 from spanwire.broker.ports import READ, Authorizer, MessageConsumer
 from spanwire.broker.queue import Queue
 from spanwire.broker.reference import BrokerDestination, MessageReference
-from spanwire.broker.subscription import Subscription
+from spanwire.broker.subscription import MAX_PREFETCH, Subscription
 from spanwire.model.acks import LAST_DELIVERED_UNKNOWN, LAST_DELIVERED_UNSET
 from spanwire.model.destination import Destination
 from spanwire.model.errors import IllegalStateError, InvalidDestinationError, JmsError, ResourceAllocationError
@@ -146,24 +146,24 @@ class Consuming:
     def set_prefetch(self, subscription: Subscription, prefetch_size: int) -> None:
         """The consumer asks for another window."""
         subscription.pulls = prefetch_size == 0
-        subscription.prefetch_size = max(0, prefetch_size)
+        subscription.prefetch_size = CLIENT_QUEUE_PREFETCH if prefetch_size < 0 else min(prefetch_size, MAX_PREFETCH)
         self.refill(subscription)
 
     def pull(self, subscription: Subscription, timeout_ms: int) -> None:
         """One message for a consumer without prefetch: now, within ``timeout_ms``, or some time (0)."""
+        if subscription in self._pulling:
+            self._pulling.remove(subscription)
         subscription.pulls = True
         subscription.pulled = 1
         self.refill(subscription)
         if subscription.pulled == 0 or timeout_ms == 0:
             return
-        waiting = any(home.waiting() > 0 for home in subscription.homes)
-        if timeout_ms < 0 and not waiting:
+        if timeout_ms < 0 and not any(home.is_searching() for home in subscription.homes):
             self._pull_over(subscription)
             return
         wait = PAGE_WAIT if timeout_ms < 0 else timeout_ms / 1000
         subscription.pull_deadline = self._context.monotonic + wait
-        if subscription not in self._pulling:
-            self._pulling.append(subscription)
+        self._pulling.append(subscription)
 
     def _pull_over(self, subscription: Subscription) -> None:
         subscription.pulled = 0
@@ -188,10 +188,10 @@ class Consuming:
     def acknowledge_flushed(self, state: ConnectionState) -> None:
         """All of the connection's output is with the kernel: its automatic subscriptions have acknowledged it."""
         for subscription in state.automatic:
-            if subscription.dispatched_count > 0:
-                for reference in subscription.take_all():
-                    reference.home.settled(reference)
-                self.refill(subscription)
+            for reference in subscription.take_all():
+                reference.home.settled(reference)
+        for subscription in state.automatic:  # only now: what this dispatches is not flushed
+            self.refill(subscription)
 
     def remove(self, state: ConnectionState, key: str, last_delivered_sequence: int) -> None:
         """A consumer leaves; what it held goes back in line, counted as delivered as far as the client says."""

@@ -53,6 +53,10 @@ class BrokerContext:
         if home not in self._jobs:
             self._jobs.append(home)
 
+    def is_scheduled(self, home: BrokerDestination) -> bool:
+        """Whether ``home.work`` goes on in a later turn."""
+        return home in self._jobs
+
     def has_jobs(self) -> bool:
         """Whether some job wants to go on."""
         return len(self._jobs) > 0

@@ -419,6 +419,10 @@ class Queue(BrokerDestination):
         """How many messages wait for a consumer."""
         return self._resident.count + len(self._spilled) + len(self._paging)
 
+    def is_searching(self) -> bool:
+        """A page is being read, or a look through the line goes on in a later turn."""
+        return len(self._paging) > 0 or self._context.is_scheduled(self)
+
     def waiting_references(self) -> list[MessageReference]:
         """The resident part of the line, for a browse."""
         return self._resident.snapshot()

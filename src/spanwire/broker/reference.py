@@ -63,6 +63,12 @@ class BrokerDestination:
         """How many messages wait for a consumer."""
         return 0
 
+    def is_searching(self) -> bool:
+        """Whether a message may turn up without anything being sent: a page is being read, or the line has not been
+        looked through yet.
+        """
+        return False
+
 
 class MessageReference:
     """One message held by one destination.
