@@ -21,16 +21,33 @@ from tests.support.stomp_dialogue import Stage  # the path above makes a plain r
 
 DEFAULT_COUNT: Final = 20_000
 SLOWEST_SECONDS: Final = 1.0  # one conversation, interpreted, on a busy machine
-COMMANDS: Final = b"CONNECT STOMP SEND SUBSCRIBE UNSUBSCRIBE ACK NACK BEGIN COMMIT ABORT DISCONNECT MESSAGE GET".split()
-NAMES: Final = (
-    b"destination id ack message-id subscription transaction receipt content-length persistent priority expires type "
-    b"reply-to selector browser accept-version heart-beat client-id amq-msg-type JMSXGroupID timestamp k login "
-    b"activemq.noLocal activemq.prefetchSize correlation-id JMSReplyTo AMQ_SCHEDULED_DELAY"
-).split()
-VALUES: Final = (
-    b"/queue/A|/topic/B|/temp-queue/T|/queue/A,/topic/B|/queue/>|/remote-temp-queue/x|1|0|-1|99999999999|t|true|auto|"
-    b"client|client-individual|1.2|1.0,1.1|0,0|10,x|\xff|a\\nb\\c\\\\|k = '1'|i > |"
-    b"1-ID\\chost-32769-1700000000000-0\\c1\\c-1\\c1\\c1|ID:host-32769-1700000000000-0:1:-1:1:1|text|bytes||\r"
+DESTINATIONS: Final = b"/queue/A|/queue/A|/topic/B|/temp-queue/T|/queue/A,/topic/B|/queue/>|/topic/>|A|/queue/".split(
+    b"|"
+)
+ACK_IDS: Final = b"1-ID\\chost-32769-1700000000000-0\\c1\\c-1\\c1\\c1|2-ID:host-32769-1700000000000-0:1:-1:1:2|x".split(
+    b"|"
+)
+MESSAGE_IDS: Final = b"ID:host-32769-1700000000000-0:1:-1:1:1|ID:host-32769-1700000000000-0:1:-1:1:2|x".split(b"|")
+USUAL: Final[dict[bytes, dict[bytes, list[bytes]]]] = {
+    b"SEND": {b"destination": DESTINATIONS, b"persistent": [b"true"], b"k": [b"1", b"a\\nb\\c\\\\"],
+              b"transaction": [b"t"], b"reply-to": DESTINATIONS, b"receipt": [b"r"],
+              b"expires": [b"0", b"1"], b"amq-msg-type": [b"bytes"]},
+    b"SUBSCRIBE": {b"destination": DESTINATIONS, b"id": [b"1", b"2"], b"ack": [b"client", b"client-individual"],
+                   b"selector": [b"k = 1", b"k >"], b"browser": [b"true"], b"activemq.prefetchSize": [b"1", b"0"]},
+    b"UNSUBSCRIBE": {b"id": [b"1", b"2"], b"destination": DESTINATIONS},
+    b"ACK": {b"id": ACK_IDS, b"message-id": MESSAGE_IDS, b"subscription": [b"1", b"2"], b"transaction": [b"t"]},
+    b"NACK": {b"id": ACK_IDS, b"message-id": MESSAGE_IDS, b"subscription": [b"1", b"2"], b"receipt": [b"r"]},
+    b"BEGIN": {b"transaction": [b"t", b"u"]},
+    b"COMMIT": {b"transaction": [b"t", b"u"], b"receipt": [b"r"]},
+    b"ABORT": {b"transaction": [b"t", b"u"]},
+    b"DISCONNECT": {b"receipt": [b"r"]},
+    b"CONNECT": {b"accept-version": [b"1.2"]},
+    b"FOO": {},
+}  # fmt: skip
+COMMANDS: Final = [b"SEND"] * 6 + [b"SUBSCRIBE"] * 5 + [b"ACK"] * 4 + [*USUAL]
+ODD_HEADERS: Final = (
+    b"content-length:1|content-length:-1|priority:x|heart-beat:1,1|JMSXGroupID:g|timestamp:5|:x|nothing|k:\xff|\\c:\\n|"
+    b"AMQ_SCHEDULED_DELAY:1|JMSReplyTo:topic://R|receipt:|persistent:true"
 ).split(b"|")
 
 
@@ -54,10 +71,15 @@ def run_bytes(data: bytes) -> None:
 
 def random_frame(source: random.Random) -> bytes:
     """Mostly a frame that a client could send."""
-    line_end = source.choice((b"\n", b"\n", b"\n", b"\r\n"))
-    lines = [source.choice(COMMANDS)]
-    for _ in range(source.randrange(8)):
-        lines.append(source.choice(NAMES) + source.choice((b":", b":", b":", b": ", b"")) + source.choice(VALUES))
+    line_end = source.choice((b"\n", b"\n", b"\n", b"\n", b"\r\n"))
+    command = source.choice(COMMANDS)
+    lines = [command]
+    for name, values in USUAL[command].items():
+        chance = 0.9 if name in (b"destination", b"id", b"message-id") else 0.3
+        if source.random() < chance:
+            lines.append(name + b":" + source.choice(values))
+    if source.random() < 0.1:
+        lines.append(source.choice(ODD_HEADERS))
     body = source.choice((b"", b"x", b"hello\n\n", b"\0", bytes(source.randrange(256) for _ in range(20))))
     if source.random() < 0.2:
         lines.append(b"content-length:%d" % len(body))
@@ -66,7 +88,7 @@ def random_frame(source: random.Random) -> bytes:
 
 def random_bytes(source: random.Random) -> bytes:
     """Several frames, sometimes damaged."""
-    data = b"".join(random_frame(source) for _ in range(source.randrange(1, 8)))
+    data = b"".join(random_frame(source) for _ in range(source.randrange(1, 12)))
     if source.random() < 0.3:
         damaged = bytearray(data)
         for _ in range(source.randrange(1, 6)):
