@@ -12,6 +12,7 @@ on encoding.
 
 from __future__ import annotations
 
+from math import inf
 from typing import Final
 
 from librt.strings import write_f32_be, write_f64_be
@@ -41,6 +42,7 @@ MAX_DEPTH: Final = 16  # maps and lists inside each other
 NULL_MAP: Final = -1
 MIN_ENTRY_OCTETS: Final = 3  # an empty name and a null
 MAX_NAME_OCTETS: Final = 65535
+FLOAT_MAX: Final = 3.4028235677973362e38  # just below the first number that rounds to infinity
 
 
 def decode_map(data: bytes) -> dict[str, PropertyValue]:
@@ -220,10 +222,9 @@ def _write_rare_value(writer: OctetWriter, kind: int, value: object, depth: int)
 
 
 def _write_float(writer: OctetWriter, value: float) -> None:
-    try:
-        write_f32_be(writer.out, value)
-    except OverflowError:
-        raise MessageFormatError(f"{value} does not fit into a float") from None
+    if FLOAT_MAX < abs(value) < inf:
+        raise MessageFormatError(f"{value} does not fit into a float")
+    write_f32_be(writer.out, value)
 
 
 def _write_text(writer: OctetWriter, kind: int, value: str) -> None:
