@@ -36,7 +36,7 @@ from spanwire.protocols.openwire.exceptions import invalid_selector, rollback_on
 from spanwire.protocols.openwire.inactivity import InactivityMonitor
 from spanwire.protocols.openwire.login import Login, minimum_version, preferences_of
 from spanwire.protocols.openwire.message_format import OpenWireMessageFormat, format_id_of
-from spanwire.protocols.openwire.output import OutputBuffer
+from spanwire.protocols.openwire.output import MAX_UNREAD_ANSWER_BYTES, OutputBuffer
 from spanwire.protocols.openwire.schema import Throwable
 from spanwire.protocols.openwire.wire_format import (
     WireFormat,
@@ -120,6 +120,7 @@ class OpenWireBrokerConnection(ClientConnection, ProtocolConnection):
         self._deadline = now.monotonic + LOGIN_DEADLINE
         self._refusals_logged = 0
         self._has_broker_info = False
+        self._wrote = False
         self._output.append(wire_format_info(self._preferences))
 
     # -- the transport's side ------------------------------------------------------------------------------------------
@@ -138,6 +139,8 @@ class OpenWireBrokerConnection(ClientConnection, ProtocolConnection):
                     if self._is_ending():
                         return
                 commands = self._decoder.feed(b"")
+            if self._output.unread_answers > MAX_UNREAD_ANSWER_BYTES:
+                raise OpenWireProtocolError(f"{self._output.unread_answers} bytes of answers were not read")
         except RemoteProtocolError as error:
             self._break_off(error, now)
 
@@ -149,16 +152,19 @@ class OpenWireBrokerConnection(ClientConnection, ProtocolConnection):
     def data_to_send(self) -> list[bytes]:
         """Take what is to be written."""
         chunks = self._output.take()
-        if chunks and self._monitor is not None:
-            self._monitor.written()
+        self._wrote = self._wrote or len(chunks) > 0
         return chunks
 
     def unsent(self, count: int) -> None:
         """The transport still holds ``count`` bytes."""
+        self._output.unsent(count)
         client = self._client
         if client is None:
             return
         now = self._broker.environment.now()
+        if self._wrote and self._monitor is not None:
+            self._monitor.written(now.monotonic)
+            self._wrote = False
         if client.undelivered:
             client.acknowledge_undelivered(now)
         self._broker.output_progress(client.state, count, now)
@@ -296,7 +302,7 @@ class OpenWireBrokerConnection(ClientConnection, ProtocolConnection):
         self._decoder.authenticated()
         self._monitor = InactivityMonitor(self._wire_format.max_inactivity_ms / 1000, now.monotonic)
         if command.response_required:
-            client.respond(command.command_id)
+            self._output.respond(command.command_id)
         if command.manageable:
             self._output.append(wire.ConnectionControl(connected_brokers="", reconnect_to=""))
         parked = self._login.broker_info
@@ -329,7 +335,7 @@ class OpenWireBrokerConnection(ClientConnection, ProtocolConnection):
             self._refuse(command, error)
             return
         if command.response_required and not client.withheld:
-            client.respond(command.command_id)
+            self._output.respond(command.command_id)
         if client.left:
             self._state = State.LEAVING
 
@@ -350,11 +356,11 @@ class OpenWireBrokerConnection(ClientConnection, ProtocolConnection):
     def _say(self, throwable: Throwable, correlation_id: int | None) -> None:
         """An ExceptionResponse to a command that asked for an answer, else a ConnectionError."""
         if correlation_id is not None:
-            self._output.append(wire.ExceptionResponse(correlation_id=correlation_id, exception=throwable))
+            self._output.answer(wire.ExceptionResponse(correlation_id=correlation_id, exception=throwable))
             return
         client = self._client
         connection_id = None if client is None else wire.ConnectionId(client.state.connection_id)
-        self._output.append(wire.ConnectionError(exception=throwable, connection_id=connection_id))
+        self._output.answer(wire.ConnectionError(exception=throwable, connection_id=connection_id))
 
     def _break_off(self, error: ProtocolError, now: Time) -> None:
         """The peer broke the protocol. Before its login it learns nothing but that the connection is closed."""

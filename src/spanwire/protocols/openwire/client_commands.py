@@ -109,24 +109,17 @@ class ClientCommands(wire.CommandVisitor):
         """Tell the client that what carried ``token`` is done: a Response, or a ProducerAck for a window."""
         correlation_id = self.correlation_of(token)
         if correlation_id is not None:
-            self.respond(correlation_id)
+            self._output.respond(correlation_id)
             return
         producer = self._producers.numbered(token >> WINDOW_SHIFT)
         if producer is not None:
-            self._output.append(wire.ProducerAck(producer_id=producer.structure, size=token & WINDOW_SIZE))
+            self._output.answer(wire.ProducerAck(producer_id=producer.structure, size=token & WINDOW_SIZE))
 
     def correlation_of(self, token: int) -> int | None:
         """The command id in a token, None for a producer's window."""
         if token > UNSIGNED:
             return None
         return token - (UNSIGNED + 1) if token & SIGN else token
-
-    def respond(self, correlation_id: int) -> None:
-        """A Response."""
-        if self._output.passes_messages:
-            self._output.append_response(correlation_id)
-        else:
-            self._output.append(wire.Response(correlation_id))
 
     def message_ack(self, command: wire.MessageAck) -> None:
         """Messages were delivered, acknowledged, given up …"""
@@ -283,7 +276,7 @@ class ClientCommands(wire.CommandVisitor):
         """A sign of life; one that asks for an answer gets a KeepAliveInfo, not a Response."""
         self.withheld = True
         if command.response_required:
-            self._output.append(wire.KeepAliveInfo())
+            self._output.answer(wire.KeepAliveInfo())
 
     def control_command(self, command: wire.ControlCommand) -> None:
         """Once stopped a broker from afar (CVE-2014-3576): refused."""
@@ -373,4 +366,4 @@ class ClientCommands(wire.CommandVisitor):
         """The answer goes out before what the command sets going."""
         self.withheld = True
         if command.response_required:
-            self.respond(command.command_id)
+            self._output.respond(command.command_id)

@@ -7,30 +7,29 @@ from __future__ import annotations
 
 from typing import Final
 
-WRITE_CHECKS_PER_PERIOD: Final = 3
+KEEP_ALIVES_PER_PERIOD: Final = 3
 
 
 class InactivityMonitor:
-    """Knows when something came last and whether something went out; times are monotonic seconds.
+    """Knows when something came and when something went out last; times are monotonic seconds.
 
     Sending the keep-alive and closing the connection is left to the caller.
     """
 
     def __init__(self, period: float, now: float) -> None:
         self._period: Final[float] = period
-        self._interval: Final[float] = period / WRITE_CHECKS_PER_PERIOD
-        self._next_write_check = now + self._interval
+        self._interval: Final[float] = period / KEEP_ALIVES_PER_PERIOD
         self._last_read = now
-        self._wrote = False
+        self._last_write = now
         self._suspended = False
 
     def received(self, now: float) -> None:
         """The peer sent something, a part of a frame at least."""
         self._last_read = now
 
-    def written(self) -> None:
+    def written(self, now: float) -> None:
         """Something is on its way to the peer."""
-        self._wrote = True
+        self._last_write = now
 
     def suspend(self, suspended: bool, now: float) -> None:
         """While we do not read, silence proves nothing; the peer has the whole period again when we resume."""
@@ -42,19 +41,18 @@ class InactivityMonitor:
         """When to look again."""
         if self._period <= 0:
             return None
+        keep_alive = self._last_write + self._interval
         if self._suspended:
-            return self._next_write_check
-        return min(self._next_write_check, self._last_read + self._period)
+            return keep_alive
+        return min(keep_alive, self._last_read + self._period)
 
     def is_silent(self, now: float) -> bool:
         """Whether the peer has been silent for the whole period."""
-        return self._period > 0 and not self._suspended and now - self._last_read >= self._period
+        return self._period > 0 and not self._suspended and now >= self._last_read + self._period
 
     def is_keep_alive_due(self, now: float) -> bool:
-        """Whether a KeepAliveInfo has to go out now."""
-        if self._period <= 0 or now < self._next_write_check:
+        """Whether a KeepAliveInfo has to go out now; it counts as written then."""
+        if self._period <= 0 or now < self._last_write + self._interval:
             return False
-        idle = not self._wrote
-        self._wrote = False
-        self._next_write_check = now + self._interval
-        return idle
+        self._last_write = now
+        return True

@@ -6,28 +6,34 @@ from typing import Final
 
 from librt.strings import BytesWriter, write_i32_be
 
+from spanwire.protocols.openwire._marshallers import Response
 from spanwire.protocols.openwire.codec import FrameEncoder
 from spanwire.protocols.openwire.schema import DataStructure
 from spanwire.protocols.openwire.wire_format import WireFormat
 
 KIB: Final = 1024
+MIB: Final = 1024 * KIB
+MAX_UNREAD_ANSWER_BYTES: Final = 8 * MIB  # answers a peer may leave unread; a real one reads while it sends
 SEPARATE_CHUNK_BYTES: Final = 32 * KIB  # larger messages are not copied into the buffer (the transport's DIRECT_WRITE)
 
 # size 10, type 30, command id 0, no response required; the correlation id follows
 LOOSE_RESPONSE_HEAD: Final = b"\x00\x00\x00\x0a\x1e\x00\x00\x00\x00\x00"
+LOOSE_RESPONSE_BYTES: Final = 14
 
 
 class OutputBuffer:
     """Encodes into one `BytesWriter`; a large message stands between two of its pieces as a chunk of its own.
 
-    Bounded by the broker: it dispatches only while a connection has little unsent, and a client waits for the answers
-    it asked for.
+    Bounded from two sides: the broker dispatches only while a connection has little unsent, and ``unread_answers``
+    counts the bytes of answers that the peer has certainly not read, which the connection keeps below
+    `MAX_UNREAD_ANSWER_BYTES`.
     """
 
     def __init__(self) -> None:
         self.writer = BytesWriter()
         self.encoder = FrameEncoder()
         self.passes_messages = True
+        self.unread_answers = 0
         self._chunks: list[bytes] = []
 
     def negotiated(self, wire_format: WireFormat) -> None:
@@ -39,8 +45,18 @@ class OutputBuffer:
         """One command; raises `OpenWireEncodeError`, and keeps nothing of it, when it cannot be written."""
         self.encoder.append(command, self.writer)
 
-    def append_response(self, correlation_id: int) -> None:
-        """A Response, the most frequent command of all."""
+    def answer(self, command: DataStructure) -> None:
+        """One command that the peer caused by one of its own."""
+        before = len(self.writer)
+        self.append(command)
+        self.unread_answers += len(self.writer) - before
+
+    def respond(self, correlation_id: int) -> None:
+        """A Response, the most frequent answer of all."""
+        if not self.passes_messages:
+            self.answer(Response(correlation_id))
+            return
+        self.unread_answers += LOOSE_RESPONSE_BYTES
         writer = self.writer
         writer.write(LOOSE_RESPONSE_HEAD)
         write_i32_be(writer, correlation_id)
@@ -52,9 +68,10 @@ class OutputBuffer:
             self.writer = BytesWriter()
         self._chunks.append(octets)
 
-    def is_empty(self) -> bool:
-        """Whether there is nothing to send."""
-        return len(self.writer) == 0 and not self._chunks
+    def unsent(self, count: int) -> None:
+        """Of all that was taken, the transport still holds ``count`` bytes."""
+        if self.unread_answers > count:
+            self.unread_answers = count
 
     def take(self) -> list[bytes]:
         """Everything so far; the buffer forgets it."""
@@ -65,8 +82,3 @@ class OutputBuffer:
         if chunks:
             self._chunks = []
         return chunks
-
-    def clear(self) -> None:
-        """Drop everything."""
-        self.writer = BytesWriter()
-        self._chunks = []

@@ -1,0 +1,424 @@
+"""Dialogues with the broker in OpenWire: several peers on one real broker, time passed in, no socket.
+
+world = World()
+peer = world.connect()
+peer.sends(SessionInfo(…)); response = peer.receives(Response)
+world.passes(10.0)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+from spanwire.broker.broker import Broker
+from spanwire.broker.formats import MessageFormats
+from spanwire.broker.ports import Authenticator, Authorizer, MessageFormat
+from spanwire.model.destination import Destination
+from spanwire.model.environment import Time
+from spanwire.model.errors import StoreError
+from spanwire.model.message import FORMAT_OPENWIRE_10, Message
+from spanwire.protocols.base import ConnectionSettings
+from spanwire.protocols.openwire import _marshallers as wire
+from spanwire.protocols.openwire.advisory_format import OpenWireAdvisoryFormat
+from spanwire.protocols.openwire.broker_connection import OpenWireBrokerConnection
+from spanwire.protocols.openwire.codec import FrameDecoder, FrameEncoder
+from spanwire.protocols.openwire.message_format import openwire_formats
+from spanwire.protocols.openwire.wire_format import (
+    WireFormat,
+    WireFormatPreferences,
+    negotiate,
+    wire_format_info,
+)
+
+STARTED_MS = 1_795_246_514_000
+MAX_ROUNDS = 200  # flushes until a dialogue must have come to rest
+BROKER_ID = "ID:broker-1-1-0:1"
+
+C = TypeVar("C", bound=wire.Command)
+
+
+class DialogueEnvironment:
+    """Time that only passes when a test says so."""
+
+    def __init__(self) -> None:
+        self.monotonic = 1000.0
+        self._random = 0
+
+    @property
+    def host_name(self) -> str:
+        return "dialogue"
+
+    def now(self) -> Time:
+        return Time(self.monotonic, STARTED_MS + int((self.monotonic - 1000.0) * 1000))
+
+    def random_bytes(self, count: int) -> bytes:
+        self._random += 1
+        return (self._random * 7919).to_bytes(8, "big")[-count:].rjust(count, b"\x01")
+
+
+class LateStore:
+    """A store that keeps messages in memory and answers when the test says so."""
+
+    def __init__(self) -> None:
+        self.kept: dict[tuple[str, int], Message] = {}
+        self.asked: list[tuple[int, str, list[int]]] = []
+        self._sequence = 0
+        self._calls = 0
+
+    def append(self, destination: Destination, message: Message) -> int:
+        self._calls += 1
+        self._sequence += 1
+        self.kept[str(destination), self._sequence] = message
+        return self._sequence
+
+    def remove(self, destination: Destination, sequence: int) -> None:
+        self._calls += 1
+        self.kept.pop((str(destination), sequence), None)
+
+    def append_unit(
+        self, additions: list[tuple[Destination, Message]], removals: list[tuple[Destination, int]]
+    ) -> list[int]:
+        for destination, sequence in removals:
+            self.remove(destination, sequence)
+        return [self.append(destination, message) for destination, message in additions]
+
+    def note_redelivery(self, destination: Destination, sequence: int, redelivery_count: int) -> None:
+        self._calls += 1
+
+    def fetch(self, request: int, destination: Destination, sequences: list[int]) -> None:
+        self.asked.append((request, str(destination), sequences))
+
+    def add_destination(self, destination: Destination) -> None:
+        self._calls += 1
+
+    def remove_destination(self, destination: Destination) -> None:
+        self._calls += 1
+
+    def position(self) -> int:
+        return self._calls
+
+
+class World:
+    """One broker and the peers that talk to it."""
+
+    def __init__(
+        self,
+        *,
+        store: LateStore | None = None,
+        authenticator: Authenticator | None = None,
+        authorizer: Authorizer | None = None,
+        other_formats: dict[int, MessageFormat] | None = None,
+        **options: Any,
+    ) -> None:
+        self.environment = DialogueEnvironment()
+        self.store = store
+        formats = openwire_formats()
+        formats.update(other_formats or {})
+        advisories = OpenWireAdvisoryFormat(
+            BROKER_ID, "golden", "tcp://localhost:61616", BROKER_ID + ":advisory", formats[FORMAT_OPENWIRE_10]
+        )
+        self.broker = Broker(
+            "golden",
+            BROKER_ID,
+            self.environment,
+            store,
+            MessageFormats(formats),
+            advisory_format=advisories,
+            authenticator=authenticator,
+            authorizer=authorizer,
+            **options,
+        )
+        self.peers: list[OpenWirePeer] = []
+        self._connections = 0
+
+    @property
+    def now(self) -> Time:
+        return self.environment.now()
+
+    def peer(self, **options: Any) -> OpenWirePeer:
+        """A peer that has said nothing yet."""
+        made = OpenWirePeer(self, **options)
+        self.peers.append(made)
+        return made
+
+    def connect(
+        self, connection_id: str | None = None, *, client_id: str | None = None, **options: Any
+    ) -> OpenWirePeer:
+        """A peer that has logged in and opened session 1."""
+        self._connections += 1
+        user = options.pop("user", None)
+        made = self.peer(**options)
+        made.negotiates()
+        made.logs_in(connection_id or f"ID:peer-{self._connections}-1-0:1", client_id, user)
+        made.sends(wire.SessionInfo(made.session_id))
+        made.received.clear()
+        return made
+
+    def settle(self) -> None:
+        """Flush until everybody has what there is for him."""
+        for _ in range(MAX_ROUNDS):
+            if self.broker.next_timeout() == 0.0:
+                self.broker.run(self.now, 0.002)
+            dirty = [peer for peer in self.peers if peer.flush()]
+            self.broker.take_dirty()
+            if not dirty and self.broker.next_timeout() != 0.0:
+                return
+        raise AssertionError("the dialogue does not come to rest")
+
+    def passes(self, seconds: float) -> None:
+        """Let time pass, with all timers on the way."""
+        end = self.environment.monotonic + seconds
+        while True:
+            due = [end]
+            for timeout in [self.broker.next_timeout(), *(peer.connection.next_timeout() for peer in self.peers)]:
+                if timeout is not None and timeout > self.environment.monotonic:
+                    due.append(timeout)
+            self.environment.monotonic = min(due)
+            self.broker.run(self.now, 0.002)
+            for peer in self.peers:
+                timeout = peer.connection.next_timeout()
+                if timeout is not None and timeout <= self.environment.monotonic:
+                    peer.connection.handle_timeout(self.now)
+            self.settle()
+            if self.environment.monotonic >= end:
+                return
+
+    def stores(self) -> None:
+        """The store has everything it was told."""
+        assert self.store is not None
+        self.broker.stored(self.store.position(), self.now)
+        self.settle()
+
+    def store_fails(self, text: str) -> None:
+        """The disk is gone."""
+        self.broker.store_failed(StoreError(text), self.now)
+        self.settle()
+
+
+class OpenWirePeer:
+    """The other end of one connection: sends and receives commands, checks that each frame decodes."""
+
+    def __init__(
+        self,
+        world: World,
+        *,
+        version: int = 12,
+        tight: bool = False,
+        cache: bool = False,
+        inactivity_ms: int = 30_000,
+        settings: ConnectionSettings | None = None,
+    ) -> None:
+        self.world = world
+        self.settings = settings if settings is not None else ConnectionSettings("tcp://127.0.0.1:50000")
+        self.connection = OpenWireBrokerConnection(world.broker, self.settings, world.now)
+        self.preferences = WireFormatPreferences(
+            version=version, tight=tight, cache=cache, max_inactivity_ms=inactivity_ms
+        )
+        self.wire_format = WireFormat()
+        self.encoder = FrameEncoder()
+        self.decoder = FrameDecoder(pass_messages=False)
+        self.decoder.authenticated()
+        self.received: list[wire.Command] = []
+        self.octets_received = 0
+        self.chunk = 0
+        self.is_gone = False
+        self.connection_id = ""
+        self._command_id = 0
+        self._sequence = 0
+
+    # -- handshake -----------------------------------------------------------------------------------------------------
+
+    def negotiates(self) -> wire.WireFormatInfo:
+        """Exchange WireFormatInfo and receive the BrokerInfo; gives the broker's WireFormatInfo."""
+        self.flush()
+        remote = self.receives(wire.WireFormatInfo)
+        self.sends_octets(FrameEncoder().encode(wire_format_info(self.preferences)), settle=False)
+        self.wire_format = negotiate(self.preferences, remote)
+        self.encoder = FrameEncoder(self.wire_format)
+        self.decoder.negotiated(self.wire_format)
+        self.world.settle()
+        self.receives(wire.BrokerInfo)
+        return remote
+
+    def logs_in(
+        self, connection_id: str, client_id: str | None = None, user: str | None = None, password: str | None = None
+    ) -> None:
+        """Send the ConnectionInfo."""
+        self.connection_id = connection_id
+        info = wire.ConnectionInfo(
+            connection_id=wire.ConnectionId(connection_id),
+            client_id=client_id or "client-" + connection_id,
+            user_name=user,
+            password=password,
+            manageable=True,
+            client_master=True,
+        )
+        self.requests(info)
+
+    # -- sending -------------------------------------------------------------------------------------------------------
+
+    def sends(self, command: Any, *, response: bool = False) -> int:
+        """Send a command with the next command id; gives the id."""
+        if isinstance(command, wire.BaseCommand):
+            self._command_id += 1
+            command.command_id = self._command_id
+            command.response_required = response
+        self.sends_octets(self.encoder.encode(command))
+        return self._command_id
+
+    def requests(self, command: Any) -> int:
+        """Send a command that asks for an answer; gives its id."""
+        return self.sends(command, response=True)
+
+    def succeeds(self, command: Any) -> None:
+        """Send a command and expect a plain Response to it."""
+        command_id = self.requests(command)
+        answers = [c for c in self.received if isinstance(c, wire.Response) and c.correlation_id == command_id]
+        assert [type(answer).__name__ for answer in answers] == ["Response"], self.told()
+        self.received.remove(answers[0])
+
+    def fails(self, command: Any) -> tuple[str | None, str | None]:
+        """Send a command and expect an ExceptionResponse; gives class and text."""
+        command_id = self.requests(command)
+        answer = self.receives(wire.ExceptionResponse)
+        assert answer.correlation_id == command_id
+        assert answer.exception is not None
+        return answer.exception.class_name, answer.exception.message
+
+    def sends_octets(self, octets: bytes, *, settle: bool = True) -> None:
+        """Send raw bytes, in pieces of ``chunk`` when that is set."""
+        size = self.chunk or max(1, len(octets))
+        for start in range(0, len(octets), size):
+            if not self.connection.closed:
+                self.connection.receive_data(octets[start : start + size], self.world.now)
+        if settle:
+            self.world.settle()
+
+    def vanishes(self) -> None:
+        """The socket breaks."""
+        self.is_gone = True
+        self.connection.receive_eof(self.world.now)
+        self.world.settle()
+
+    # -- receiving -----------------------------------------------------------------------------------------------------
+
+    def flush(self) -> bool:
+        """Take what the connection has to send, as a transport would; True when there was something."""
+        chunks = self.connection.data_to_send()
+        for chunk in chunks:
+            assert isinstance(chunk, bytes)
+        octets = b"".join(chunks)
+        self.octets_received += len(octets)
+        if not self.is_gone:
+            self._decode(octets)
+        self.connection.unsent(0)
+        if self.connection.closed and not self.is_gone:
+            self.is_gone = True
+            self.connection.receive_eof(self.world.now)
+        return bool(octets)
+
+    def _decode(self, octets: bytes) -> None:
+        commands: Sequence[wire.Command] = self.decoder.feed(octets)
+        while commands:
+            self.received.extend(commands)
+            if isinstance(commands[0], wire.WireFormatInfo):
+                return
+            commands = self.decoder.feed(b"")
+
+    def receives(self, kind: type[C]) -> C:
+        """The first command of this type that was not taken yet."""
+        for command in self.received:
+            if type(command) is kind:
+                self.received.remove(command)
+                assert isinstance(command, kind)
+                return command
+        raise AssertionError(f"no {kind.__name__} came, but {self.told()}")
+
+    def receives_nothing(self) -> None:
+        """Nothing is left that was not taken."""
+        assert self.told() == []
+
+    def told(self) -> list[str]:
+        """The types of what came and was not taken."""
+        return [type(command).__name__ for command in self.received]
+
+    def dispatched(self) -> list[wire.Message]:
+        """The messages of all dispatches that came; they count as taken."""
+        dispatches = [command for command in self.received if isinstance(command, wire.MessageDispatch)]
+        self.received = [command for command in self.received if not isinstance(command, wire.MessageDispatch)]
+        return [dispatch.message for dispatch in dispatches if dispatch.message is not None]
+
+    # -- what a client does --------------------------------------------------------------------------------------------
+
+    @property
+    def session_id(self) -> wire.SessionId:
+        return wire.SessionId(connection_id=self.connection_id, value=1)
+
+    def producer_id(self, value: int = 1) -> wire.ProducerId:
+        return wire.ProducerId(connection_id=self.connection_id, session_id=1, value=value)
+
+    def consumer_id(self, value: int = 1) -> wire.ConsumerId:
+        return wire.ConsumerId(connection_id=self.connection_id, session_id=1, value=value)
+
+    def transaction_id(self, value: int = 1) -> wire.LocalTransactionId:
+        return wire.LocalTransactionId(value=value, connection_id=wire.ConnectionId(self.connection_id))
+
+    def produces(self, destination: wire.ActiveMQDestination | None = None, value: int = 1, window: int = 0) -> None:
+        """Announce a producer."""
+        self.succeeds(
+            wire.ProducerInfo(producer_id=self.producer_id(value), destination=destination, window_size=window)
+        )
+
+    def consumes(self, destination: wire.ActiveMQDestination, value: int = 1, **fields: Any) -> None:
+        """Announce a consumer."""
+        fields.setdefault("prefetch_size", 1000)
+        self.succeeds(wire.ConsumerInfo(consumer_id=self.consumer_id(value), destination=destination, **fields))
+
+    def text_message(
+        self, destination: wire.ActiveMQDestination, text: str, *, producer: int = 1, persistent: bool = True
+    ) -> wire.ActiveMQTextMessage:
+        """The next message of a producer."""
+        self._sequence += 1
+        message = wire.ActiveMQTextMessage()
+        message.producer_id = self.producer_id(producer)
+        message.destination = destination
+        message.message_id = wire.MessageId(producer_id=message.producer_id, producer_sequence_id=self._sequence)
+        message.persistent = persistent
+        message.priority = 4
+        message.timestamp = self.world.now.wall_ms
+        octets = text.encode()
+        message.content = len(octets).to_bytes(4, "big") + octets
+        return message
+
+    def acknowledges(
+        self, message: wire.Message, *, consumer: int = 1, kind: int = 2, first: wire.Message | None = None, **more: Any
+    ) -> int:
+        """Acknowledge one message, or all from ``first`` on."""
+        count = more.pop("count", 1)
+        response = more.pop("response", False)
+        ack = wire.MessageAck(
+            consumer_id=self.consumer_id(consumer),
+            destination=message.destination,
+            ack_type=kind,
+            first_message_id=(first or message).message_id,
+            last_message_id=message.message_id,
+            message_count=count,
+            **more,
+        )
+        return self.sends(ack, response=response)
+
+    def transacts(self, kind: int, value: int = 1, **options: Any) -> int:
+        """Send a TransactionInfo."""
+        return self.sends(self.transaction(kind, value), **options)
+
+    def transaction(self, kind: int, value: int = 1) -> wire.TransactionInfo:
+        return wire.TransactionInfo(
+            connection_id=wire.ConnectionId(self.connection_id), transaction_id=self.transaction_id(value), type=kind
+        )
+
+
+def text_of(message: wire.Message) -> str:
+    """The text of a text message."""
+    assert message.content is not None
+    return message.content[4:].decode()
