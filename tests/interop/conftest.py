@@ -1,0 +1,53 @@
+"""The brokers and the Java program that the tests of this folder share; each is started when it is first asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.broker_process import BrokerProcess, spanwire_command
+from tests.support.classic import classic_broker
+from tests.support.java import JavaProcess, Observation, compile_java
+from tests.support.peers import require
+
+SOURCES = Path(__file__).parent / "java"
+
+
+@pytest.fixture(scope="session")
+def spanwire(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    """A running Spanwire with the defaults of an `activemq.xml`."""
+    with BrokerProcess(spanwire_command(), tmp_path_factory.mktemp("spanwire")) as broker:
+        yield broker
+
+
+@pytest.fixture(scope="session")
+def classic(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    """A running ActiveMQ Classic with the same `activemq.xml`."""
+    require("activemq-broker")
+    with classic_broker(tmp_path_factory.mktemp("classic")) as broker:
+        yield broker
+
+
+@pytest.fixture(scope="session")
+def java(tmp_path_factory: pytest.TempPathFactory) -> Iterator[JavaProcess]:
+    """The Java client's scenarios, ready to be asked."""
+    require("activemq-client")
+    classes = compile_java(SOURCES, tmp_path_factory.mktemp("classes"))
+    with JavaProcess(classes, "Interop") as process:
+        yield process
+
+
+OnBoth = Callable[..., tuple[list[Observation], list[Observation]]]
+
+
+@pytest.fixture
+def on_both(java: JavaProcess, classic: BrokerProcess, spanwire: BrokerProcess) -> OnBoth:
+    """Asks a scenario on Spanwire and on Classic and gives both answers, Spanwire's first."""
+
+    def ask(scenario: str, *arguments: str) -> tuple[list[Observation], list[Observation]]:
+        expected = java.ask(scenario, classic.openwire_uri(), *arguments)
+        return java.ask(scenario, spanwire.openwire_uri(), *arguments), expected
+
+    return ask

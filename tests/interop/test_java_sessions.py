@@ -1,0 +1,89 @@
+"""The Java client sees the same on Spanwire as on Classic: acknowledging, transactions, consumers, destinations."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from tests.interop.conftest import OnBoth
+from tests.support.broker_process import BrokerProcess
+from tests.support.java import JavaProcess
+
+SCENARIOS = (
+    # sessions
+    "auto",
+    "dups-ok",
+    "client",
+    "client-recover",
+    "individual",
+    "commit",
+    "rollback-of-sends",
+    "rollback-of-receives",
+    "dead-letters",
+    "dead-letters-rolled-back",
+    "close-without-commit",
+    "consumer-gone",
+    "connection-gone",
+    "order-of-redelivery",
+    # consumers
+    "selectors",
+    "selector-and-rest",
+    "browser",
+    "prefetch-0",
+    "prefetch-1",
+    "prefetch-1000",
+    "pull-waits",
+    "round-robin",
+    "slow-and-quick",
+    "listener",
+    "stop-and-start",
+    # destinations
+    "topic",
+    "no-local",
+    "request-and-reply",
+    "temporary-topic",
+    "composite",
+    "composite-consumer",
+    "wildcard-queues",
+    "wildcard-topics",
+    "expiry",
+    "priority",
+    "names",
+    "advisories",
+    "destination-source",
+)
+MILLIS = re.compile(r"\b\d{13}\b")
+
+
+def _timeless(value: Any) -> Any:
+    """The observation without points in time."""
+    if isinstance(value, str):
+        return MILLIS.sub("<millis>", value)
+    if isinstance(value, list):
+        return [_timeless(item) for item in value]
+    if isinstance(value, dict):
+        return {name: _timeless(item) for name, item in value.items()}
+    return value
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_the_java_client_sees_what_it_sees_on_classic(on_both: OnBoth, scenario: str) -> None:
+    ours, classics = on_both(scenario)
+    assert ours
+    assert _timeless(ours) == _timeless(classics)
+
+
+def test_four_producers_and_four_consumers_lose_nothing_and_keep_each_order(on_both: OnBoth) -> None:
+    ours, classics = on_both("concurrent")
+    assert ours == [{"all": True, "different": 2000, "twice": 0, "out of order": 0}] == classics
+
+
+def test_failover_reconnects_to_a_restarted_broker_and_goes_on(java: JavaProcess, spanwire: BrokerProcess) -> None:
+    def restart(_: str) -> None:
+        spanwire.kill()
+        spanwire.start()
+
+    ours = java.ask("failover", spanwire.openwire_uri(), on_event=restart)
+    assert ours == [{"received": "before"}, {"received": "kept"}, {"text": "kept"}, {"text": "after"}]

@@ -1,0 +1,158 @@
+"""A whole broker as a child process on free loopback ports, configured by an `activemq.xml` in a directory of its own.
+
+    with BrokerProcess(spanwire_command(), directory) as broker:
+        broker.openwire_uri({"wireFormat.cacheEnabled": "false"})
+        broker.kill()      # as the machine would
+        broker.start()     # the same ports, the same data
+
+Waiting is reading: `start` returns when the broker has said that it is started and raises when it ends or stays silent.
+Knows nothing of tests; `tests/support/classic.py` runs ActiveMQ Classic through the same class.
+"""
+
+from __future__ import annotations
+
+import queue
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import IO, Final, Self
+from urllib.parse import urlencode
+
+START_TIMEOUT_S: Final = 60.0
+STOP_TIMEOUT_S: Final = 30.0
+LISTENING: Final = re.compile(r"Listening for connections at: (\w+)://[^\s:]+:(\d+)")
+STARTED: Final = re.compile(r"\(.*\) started$")
+BROKER_NAME: Final = "interop"
+CONFIGURATION: Final = """\
+<beans xmlns="http://www.springframework.org/schema/beans"
+       xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance"
+       xsi:schemaLocation="http://www.springframework.org/schema/beans
+                           http://www.springframework.org/schema/beans/spring-beans.xsd
+                           http://activemq.apache.org/schema/core
+                           http://activemq.apache.org/schema/core/activemq-core.xsd">
+  <broker xmlns="http://activemq.apache.org/schema/core" brokerName="{name}" dataDirectory="{data}" useJmx="false">
+    <persistenceAdapter>
+      <kahaDB directory="{data}/kahadb"/>
+    </persistenceAdapter>
+    <transportConnectors>
+      <transportConnector name="openwire" uri="tcp://127.0.0.1:{openwire}"/>
+      <transportConnector name="stomp" uri="stomp://127.0.0.1:{stomp}"/>
+    </transportConnectors>
+  </broker>
+</beans>
+"""
+
+Command = Callable[[Path], list[str]]
+
+
+def spanwire_command(*arguments: str) -> Command:
+    """The command that starts the Spanwire of this interpreter, whichever build it is."""
+    start = [sys.executable, "-c", "import sys; from spanwire.cli.main import main; sys.exit(main())", "start"]
+    return lambda directory: [*start, f"xbean:{directory / 'activemq.xml'}", *arguments]
+
+
+class BrokerProcess:
+    """One broker with an OpenWire and a STOMP connector. The first start chooses the ports, later ones keep them."""
+
+    def __init__(self, command: Command, directory: Path) -> None:
+        self.directory: Final = directory
+        self.log: Final[list[str]] = []  # every line the broker has printed, over all its starts
+        self._command: Final = command
+        self._ports: Final = {"tcp": 0, "stomp": 0}
+        self._process: subprocess.Popen[str] | None = None
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
+
+    @property
+    def openwire_port(self) -> int:
+        return self._ports["tcp"]
+
+    @property
+    def stomp_port(self) -> int:
+        return self._ports["stomp"]
+
+    def openwire_uri(self, options: Mapping[str, str] | None = None) -> str:
+        """The address for a Java client; `options` are its wire format, JMS and socket options."""
+        return f"tcp://127.0.0.1:{self.openwire_port}" + (f"?{urlencode(options)}" if options else "")
+
+    def start(self) -> None:
+        """Raises RuntimeError with the broker's last lines if it does not come up."""
+        assert self._process is None
+        self.directory.mkdir(parents=True, exist_ok=True)
+        text = CONFIGURATION.format(
+            name=BROKER_NAME, data=self.directory / "data", openwire=self.openwire_port, stomp=self.stomp_port
+        )
+        (self.directory / "activemq.xml").write_text(text, encoding="utf-8")
+        process = subprocess.Popen(
+            self._command(self.directory),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            cwd=self.directory,
+        )
+        self._process = process
+        assert process.stdout is not None
+        lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+        threading.Thread(target=self._read, args=(process.stdout, lines), daemon=True).start()
+        self._wait_until_started(lines)
+
+    def stop(self) -> int:
+        """Ask the broker to end in order; its exit status."""
+        return self._end(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """End the broker at once, with nothing written that is not written yet. A broker that is not there stays so."""
+        if self._process is not None:
+            self._end(signal.SIGKILL)
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    def _end(self, number: signal.Signals) -> int:
+        process = self._process
+        assert process is not None
+        process.send_signal(number)
+        try:
+            return process.wait(STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+            raise RuntimeError(f"the broker did not end within {STOP_TIMEOUT_S} s of {number.name}") from None
+        finally:
+            self._process = None
+
+    def _read(self, stream: IO[str], lines: queue.SimpleQueue[str | None]) -> None:
+        with stream:
+            for line in stream:
+                self.log.append(line.rstrip())
+                lines.put(line.rstrip())
+        lines.put(None)
+
+    def _wait_until_started(self, lines: queue.SimpleQueue[str | None]) -> None:
+        deadline = time.monotonic() + START_TIMEOUT_S
+        while True:
+            try:
+                line = lines.get(timeout=max(0.0, deadline - time.monotonic()))
+            except queue.Empty:
+                line = None
+            if line is None:
+                self.kill()
+                raise RuntimeError("the broker did not start:\n" + "\n".join(self.log[-20:]))
+            if match := LISTENING.search(line):
+                self._ports[match[1]] = int(match[2])
+            elif STARTED.search(line):
+                return

@@ -1,0 +1,104 @@
+"""Java programs as test peers: compiled once per run, and kept running so that a question costs no start of a JVM.
+
+A program answers one line of tab-separated words with lines of JSON; `{"done": true}` ends an answer.
+"""
+
+from __future__ import annotations
+
+import json
+import queue
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Final, Self
+
+from tests.support.peers import activemq_classpath
+
+COMPILE_TIMEOUT_S: Final = 120
+ANSWER_TIMEOUT_S: Final = 60.0
+JVM_OPTIONS: Final = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx512m", "-Dfile.encoding=UTF-8")
+
+Observation = dict[str, Any]
+
+
+def compile_java(sources: Path, classes: Path) -> Path:
+    """Compile every source of a folder into `classes`; raises RuntimeError with what the compiler says."""
+    command = [
+        "javac",
+        "--release",
+        "11",
+        "-nowarn",
+        "-encoding",
+        "UTF-8",
+        "-cp",
+        activemq_classpath(),
+        "-d",
+        str(classes),
+    ]
+    files = sorted(str(path) for path in sources.glob("*.java"))
+    result = subprocess.run([*command, *files], capture_output=True, text=True, timeout=COMPILE_TIMEOUT_S, check=False)
+    if result.returncode != 0:
+        raise RuntimeError(f"javac failed:\n{result.stdout}{result.stderr}")
+    return classes
+
+
+class JavaProcess:
+    """A running Java program. One question at a time."""
+
+    def __init__(self, classes: Path, main_class: str) -> None:
+        self._process: Final = subprocess.Popen(
+            ["java", *JVM_OPTIONS, "-cp", activemq_classpath(classes), main_class],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            encoding="utf-8",
+        )
+        self._lines: Final[queue.SimpleQueue[str | None]] = queue.SimpleQueue()
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.kill()
+        self._process.wait()
+
+    def ask(self, *words: str, on_event: Callable[[str], None] | None = None) -> list[Observation]:
+        """What the program observes. `on_event` is called when it waits for something to happen, then it goes on."""
+        return list(self.observations(*words, on_event=on_event))
+
+    def observations(self, *words: str, on_event: Callable[[str], None] | None = None) -> Iterator[Observation]:
+        """The same, one by one. Raises RuntimeError if the program fails, ends or stays silent."""
+        self._tell("\t".join(words))
+        deadline = time.monotonic() + ANSWER_TIMEOUT_S
+        while True:
+            try:
+                line = self._lines.get(timeout=max(0.0, deadline - time.monotonic()))
+            except queue.Empty:
+                raise RuntimeError(f"no answer to {words} within {ANSWER_TIMEOUT_S} s") from None
+            if line is None:
+                raise RuntimeError(f"the Java program ended at {words}")
+            observation = json.loads(line)
+            if "done" in observation:
+                return
+            if "failure" in observation:
+                raise RuntimeError(f"{words}: {observation['failure']}")
+            if "event" in observation:
+                assert on_event is not None, observation
+                on_event(observation["event"])
+                self._tell("")
+            else:
+                yield observation
+
+    def _tell(self, line: str) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.write(line + "\n")
+        self._process.stdin.flush()
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            self._lines.put(line)
+        self._lines.put(None)
