@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import difflib
+import os
 import sys
 from collections.abc import Callable, Sequence
 from typing import Final, cast
@@ -48,10 +49,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return run(words[1:])
     except SpanwireError as error:
         for line in str(error).splitlines():
-            sys.stderr.write(f"spanwire {words[0]}: {line}\n")
+            shown = "".join(character if character.isprintable() else "?" for character in line)
+            sys.stderr.write(f"spanwire {words[0]}: {shown}\n")
         return FAILURE
     except BrokenPipeError:
-        sys.stderr.close()  # the reader of our output went away; nothing more to say
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader went away; the rest goes nowhere
         return FAILURE
     except KeyboardInterrupt:
         return INTERRUPTED

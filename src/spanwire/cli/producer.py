@@ -1,0 +1,59 @@
+"""``spanwire producer``: sends messages, with the options of ActiveMQ's tool."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Sequence
+from typing import Final
+
+from spanwire.cli.arguments import Parser
+from spanwire.cli.endpoint import connect, destination, endpoint_options, rate
+from spanwire.client.blocking import BlockingConnection, wall_ms
+from spanwire.client.session import Producer
+
+DEFAULT_COUNT: Final = 1000  # ActiveMQ's default
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Sends messages and says how fast that went."""
+    parser = Parser(prog="spanwire producer", description="Send messages to a queue or topic.")
+    endpoint_options(parser)
+    parser.whole_number("messageCount", f"how many messages, {DEFAULT_COUNT} without it", DEFAULT_COUNT)
+    parser.whole_number("messageSize", "send bytes messages of this size", 0)
+    parser.option("message", "the text to send; without it each message says its number")
+    parser.flag("persistent", "store the messages, which is the default", default=True)
+    parser.whole_number("sleep", "milliseconds between two messages", 0)
+    parser.whole_number("transactionBatchSize", "commit after this many messages; 0 for no transactions", 0)
+    options = parser.parse(arguments)
+    target = destination(options)
+    started = time.monotonic()
+    with connect(options) as connection:
+        _send(connection, connection.producer(target), options)
+    sys.stdout.write(
+        f"sent {options.message_count} messages in {rate(options.message_count, time.monotonic() - started)}\n"
+    )
+    return 0
+
+
+def _send(connection: BlockingConnection, producer: Producer, options: argparse.Namespace) -> None:
+    batch: int = options.transaction_batch_size
+    wait = options.persistent and batch == 0
+    for number in range(options.message_count):
+        if batch and number % batch == 0:
+            connection.send(connection.session.begin())
+        message = producer.message(_body(options, number), options.persistent, wall_ms())
+        connection.send(message, wait=wait)
+        if batch and ((number + 1) % batch == 0 or number + 1 == options.message_count):
+            connection.request(connection.session.commit())
+        if options.sleep:
+            connection.wait(options.sleep / 1000)
+
+
+def _body(options: argparse.Namespace, number: int) -> str | bytes:
+    if options.message is not None:
+        return str(options.message)
+    if options.message_size:
+        return b"x" * int(options.message_size)
+    return f"test message: {number}"
