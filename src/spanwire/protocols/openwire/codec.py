@@ -114,28 +114,37 @@ class FrameDecoder:
         commands: list[Command] = []
         if self._failure is not None:
             raise self._failure
-        octets = self._frames.joined(data)
-        if not octets:
-            return commands
+        frames = self._frames
+        octets = data
         position: i64 = 0
         try:
-            while True:
-                size = self._frames.size_at(octets, position)
+            if frames.is_inside_frame:
+                frame = frames.completed(data)
+                if not frame:
+                    return commands
+                position = frames.used
+                self._take(commands, frame, 0, len(frame))
+            elif frames.held > 0:
+                octets = frames.with_waiting(data)
+            while self._is_negotiated or not commands:
+                size = frames.size_at(octets, position)
                 if size == INCOMPLETE:
                     break
                 start: i64 = position + SIZE_OCTETS
-                command = self._decode(octets, start, start + size)
+                self._take(commands, octets, start, start + size)
                 position = start + size
-                if command is not None:
-                    commands.append(command)
-                    if not self._is_negotiated:
-                        break
         except OpenWireProtocolError as error:
             if not commands:
                 self._failure = error
                 raise
-        self._frames.hold(octets[position:])
+        if position < len(octets):
+            frames.hold(octets, position)
         return commands
+
+    def _take(self, commands: list[Command], octets: bytes, start: i64, end: i64) -> None:
+        command = self._decode(octets, start, end)
+        if command is not None:
+            commands.append(command)
 
     def _decode(self, octets: bytes, start: i64, end: i64) -> Command | None:
         type_id: int = octets[start]
@@ -154,7 +163,7 @@ class FrameDecoder:
         converter = self._converter
         frame = MessageFrame(type_id, self._version)
         if converter is None:
-            frame.take(octets[start:end])
+            frame.take(octets if end - start == len(octets) else octets[start:end])
             return frame
         message = self._structures.decode(octets, start, end)
         out = BytesWriter()

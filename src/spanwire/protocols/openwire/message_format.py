@@ -28,7 +28,7 @@ from spanwire.model.message import (
 )
 from spanwire.model.message_view import MessageView, PropertyValue
 from spanwire.protocols.openwire import _marshallers as wire
-from spanwire.protocols.openwire.codec import decode_message
+from spanwire.protocols.openwire.codec import StructureDecoder, decode_message
 from spanwire.protocols.openwire.errors import OpenWireProtocolError
 from spanwire.protocols.openwire.identities import (
     NO_PRODUCER,
@@ -41,6 +41,7 @@ from spanwire.protocols.openwire.message_body import KINDS, TYPE_IDS, neutral_bo
 from spanwire.protocols.openwire.message_layout import MessageScanner
 from spanwire.protocols.openwire.octets import OctetReader
 from spanwire.protocols.openwire.primitive_map import decode_map, encode_map
+from spanwire.protocols.openwire.wire_format import WireFormat
 
 CANONICAL_VERSIONS: Final[dict[int, int]] = {
     FORMAT_OPENWIRE_1: 1,
@@ -72,6 +73,7 @@ class OpenWireMessageFormat(MessageFormat):
         self.format_id: Final[int] = format_id
         self.version: Final[int] = CANONICAL_VERSIONS[format_id]
         self._scanner: Final[MessageScanner] = MessageScanner(self.version)
+        self._structures: Final[StructureDecoder] = StructureDecoder(WireFormat(version=self.version))
         self._writer: Final[LooseWriter] = LooseWriter(self.version, True)
         self._destinations: Final[dict[bytes, Destination]] = {}
         self._producers: Final[dict[bytes, ProducerId]] = {}
@@ -133,7 +135,7 @@ class OpenWireMessageFormat(MessageFormat):
         """A JMS header by its JMS name; the last message asked for is remembered."""
         headers = self._headers
         if headers is None or self._headers_of is not message:
-            headers = decode_message(head_of(message) + NULLS + tail_of(message), self.version)
+            headers = self._decoded(head_of(message) + NULLS + tail_of(message))
             self._headers = headers
             self._headers_of = message
         return header_value(headers, name)
@@ -141,7 +143,7 @@ class OpenWireMessageFormat(MessageFormat):
     def view(self, message: Message) -> MessageView:
         """The whole message in neutral form; raises `MessageFormatError`."""
         try:
-            structure = decode_message(message.encoded(), self.version)
+            structure = self._decoded(message.encoded())
         except ProtocolError as error:
             raise MessageFormatError(f"a message cannot be read: {error}") from None
         return view_of(structure, message)
@@ -214,7 +216,13 @@ class OpenWireMessageFormat(MessageFormat):
         """The transaction a message names, or None."""
         if not message.format_index & TRANSACTED:
             return None
-        return decode_message(head_of(message) + NULLS + tail_of(message), self.version).transaction_id
+        return self._decoded(head_of(message) + NULLS + tail_of(message)).transaction_id
+
+    def _decoded(self, octets: bytes) -> wire.Message:
+        structure = self._structures.decode(octets, 0, len(octets))
+        if not isinstance(structure, wire.Message):
+            raise OpenWireProtocolError("the octets of a message are none")
+        return structure
 
     def _index_of_version(self, raw: bytes, version: int) -> Message:
         scanner = MessageScanner(version)

@@ -66,7 +66,7 @@ def test_a_command_that_arrives_byte_by_byte_comes_with_its_last_byte() -> None:
 
 def test_a_large_message_in_many_reads_is_joined_whole() -> None:
     frame = FrameEncoder().encode(text_message(bytes(range(256)) * 2000))
-    for step in (1000, 4096, 65536):
+    for step in (1000, 4095, 4096, 65536, len(frame) - 1):
         decoder = ready()
         found: list[Command] = []
         for start in range(0, len(frame), step):
@@ -75,6 +75,23 @@ def test_a_large_message_in_many_reads_is_joined_whole() -> None:
         assert isinstance(command, MessageFrame)
         assert command.raw == frame[4:]
         assert (command.command_id, command.response_required) == (7, True)
+        assert decoder.pending_bytes == 0
+
+
+def test_frames_of_all_sizes_come_whole_and_in_order_whatever_the_reads() -> None:
+    encoder = FrameEncoder()
+    bodies = [bytes([number]) * size for number, size in enumerate((0, 5000, 1, 70_000, 4096, 3, 200_000, 4000))]
+    stream = b"".join(encoder.encode(text_message(body)) + KEEP_ALIVE for body in bodies)
+    for step in (3, 1000, 5000, 65_536, 262_144):
+        decoder = ready()
+        found: list[Command] = []
+        for start in range(0, len(stream), step):
+            found += decoder.feed(stream[start : start + step])
+        assert decoder.pending_bytes == 0
+        assert [type(command) for command in found] == [MessageFrame, KeepAliveInfo] * len(bodies)
+        messages = [command for command in found if isinstance(command, MessageFrame)]
+        contents = [decode_message(message.raw, 12).content or b"" for message in messages]
+        assert [content[4:] for content in contents] == bodies
 
 
 def test_the_rest_of_a_read_behind_the_wire_format_info_waits_for_the_negotiated_format() -> None:
