@@ -7,6 +7,7 @@
 | src, tools, examples | a handler for all exceptions that does nothing |
 | src | words that mark unfinished work; modules over 600 lines, generated ones over 8,000 |
 | src | abc.ABC: compiled subclasses share its cache, so that isinstance lies about them; abstractmethod alone will do |
+| compiled packages | one name for exceptions of two types in one function: the compiled variable has the first type only |
 | tests | marks that skip a test or expect it to fail |
 
     python tools/lint_forbidden.py      # prints one line per fault, exit 1 if there is one
@@ -26,6 +27,9 @@ MAX_GENERATED_LINES: Final = 8000  # all generated modules together
 GENERATED: Final = ("_marshallers.py",)
 REGISTRY: Final = "src/spanwire/registry.py"
 
+COMPILED: Final = tuple(
+    f"src/spanwire/{package}/" for package in ("broker", "model", "protocols", "selector", "stores/journal")
+)
 FORBIDDEN_MODULES: Final = frozenset({"cloudpickle", "dill", "jsonpickle", "marshal", "pickle", "shelve"})
 FORBIDDEN_NAMES: Final = frozenset(
     {
@@ -104,6 +108,16 @@ class Faults(ast.NodeVisitor):
             constant = keyword.value
             if keyword.arg == "shell" and not (isinstance(constant, ast.Constant) and constant.value is False):
                 self.found.append((node.lineno, "shell=: give the program and its arguments as a list"))
+        self.generic_visit(node)
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
+        if self._path.startswith(COMPILED):
+            types: dict[str, str] = {}
+            for handler in ast.walk(node):
+                if isinstance(handler, ast.ExceptHandler) and handler.name and handler.type:
+                    kind = ast.unparse(handler.type)
+                    if types.setdefault(handler.name, kind) != kind:
+                        self.found.append((handler.lineno, f"{handler.name} names exceptions of two types: rename one"))
         self.generic_visit(node)
 
     def visit_ExceptHandler(self, node: ast.ExceptHandler) -> None:

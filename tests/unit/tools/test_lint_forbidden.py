@@ -35,6 +35,7 @@ MODULE = "src/spanwire/broker/queue.py"
         "import subprocess\nsubprocess.Popen(text, shell=wanted)",
         "import os\nos.system(text)",
         "from abc import ABC",
+        "def f():\n    try:\n        g()\n    except A as error:\n        h(error)\n    except B as error:\n        i(error)",
         "import abc\n\nclass Port(metaclass=abc.ABCMeta): ...",
         "try:\n    f()\nexcept Exception:\n    pass",
         "try:\n    f()\nexcept (ValueError, BaseException):\n    ...",
@@ -58,6 +59,7 @@ def test_a_planted_fault_is_found_in_the_package(text: str) -> None:
         "try:\n    f()\nexcept Exception:\n    close()",
         "try:\n    f()\nexcept OSError:\n    pass",
         "from abc import abstractmethod",
+        "def f():\n    try:\n        g()\n    except A as a:\n        h(a)\n    except B as b:\n        i(b)",
         "# the fields named to and do",
     ],
 )
