@@ -7,7 +7,7 @@
 | src, tools, examples | a handler for all exceptions that does nothing |
 | src | words that mark unfinished work; modules over 600 lines, generated ones over 8,000 |
 | src | abc.ABC: compiled subclasses share its cache, so that isinstance lies about them; abstractmethod alone will do |
-| compiled packages | one name for exceptions of two types in one function: the compiled variable has the first type only |
+| compiled packages | one name for exceptions of two types in a function: the variable gets the first type |
 | tests | marks that skip a test or expect it to fail |
 
     python tools/lint_forbidden.py      # prints one line per fault, exit 1 if there is one

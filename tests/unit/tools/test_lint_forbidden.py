@@ -35,7 +35,7 @@ MODULE = "src/spanwire/broker/queue.py"
         "import subprocess\nsubprocess.Popen(text, shell=wanted)",
         "import os\nos.system(text)",
         "from abc import ABC",
-        "def f():\n    try:\n        g()\n    except A as error:\n        h(error)\n    except B as error:\n        i(error)",
+        "def f():\n    try:\n        g()\n    except A as e:\n        h(e)\n    except B as e:\n        i(e)",
         "import abc\n\nclass Port(metaclass=abc.ABCMeta): ...",
         "try:\n    f()\nexcept Exception:\n    pass",
         "try:\n    f()\nexcept (ValueError, BaseException):\n    ...",
