@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from spanwire.broker.context import BrokerContext
+from spanwire.broker.dead_letters import EXPIRED, POISONED
 from spanwire.broker.queue import Queue
 from spanwire.broker.reference import MessageReference
 from spanwire.broker.subscription import Subscription
@@ -19,8 +20,6 @@ from spanwire.model.acks import (
 )
 from spanwire.model.errors import IllegalStateError
 from spanwire.model.ids import MessageId
-
-_POISON_CAUSE: Final = "the consumer gave up on the message"
 
 
 class Acknowledgements:
@@ -71,4 +70,4 @@ class Acknowledgements:
             if ack_type == EXPIRED_ACK:
                 home.expired += 1
             if isinstance(home, Queue):
-                self._context.dead_letter(reference, "expired" if ack_type == EXPIRED_ACK else _POISON_CAUSE)
+                self._context.dead_letter(reference, EXPIRED if ack_type == EXPIRED_ACK else POISONED)

@@ -26,6 +26,7 @@ from spanwire.broker.connection_state import (
 )
 from spanwire.broker.consuming import Consuming
 from spanwire.broker.context import BrokerContext
+from spanwire.broker.dead_letters import DeadLetters
 from spanwire.broker.destination_map import DestinationMap
 from spanwire.broker.destinations import Destinations, consumer_count
 from spanwire.broker.formats import MessageFormats
@@ -47,6 +48,7 @@ from spanwire.broker.reference import BrokerDestination
 from spanwire.broker.sending import Sending
 from spanwire.broker.subscription import Subscription
 from spanwire.broker.transactions import LocalTransaction, TransactedAck
+from spanwire.broker.unstored import Unstored
 from spanwire.broker.usage import DEFAULT_MEMORY_LIMIT_BYTES, MemoryUsage
 from spanwire.broker.views import (
     BrokerStatistics,
@@ -57,7 +59,7 @@ from spanwire.broker.views import (
     destination_view,
 )
 from spanwire.broker.waiting import WaitingLine, answer
-from spanwire.model.acks import LAST_DELIVERED_UNKNOWN, STANDARD_ACK
+from spanwire.model.acks import INDIVIDUAL_ACK, LAST_DELIVERED_UNKNOWN, STANDARD_ACK
 from spanwire.model.destination import Destination
 from spanwire.model.environment import Environment, IdGenerator, Time
 from spanwire.model.errors import (
@@ -114,13 +116,22 @@ class Broker:
         self._destinations: Final[Destinations] = Destinations(
             self._context, self._map, self._authorizer, self._advisories
         )
+        self._unstored: Final[Unstored] = Unstored(store)
+        dead_letters = DeadLetters(self._context, self._destinations, formats, self._unstored)
+        self._context.office = dead_letters
         self._sending: Final[Sending] = Sending(
-            self._context, self._map, self._destinations, formats, self._authorizer, self._waiting
+            self._context,
+            self._map,
+            self._destinations,
+            formats,
+            self._authorizer,
+            self._waiting,
+            self._unstored,
+            dead_letters,
         )
-        self._context.office = self._sending
         self._acknowledgements: Final[Acknowledgements] = Acknowledgements(self._context)
         self._committing: Final[Committing] = Committing(
-            self._context, self._sending, self._acknowledgements, self._waiting
+            self._context, self._sending, self._destinations, dead_letters, self._unstored, self._usage
         )
         self._producing: Final[Producing] = Producing(self._map, self._destinations, self._authorizer, self._advisories)
         self._consuming: Final[Consuming] = Consuming(
@@ -401,11 +412,13 @@ class Broker:
         last: MessageId,
         count: int,
     ) -> None:
+        front = last if ack_type == INDIVIDUAL_ACK else first
+        place = 0 if front is None else subscription.place_of(front)
         references = self._acknowledgements.take(subscription, ack_type, first, last, count)
         try:
-            transaction.add_ack(TransactedAck(subscription, references, ack_type))
+            transaction.add_ack(TransactedAck(subscription, references, ack_type, place))
         except JmsError:
-            subscription.put_back(references)
+            subscription.put_back(references, place)
             transaction.rollback_only = True
             raise
         self._consuming.refill(subscription)
@@ -440,11 +453,10 @@ class Broker:
     def stored(self, position: int, now: Time) -> None:
         """Everything up to ``position`` survives a power cut: give the answers that waited for it."""
         self._turn(now)
-        self._sending.stored(position)
+        self._unstored.stored(position)
         for waiting in self._waiting.advance(position):
             if waiting.messages is not None:
-                for entry in waiting.messages:
-                    entry.home.accept(entry.message, entry.sequence)
+                self._sending.release(waiting.messages)
             answer(waiting, None)
         if self._sending.parked:
             self._sending.unpark()

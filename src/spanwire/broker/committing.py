@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from typing import Final
 
-from spanwire.broker.acknowledging import Acknowledgements
 from spanwire.broker.connection_state import MAX_TRANSACTIONS_PER_CONNECTION, ConnectionState
 from spanwire.broker.context import BrokerContext
+from spanwire.broker.dead_letters import EXPIRED, POISONED, DeadLetters
+from spanwire.broker.destinations import Destinations
 from spanwire.broker.ports import NO_TOKEN
 from spanwire.broker.queue import Queue
+from spanwire.broker.reference import give_back
 from spanwire.broker.sending import Sending
-from spanwire.broker.topic import Topic
 from spanwire.broker.transactions import LocalTransaction
-from spanwire.broker.waiting import StoredMessage, Waiting, WaitingLine
+from spanwire.broker.unstored import Unstored
+from spanwire.broker.usage import MemoryUsage
+from spanwire.broker.waiting import Waiting, WithheldMessage
 from spanwire.model.acks import EXPIRED_ACK, POISON_ACK
 from spanwire.model.destination import Destination
-from spanwire.model.errors import AuthorizationError, ResourceAllocationError, TransactionError
+from spanwire.model.errors import AuthorizationError, JmsError, ResourceAllocationError, TransactionError
 from spanwire.model.ids import TransactionId
 from spanwire.model.message import Message
 
@@ -26,12 +29,20 @@ class Committing:
     """Carries out what transactions gathered: one unit in the store, then dispatch once that is safe."""
 
     def __init__(
-        self, context: BrokerContext, sending: Sending, acknowledgements: Acknowledgements, waiting: WaitingLine
+        self,
+        context: BrokerContext,
+        sending: Sending,
+        destinations: Destinations,
+        dead_letters: DeadLetters,
+        unstored: Unstored,
+        usage: MemoryUsage,
     ) -> None:
         self._context: Final[BrokerContext] = context
         self._sending: Final[Sending] = sending
-        self._acknowledgements: Final[Acknowledgements] = acknowledgements
-        self._waiting: Final[WaitingLine] = waiting
+        self._destinations: Final[Destinations] = destinations
+        self._dead_letters: Final[DeadLetters] = dead_letters
+        self._unstored: Final[Unstored] = unstored
+        self._usage: Final[MemoryUsage] = usage
 
     def begin(self, state: ConnectionState, transaction_id: TransactionId) -> None:
         """Open a transaction; one that is open already stays as it is."""
@@ -45,7 +56,7 @@ class Committing:
                 f"Can't begin a transaction on connection {state.connection_id}: "
                 f"at maximum limit: {MAX_TRANSACTIONS_PER_CONNECTION}"
             )
-        state.transactions[key] = LocalTransaction(transaction_id)
+        state.transactions[key] = LocalTransaction(transaction_id, state.uncommitted, self._usage)
 
     def find(self, state: ConnectionState, transaction_id: TransactionId) -> LocalTransaction:
         """The open transaction of this id; raises `TransactionError` when there is none."""
@@ -55,25 +66,26 @@ class Committing:
         return found
 
     def commit(self, state: ConnectionState, transaction_id: TransactionId, token: int) -> bool:
-        """Make it all take effect; True when it can be answered now. Its messages are dispatched once they are safe."""
+        """Make it all take effect; True when it can be answered now. Its messages are dispatched once they are safe.
+
+        Raises `JmsError` when it cannot take effect; it is rolled back then.
+        """
         transaction = self.find(state, transaction_id)
         del state.transactions[str(transaction_id)]
-        if transaction.rollback_only:
+        try:
+            if transaction.rollback_only:
+                raise TransactionError(
+                    f"COMMIT FAILED: Transaction marked rollback only xaErrorCode:{XA_ROLLBACK_ONLY}"
+                )
+            sends = self._sends(state, transaction)
+            letters = self._letters(transaction)
+            stored = self._store(transaction, sends, letters)
+        except JmsError:
             self.undo(transaction)
-            raise TransactionError(f"COMMIT FAILED: Transaction marked rollback only xaErrorCode:{XA_ROLLBACK_ONLY}")
-        stored = self._store(transaction)
+            raise
+        transaction.end()
         self._settle(transaction)
-        store = self._context.store
-        if store is None:
-            self._dispatch(transaction, stored)
-            return True
-        position = store.position()
-        if self._waiting.is_stored(position) or not (stored or self._has_stored_acks(transaction)):
-            self._dispatch(transaction, stored)
-            return True
-        self._dispatch_volatile(transaction)
-        self._waiting.add(Waiting(position, state.outlet, token, stored))
-        return token == NO_TOKEN
+        return self._dispatch(state, sends, token, stored)
 
     def rollback(self, state: ConnectionState, transaction_id: TransactionId) -> None:
         """Forget the sends; the acknowledged messages are still with their consumers."""
@@ -82,58 +94,92 @@ class Committing:
         self.undo(transaction)
 
     def undo(self, transaction: LocalTransaction) -> None:
-        """Put acknowledged references back, newest acknowledgement first, so that they stand in their old order."""
-        for ack in reversed(transaction.acks):
-            if ack.subscription.removed:
-                for home in ack.subscription.homes:
-                    own = [reference for reference in ack.references if reference.home is home]
-                    home.given_back(own)
-                    home.fill()
-            else:
-                ack.subscription.put_back(ack.references)
+        """Put acknowledged references back, newest acknowledgement first, so that they stand in their old order.
 
-    def _store(self, transaction: LocalTransaction) -> list[StoredMessage]:
-        additions: list[tuple[Destination, Message]] = []
-        queues: list[Queue] = []
+        Those whose consumer is gone go back in line; it had seen them.
+        """
+        transaction.end()
+        for ack in reversed(transaction.acks):
+            if not ack.subscription.removed:
+                ack.subscription.put_back(ack.references, ack.place)
+                continue
+            for reference in ack.references:
+                home = reference.home
+                if isinstance(home, Queue):
+                    home.note_redelivery(reference)
+            give_back(ack.references)
+
+    def _sends(self, state: ConnectionState, transaction: LocalTransaction) -> list[WithheldMessage]:
+        """The messages with their destinations as they are now: one that was removed meanwhile is made again if the
+        connection may; a temporary one is gone with all that was sent to it.
+        """
+        found: list[WithheldMessage] = []
         for send in transaction.sends:
             home = send.home
-            if isinstance(home, Queue) and self._sending.is_stored(home, send.message):
-                additions.append((home.destination, send.message))
-                queues.append(home)
+            if home.removed:
+                if home.destination.is_temporary:
+                    continue
+                home = self._destinations.ensure(state, home.destination)
+            found.append(WithheldMessage(home, send.message, 0))
+        return found
+
+    def _letters(self, transaction: LocalTransaction) -> list[WithheldMessage]:
+        """The dead letters of poisoned and expired messages; they are stored with the removal of the originals."""
+        found: list[WithheldMessage] = []
+        for ack in transaction.acks:
+            if ack.ack_type not in (POISON_ACK, EXPIRED_ACK):
+                continue
+            for reference in ack.references:
+                if isinstance(reference.home, Queue):
+                    letter = self._dead_letters.letter(reference, EXPIRED if ack.ack_type == EXPIRED_ACK else POISONED)
+                    if letter is not None:
+                        found.append(letter)
+        return found
+
+    def _store(
+        self, transaction: LocalTransaction, sends: list[WithheldMessage], letters: list[WithheldMessage]
+    ) -> bool:
+        """Hand it to the store as one unit, if any of it concerns the store; ``sends`` get their sequences and the
+        dead letters behind them.
+        """
+        sends.extend(letters)
+        additions: list[tuple[Destination, Message]] = []
+        places: list[int] = []
+        for place, entry in enumerate(sends):
+            if self._sending.is_stored(entry.home, entry.message):
+                additions.append((entry.home.destination, entry.message))
+                places.append(place)
         removals: list[tuple[Destination, int]] = []
         for ack in transaction.acks:
-            if ack.ack_type in (POISON_ACK, EXPIRED_ACK):
-                self._acknowledgements.bury(ack.references, ack.ack_type)
             for reference in ack.references:
                 if reference.sequence > 0:
                     removals.append((reference.home.destination, reference.sequence))
         store = self._context.store
         if store is None or not (additions or removals):
-            return []
+            return False
         sequences = store.append_unit(additions, removals)
-        stored: list[StoredMessage] = []
-        for queue, (_, message), sequence in zip(queues, additions, sequences, strict=True):
-            self._sending.count_unstored(message.size)
-            stored.append(StoredMessage(queue, message, sequence))
-        return stored
+        for place, sequence in zip(places, sequences, strict=True):
+            entry = sends[place]
+            self._unstored.add(entry.message.size)
+            sends[place] = WithheldMessage(entry.home, entry.message, sequence)
+        return True
 
     def _settle(self, transaction: LocalTransaction) -> None:
         for ack in transaction.acks:
             for reference in ack.references:
+                if ack.ack_type == EXPIRED_ACK:
+                    reference.home.expired += 1
                 reference.home.forgotten(reference)
 
-    def _has_stored_acks(self, transaction: LocalTransaction) -> bool:
-        return any(reference.sequence > 0 for ack in transaction.acks for reference in ack.references)
-
-    def _dispatch(self, transaction: LocalTransaction, stored: list[StoredMessage]) -> None:
-        for entry in stored:
-            entry.home.accept(entry.message, entry.sequence)
-        self._dispatch_volatile(transaction)
-
-    def _dispatch_volatile(self, transaction: LocalTransaction) -> None:
-        for send in transaction.sends:
-            home = send.home
-            if isinstance(home, Topic):
-                home.accept(send.message)
-            elif isinstance(home, Queue) and not self._sending.is_stored(home, send.message):
-                home.accept(send.message, 0)
+    def _dispatch(self, state: ConnectionState, sends: list[WithheldMessage], token: int, stored: bool) -> bool:
+        """All of it together and in order: now, or once it is safe and nothing before it waits any more."""
+        store = self._context.store
+        waits = stored or any(entry.home.withheld > 0 for entry in sends)
+        if store is not None and waits:
+            self._sending.withhold(Waiting(store.position(), state.outlet, token, sends))
+            return token == NO_TOKEN
+        for entry in sends:
+            entry.home.withheld += 1
+            entry.home.hold(entry.message)
+        self._sending.release(sends)
+        return True

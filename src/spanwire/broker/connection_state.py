@@ -8,7 +8,7 @@ from typing import Final
 from spanwire.broker.outlet import Outlet
 from spanwire.broker.ports import Principal
 from spanwire.broker.subscription import Subscription
-from spanwire.broker.transactions import LocalTransaction
+from spanwire.broker.transactions import LocalTransaction, Uncommitted
 from spanwire.model.destination import Destination
 from spanwire.model.ids import TransactionId
 from spanwire.model.info import ConnectionInfo, ProducerInfo
@@ -50,6 +50,7 @@ class ConnectionState:
         self.automatic: Final[list[Subscription]] = []
         self.temporary: Final[dict[str, Destination]] = {}
         self.transactions: Final[dict[str, LocalTransaction]] = {}
+        self.uncommitted: Final[Uncommitted] = Uncommitted()
         self.parked: Final[deque[ParkedSend]] = deque()
         self.parked_bytes = 0
         self.reading_paused = False

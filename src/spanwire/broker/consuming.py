@@ -14,7 +14,7 @@ from spanwire.broker.message_values import BoundMessageValues
 from spanwire.broker.policy import PolicyMap
 from spanwire.broker.ports import READ, Authorizer, MessageConsumer
 from spanwire.broker.queue import Queue
-from spanwire.broker.reference import BrokerDestination, MessageReference
+from spanwire.broker.reference import BrokerDestination, MessageReference, give_back
 from spanwire.broker.subscription import MAX_PREFETCH, Subscription
 from spanwire.model.acks import LAST_DELIVERED_UNKNOWN, LAST_DELIVERED_UNSET
 from spanwire.model.destination import Destination
@@ -217,12 +217,7 @@ class Consuming:
             home = reference.home
             if isinstance(home, Queue):
                 home.note_redelivery(reference)
-        for home in subscription.homes:
-            own = references
-            if len(subscription.homes) > 1:
-                own = [reference for reference in references if reference.home is home]
-            home.given_back(own)
-            home.fill()
+        give_back(references)
 
 
 def _delivered_count(references: list[MessageReference], last_delivered_sequence: int) -> int:

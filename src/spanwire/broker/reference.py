@@ -26,6 +26,7 @@ class BrokerDestination:
         self.dequeued = 0
         self.expired = 0
         self.producers = 0
+        self.withheld = 0  # messages that wait for the disk before they are dispatched: nothing may overtake them
         self.removed = False
 
     def hold(self, message: Message) -> None:
@@ -87,3 +88,18 @@ class MessageReference:
         self.sequence: Final[int] = sequence
         self.order: Final[int] = order
         self.redelivery_count = redelivery_count
+
+
+def give_back(references: list[MessageReference]) -> None:
+    """A consumer is gone: its references go home, and whoever waits there gets them."""
+    homes: list[BrokerDestination] = []
+    for reference in references:
+        if reference.home not in homes:
+            homes.append(reference.home)
+    for home in homes:
+        own = references
+        if len(homes) > 1:
+            own = [reference for reference in references if reference.home is home]
+        home.given_back(own)
+    for home in homes:
+        home.fill()

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from spanwire.broker.connection_state import MAX_PARKED_BYTES, ConnectionState, ParkedSend
-from spanwire.broker.context import BrokerContext, DeadLetterOffice
+from spanwire.broker.context import BrokerContext
+from spanwire.broker.dead_letters import EXPIRED, DeadLetters
 from spanwire.broker.destination_map import DestinationMap
 from spanwire.broker.destinations import Destinations
 from spanwire.broker.formats import MessageFormats
@@ -14,31 +15,16 @@ from spanwire.broker.queue import Queue
 from spanwire.broker.reference import BrokerDestination, MessageReference
 from spanwire.broker.topic import Topic
 from spanwire.broker.transactions import LocalTransaction, TransactedSend
+from spanwire.broker.unstored import Unstored
 from spanwire.broker.usage import RESUME_SHARE
-from spanwire.broker.waiting import StoredMessage, Waiting, WaitingLine
+from spanwire.broker.waiting import Waiting, WaitingLine, WithheldMessage
 from spanwire.model.destination import QUEUE, Destination
-from spanwire.model.errors import AuthorizationError, JmsError, ProtocolError, ResourceAllocationError
+from spanwire.model.errors import AuthorizationError, JmsError, ResourceAllocationError
 from spanwire.model.message import Message
-from spanwire.model.message_view import INT_VALUE, LONG_VALUE, STRING_VALUE
-
-MIB: Final = 1024 * 1024
-MAX_UNSTORED_BYTES: Final = 64 * MIB  # persistent messages taken and not yet synced, before sends wait for the disk
-UNSTORED_STEP_BYTES: Final = 1 * MIB  # how finely the bytes on their way to the disk are counted
-MAX_DEAD_LETTER_HOPS: Final = 1  # a message that dies in a dead letter queue is gone
 
 
-class UnstoredStep:
-    """Some bytes that are safe once the store reaches ``position``."""
-
-    __slots__ = ("position", "size")
-
-    def __init__(self, position: int, size: int) -> None:
-        self.position: Final[int] = position
-        self.size: Final[int] = size
-
-
-class Sending(DeadLetterOffice):
-    """Takes messages from connections, from committed transactions and from queues that give up on them."""
+class Sending:
+    """Takes messages from connections; those of a transaction are kept in it until `Committing` hands them in."""
 
     def __init__(
         self,
@@ -48,6 +34,8 @@ class Sending(DeadLetterOffice):
         formats: MessageFormats,
         authorizer: Authorizer,
         waiting: WaitingLine,
+        unstored: Unstored,
+        dead_letters: DeadLetters,
     ) -> None:
         self._context: Final[BrokerContext] = context
         self._map: Final[DestinationMap] = destination_map
@@ -55,10 +43,9 @@ class Sending(DeadLetterOffice):
         self._formats: Final[MessageFormats] = formats
         self._authorizer: Final[Authorizer] = authorizer
         self._waiting: Final[WaitingLine] = waiting
+        self._unstored: Final[Unstored] = unstored
+        self._dead_letters: Final[DeadLetters] = dead_letters
         self.parked: Final[list[ConnectionState]] = []
-        self._unstored: Final[list[UnstoredStep]] = []
-        self._unstored_bytes = 0
-        self._uncounted_bytes = 0
 
     # -- from a connection ---------------------------------------------------------------------------------------------
 
@@ -70,7 +57,7 @@ class Sending(DeadLetterOffice):
             return self._send_to_many(state, message, transaction, token)
         self._check(state, home.destination)
         if transaction is not None:
-            transaction.add_send(TransactedSend(home, message))
+            self._gather(transaction, home, message)
             return True
         if state.parked or self._must_wait(home, message):
             return self._park(state, message, token)
@@ -95,12 +82,22 @@ class Sending(DeadLetterOffice):
         copies = self._copies(homes, message)
         if transaction is not None:
             for home, copy in zip(homes, copies, strict=True):
-                transaction.add_send(TransactedSend(home, copy))
+                self._gather(transaction, home, copy)
             return True
         for home in homes:
             if self._must_wait(home, message):
                 return self._park(state, message, token)
         return self._deliver_all(state, homes, copies, token)
+
+    def _gather(self, transaction: LocalTransaction, home: BrokerDestination, message: Message) -> None:
+        """Keep ``message`` for the commit. It cannot wait for room: the commit would have to wait behind it."""
+        usage = home.usage.parent if self.is_stored(home, message) else home.usage
+        if usage is not None and usage.is_full():
+            raise ResourceAllocationError(
+                f"Usage Manager Memory Limit reached on {home.destination}: the transaction cannot hold more; "
+                f"commit smaller ones, raise memoryUsage or consume faster"
+            )
+        transaction.add_send(TransactedSend(home, message))
 
     def _copies(self, homes: list[BrokerDestination], message: Message) -> list[Message]:
         copies: list[Message] = []
@@ -150,9 +147,8 @@ class Sending(DeadLetterOffice):
     # -- room ----------------------------------------------------------------------------------------------------------
 
     def _must_wait(self, home: BrokerDestination, message: Message) -> bool:
-        if message.persistent and self._context.store is not None and isinstance(home, Queue):
-            if not home.destination.is_temporary:
-                return self._unstored_bytes >= MAX_UNSTORED_BYTES
+        if self.is_stored(home, message):
+            return self._unstored.is_full()
         if isinstance(home, Topic) and not home.subscriptions:
             return False
         return home.usage.is_full()
@@ -214,91 +210,62 @@ class Sending(DeadLetterOffice):
 
     def _deliver(self, state: ConnectionState, home: BrokerDestination, message: Message, token: int) -> bool:
         if message.expiration_ms > 0 and message.is_expired(self._context.wall_ms):
-            home.enqueued += 1
-            home.expired += 1
-            self.dead_letter(MessageReference(home, message, 0, 0, 0), "expired")
+            self._expired(home, message)
             return True
-        if isinstance(home, Queue):
-            if not self.is_stored(home, message):
-                home.accept(message, 0)
-                return True
+        if self.is_stored(home, message):
             return self._store(state, home, message, token)
-        if isinstance(home, Topic):
-            home.accept(message)
+        if home.withheld > 0 and self._context.store is not None:
+            entry = WithheldMessage(home, message, 0)
+            self.withhold(Waiting(self._context.store.position(), state.outlet, NO_TOKEN, [entry]))
+        else:
+            self.dispatch(home, message, 0)
         return True
+
+    def _expired(self, home: BrokerDestination, message: Message) -> None:
+        home.expired += 1
+        self._dead_letters.dead_letter(MessageReference(home, message, 0, 0, 0), EXPIRED)
+
+    def dispatch(self, home: BrokerDestination, message: Message, sequence: int) -> None:
+        """Hand ``message`` to its destination."""
+        if isinstance(home, Queue):
+            home.accept(message, sequence)
+        elif isinstance(home, Topic):
+            home.accept(message)
+
+    def withhold(self, waiting: Waiting) -> None:
+        """Dispatch the messages of ``waiting`` when the store has reached its position; nothing overtakes them."""
+        if waiting.messages is not None:
+            for entry in waiting.messages:
+                entry.home.withheld += 1
+                entry.home.hold(entry.message)
+        self._waiting.add(waiting)
+
+    def release(self, messages: list[WithheldMessage]) -> None:
+        """What was withheld may go on, if its destination is still there and its time is not over."""
+        for entry in messages:
+            home = entry.home
+            message = entry.message
+            home.withheld -= 1
+            if not home.removed:
+                if message.is_expired(self._context.wall_ms):
+                    self._expired(home, message)
+                    if entry.sequence > 0 and self._context.store is not None:
+                        self._context.store.remove(home.destination, entry.sequence)
+                else:
+                    self.dispatch(home, message, entry.sequence)
+            home.release(message)
 
     def is_stored(self, home: BrokerDestination, message: Message) -> bool:
         """Whether ``message`` goes to the store: persistent, on a permanent queue of a broker that has one."""
         return message.persistent and self._context.store is not None and home.destination.kind == QUEUE
 
-    def _store(self, state: ConnectionState, queue: Queue, message: Message, token: int) -> bool:
+    def _store(self, state: ConnectionState, home: BrokerDestination, message: Message, token: int) -> bool:
         store = self._context.store
         assert store is not None
-        sequence = store.append(queue.destination, message)
-        self.count_unstored(message.size)
-        if queue.policy.dispatch_before_sync:
-            queue.accept(message, sequence)
+        sequence = store.append(home.destination, message)
+        self._unstored.add(message.size)
+        if home.policy.dispatch_before_sync and home.withheld == 0:
+            self.dispatch(home, message, sequence)
             return self.answer_when_stored(state, token)
-        position = store.position()
-        if self._waiting.is_stored(position):
-            queue.accept(message, sequence)
-            return True
-        self._waiting.add(Waiting(position, state.outlet, token, [StoredMessage(queue, message, sequence)]))
+        self.withhold(Waiting(store.position(), state.outlet, token, [WithheldMessage(home, message, sequence)]))
         return token == NO_TOKEN
-
-    def count_unstored(self, size: int) -> None:
-        """``size`` more bytes are on their way to the disk."""
-        self._unstored_bytes += size
-        self._uncounted_bytes += size
-        if self._uncounted_bytes >= UNSTORED_STEP_BYTES:
-            store = self._context.store
-            assert store is not None
-            self._unstored.append(UnstoredStep(store.position(), self._uncounted_bytes))
-            self._uncounted_bytes = 0
-
-    def stored(self, position: int) -> None:
-        """Bytes up to ``position`` reached the disk."""
-        while self._unstored and self._unstored[0].position <= position:
-            self._unstored_bytes -= self._unstored.pop(0).size
-
-    # -- dead letters --------------------------------------------------------------------------------------------------
-
-    def dead_letter(self, reference: MessageReference, cause: str) -> None:
-        """Keep a copy in the queue the policy names, with the cause and the original destination; else let it go."""
-        home = reference.home
-        message = reference.message
-        strategy = home.policy.dead_letter
-        target = Destination(QUEUE, strategy.queue_name)
-        if home.destination == target or (cause == "expired" and not strategy.process_expired):
-            return
-        if not message.persistent and not strategy.process_non_persistent:
-            return
-        queue = self._destinations.ensure_own(target)
-        assert isinstance(queue, Queue)
-        copy = self._dead_copy(message, target, cause)
-        store = self._context.store
-        if store is not None:
-            sequence = store.append(target, copy)
-            self.count_unstored(copy.size)
-            queue.accept(copy, sequence)
-        else:
-            queue.accept(copy, 0)
-
-    def _dead_copy(self, message: Message, target: Destination, cause: str) -> Message:
-        message_format = self._formats.format(message.format_id)
-        try:
-            view = message_format.view(message)
-            view.original_destination = message.destination
-            view.destination = target
-            view.properties["dlqDeliveryFailureCause"] = (STRING_VALUE, cause)
-            if view.expiration_ms > 0:
-                view.properties["originalExpiration"] = (LONG_VALUE, view.expiration_ms)
-                view.expiration_ms = 0
-            if not view.persistent:
-                view.properties["originalDeliveryMode"] = (STRING_VALUE, "NON_PERSISTENT")
-                view.persistent = True
-            if view.redelivery_count > 0:
-                view.properties["originalRedeliveryCount"] = (INT_VALUE, view.redelivery_count)
-            return message_format.encode_from_view(view)
-        except (JmsError, ProtocolError):
-            return message_format.readdressed(message, target)

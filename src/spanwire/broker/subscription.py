@@ -152,10 +152,14 @@ class Subscription:
         self.extension = 0
         return taken
 
-    def put_back(self, references: list[MessageReference]) -> None:
-        """References of a rolled back transaction: still with the client, in front of the others."""
-        self.dispatched[: self.first] = references
-        self.first = 0
+    def place_of(self, message_id: MessageId) -> int:
+        """How many references are out before this one; raises `IllegalStateError` if it is not out."""
+        return self._find(message_id, self.first) - self.first
+
+    def put_back(self, references: list[MessageReference], place: int) -> None:
+        """References of a rolled back transaction: still with the client, behind ``place`` others as before."""
+        start = min(self.first + place, len(self.dispatched))
+        self.dispatched[start:start] = references
 
     def delivered(self, last: MessageId) -> None:
         """The client has handed everything up to ``last`` to the application: the window moves on."""

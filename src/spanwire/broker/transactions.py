@@ -6,11 +6,21 @@ from typing import Final
 
 from spanwire.broker.reference import BrokerDestination, MessageReference
 from spanwire.broker.subscription import Subscription
+from spanwire.broker.usage import MemoryUsage
 from spanwire.model.errors import ResourceAllocationError
 from spanwire.model.ids import TransactionId
 from spanwire.model.message import Message
 
-MAX_UNCOMMITTED: Final = 100_000  # sends and acknowledged messages of one transaction
+MAX_UNCOMMITTED: Final = 100_000  # sends and acknowledged messages of all open transactions of one connection
+
+
+class Uncommitted:
+    """How many messages the open transactions of one connection hold."""
+
+    __slots__ = ("count",)
+
+    def __init__(self) -> None:
+        self.count = 0
 
 
 class TransactedSend:
@@ -24,22 +34,33 @@ class TransactedSend:
 
 
 class TransactedAck:
-    """References that a consumer acknowledged; still its own until the commit."""
+    """References that a consumer acknowledged; still its own until the commit. ``place`` is how many references stood
+    before them at the consumer.
+    """
 
-    __slots__ = ("ack_type", "references", "subscription")
+    __slots__ = ("ack_type", "place", "references", "subscription")
 
-    def __init__(self, subscription: Subscription, references: list[MessageReference], ack_type: int) -> None:
+    def __init__(
+        self, subscription: Subscription, references: list[MessageReference], ack_type: int, place: int
+    ) -> None:
         self.subscription: Final[Subscription] = subscription
+        self.place: Final[int] = place
         self.references: Final[list[MessageReference]] = references
         self.ack_type: Final[int] = ack_type
 
 
 class LocalTransaction:
-    """What one open transaction has gathered. Carrying it out is the broker's."""
+    """What one open transaction has gathered. Carrying it out is the broker's.
 
-    __slots__ = ("acks", "count", "rollback_only", "sends", "transaction_id")
+    The messages it sends count in ``usage`` until it ends.
+    """
 
-    def __init__(self, transaction_id: TransactionId) -> None:
+    __slots__ = ("_size", "_uncommitted", "_usage", "acks", "count", "rollback_only", "sends", "transaction_id")
+
+    def __init__(self, transaction_id: TransactionId, uncommitted: Uncommitted, usage: MemoryUsage) -> None:
+        self._uncommitted: Final[Uncommitted] = uncommitted
+        self._usage: Final[MemoryUsage] = usage
+        self._size = 0
         self.transaction_id: Final[TransactionId] = transaction_id
         self.sends: Final[list[TransactedSend]] = []
         self.acks: Final[list[TransactedAck]] = []
@@ -50,16 +71,27 @@ class LocalTransaction:
         """One more message; raises `ResourceAllocationError` over `MAX_UNCOMMITTED`."""
         self._grow(1)
         self.sends.append(send)
+        size = send.message.size
+        self._size += size
+        self._usage.add(size)
 
     def add_ack(self, ack: TransactedAck) -> None:
         """Some more acknowledged messages; raises `ResourceAllocationError` over `MAX_UNCOMMITTED`."""
         self._grow(len(ack.references))
         self.acks.append(ack)
 
+    def end(self) -> None:
+        """It is committed or rolled back: what it holds no longer counts."""
+        self._usage.add(-self._size)
+        self._uncommitted.count -= self.count
+        self._size = 0
+        self.count = 0
+
     def _grow(self, count: int) -> None:
-        if self.count + count > MAX_UNCOMMITTED:
+        if self._uncommitted.count + count > MAX_UNCOMMITTED:
             raise ResourceAllocationError(
-                f"transaction {self.transaction_id} holds {self.count} uncommitted messages; "
-                f"at most {MAX_UNCOMMITTED} are allowed: commit more often"
+                f"the connection of transaction {self.transaction_id} holds {self._uncommitted.count} uncommitted "
+                f"messages; at most {MAX_UNCOMMITTED} are allowed: commit more often"
             )
+        self._uncommitted.count += count
         self.count += count

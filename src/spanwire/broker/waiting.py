@@ -7,18 +7,20 @@ from typing import Final
 
 from spanwire.broker.outlet import Outlet
 from spanwire.broker.ports import NO_TOKEN
-from spanwire.broker.queue import Queue
+from spanwire.broker.reference import BrokerDestination
 from spanwire.model.errors import SpanwireError
 from spanwire.model.message import Message
 
 
-class StoredMessage:
-    """A message that may only be dispatched once it is safe: its queue, itself, its sequence."""
+class WithheldMessage:
+    """A message that may only be dispatched once everything up to some position is safe: its destination, itself, its
+    sequence (0: the store does not have it, it only keeps its place behind one that waits).
+    """
 
     __slots__ = ("home", "message", "sequence")
 
-    def __init__(self, home: Queue, message: Message, sequence: int) -> None:
-        self.home: Final[Queue] = home
+    def __init__(self, home: BrokerDestination, message: Message, sequence: int) -> None:
+        self.home: Final[BrokerDestination] = home
         self.message: Final[Message] = message
         self.sequence: Final[int] = sequence
 
@@ -28,11 +30,11 @@ class Waiting:
 
     __slots__ = ("messages", "outlet", "position", "token")
 
-    def __init__(self, position: int, outlet: Outlet, token: int, messages: list[StoredMessage] | None) -> None:
+    def __init__(self, position: int, outlet: Outlet, token: int, messages: list[WithheldMessage] | None) -> None:
         self.position: Final[int] = position
         self.outlet: Final[Outlet] = outlet
         self.token: Final[int] = token
-        self.messages: Final[list[StoredMessage] | None] = messages
+        self.messages: Final[list[WithheldMessage] | None] = messages
 
 
 class WaitingLine:
