@@ -44,6 +44,11 @@ class BrokerContext:
         self._fetching[self._request] = home
         self.store.fetch(self._request, destination, sequences)
 
+    def forget_fetches(self, home: BrokerDestination) -> None:
+        """``home`` no longer wants what it asked for."""
+        for request in [request for request, asked in self._fetching.items() if asked is home]:
+            del self._fetching[request]
+
     def take_fetching(self, request: int) -> BrokerDestination | None:
         """Who asked for this read; None if it is gone."""
         return self._fetching.pop(request, None)

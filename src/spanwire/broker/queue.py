@@ -25,6 +25,8 @@ MAX_RESIDENT_MESSAGES: Final = 16_384  # persistent messages of one queue kept i
 LOW_RESIDENT_MESSAGES: Final = 1_024  # resident messages below which the next page is read
 MAX_PAGE_MESSAGES: Final = 500  # messages of one read, and of one slice of a job
 MAX_PAGE_BYTES: Final = 4 * MIB  # bytes of one read, by the queue's average message size
+MIN_PAGE_BYTES: Final = 256 * 1024  # the same while memory is short: consumers must go on
+UNKNOWN_SIZE: Final = MAX_PAGE_BYTES // 16  # average size of recovered messages until a page of them was read
 
 logger = logging.getLogger(__name__)
 
@@ -50,7 +52,6 @@ class Queue(BrokerDestination):
         self._resident: Final[ResidentLine] = ResidentLine()
         self._spilled: Final[SpilledLine] = SpilledLine()
         self._paging: list[int] = []
-        self._void_pages = 0
         self._redeliveries: dict[int, int] = {}
         self._uncertain_through = 0
         self._average_size = 1024
@@ -92,6 +93,7 @@ class Queue(BrokerDestination):
         """The messages that the store kept. After an unclean stop each may have been delivered before, and says so."""
         self._spilled.extend_sequences(sequences)
         self._redeliveries = dict(redeliveries)
+        self._average_size = UNKNOWN_SIZE
         if not clean and sequences:
             self._uncertain_through = sequences[-1]
 
@@ -105,7 +107,7 @@ class Queue(BrokerDestination):
         else:
             self.hold(message)
             self._spilled.append_volatile(MessageReference(self, message, 0, self._context.next_order(), 0))
-        if self._resident.count == 0:
+        if self._wants_page():
             self._page_in()
 
     # -- consumers -----------------------------------------------------------------------------------------------------
@@ -190,7 +192,7 @@ class Queue(BrokerDestination):
                 self._scan()
             else:
                 self._dispatch_oldest()
-        if self._resident.count < LOW_RESIDENT_MESSAGES and len(self._spilled) > 0:
+        if len(self._spilled) > 0 and self._wants_page():
             self._page_in()
 
     def _dispatch_oldest(self) -> None:
@@ -231,8 +233,6 @@ class Queue(BrokerDestination):
                 if budget <= 0:
                     self._context.schedule(self)
                     return
-        if self._resident.count >= LOW_RESIDENT_MESSAGES and len(self._spilled) > 0 and self._has_hungry_consumer():
-            self._page_in()
 
     def _wants_more(self, consumer: QueueConsumer) -> bool:
         return consumer.scanned < self._resident.end_position and consumer.subscription.can_take()
@@ -270,19 +270,28 @@ class Queue(BrokerDestination):
         consumer.scanned = position
         return looked
 
-    def _has_hungry_consumer(self) -> bool:
-        for consumer in self._consumers:
-            if consumer.subscription.can_take():
-                return not self._is_resident_window_full()
-        return False
+    def _is_hungry(self) -> bool:
+        """Whether some consumer can take more than the resident line has for it."""
+        return any(consumer.subscription.can_take() for consumer in self._consumers)
 
     # -- paging --------------------------------------------------------------------------------------------------------
 
-    def _page_in(self) -> None:
-        """Ask for the next page of the line, if there are consumers and none is under way."""
+    def _wants_page(self) -> bool:
+        """Read ahead while there is room in memory; where there is none, only what a hungry consumer may want.
+
+        Selectors may pass by all that is resident: then the line is read on as far as the window goes.
+        """
         if self._paging or not self._consumers:
-            return
-        count = max(1, min(MAX_PAGE_MESSAGES, MAX_PAGE_BYTES // max(1, self._average_size)))
+            return False
+        if self._resident.count < LOW_RESIDENT_MESSAGES:
+            return not self.usage.is_above(RESIDENT_SHARE) or self._is_hungry()
+        return not self._is_resident_window_full() and self._is_hungry()
+
+    def _page_in(self) -> None:
+        """Ask for the next page of the line."""
+        room = self.usage.room(RESIDENT_SHARE)
+        size = min(MAX_PAGE_BYTES, max(MIN_PAGE_BYTES, room))
+        count = max(1, min(MAX_PAGE_MESSAGES, size // max(1, self._average_size)))
         self._paging = self._spilled.take(count)
         sequences = [number for number in self._paging if number > 0]
         if sequences:
@@ -291,13 +300,11 @@ class Queue(BrokerDestination):
             self.fetched([])
 
     def fetched(self, messages: list[Message | None]) -> None:
-        """A page arrived: it joins the line behind what is resident. Pages asked for before a `clear` are void."""
-        if self._void_pages > 0:
-            self._void_pages -= 1
-            return
+        """A page arrived: it joins the line behind what is resident."""
         slots = self._paging
         self._paging = []
         index = 0
+        size = 0
         for number in slots:
             if number > 0:
                 message = messages[index]
@@ -306,12 +313,15 @@ class Queue(BrokerDestination):
                     logger.error("message %d of %s is missing in the store; it is skipped", number, self.destination)
                     continue
                 count = self._redelivery_count(number)
+                size += message.size
                 self.hold(message)
                 reference = MessageReference(self, message, number, self._context.next_order(), count)
             else:
                 spilled = self._spilled.volatile(number)
                 reference = MessageReference(self, spilled.message, 0, self._context.next_order(), 0)
             self._resident.append(reference)
+        if index > 0:
+            self._average_size = (self._average_size + size // index) // 2
         self.fill()
 
     def _redelivery_count(self, sequence: int) -> int:
@@ -377,7 +387,7 @@ class Queue(BrokerDestination):
         sequences, behind = self._spilled.clear()
         volatile.extend(behind)
         if paged:
-            self._void_pages += 1
+            self._context.forget_fetches(self)
             sequences.extend(paged)
         store = self._context.store
         if store is not None:

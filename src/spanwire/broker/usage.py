@@ -37,6 +37,13 @@ class MemoryUsage:
             return True
         return self.parent is not None and self.parent.is_full()
 
+    def room(self, percent: int) -> int:
+        """Bytes left below ``percent`` of the tightest limit, 0 or less when there are none."""
+        room = 1 << 62 if self.parent is None else self.parent.room(percent)
+        if self.limit_bytes > 0:
+            room = min(room, self.limit_bytes * percent // 100 - self.used_bytes)
+        return room
+
     def is_above(self, percent: int) -> bool:
         """Whether ``percent`` of this or a parent's limit is in use."""
         if self.limit_bytes > 0 and self.used_bytes * 100 >= self.limit_bytes * percent:
