@@ -47,7 +47,6 @@ class LateStore:
         self.log: list[Change] = []
         self.synced = 0
         self.reads: list[Pending] = []
-        self.lost: set[tuple[str, int]] = set()
         self.refused: Exception | None = None
         self._position = 0
         self._messages: dict[str, dict[int, Message]] = {}
@@ -132,6 +131,9 @@ class LateStore:
             if change.position > limit:
                 break
             found._replay(change)
+            found.log.append(change)
+        for change in found.log:
+            change.position = 0  # what was found at the start is safe
         found._high = {name: high + 1 for name, high in self._high.items()}
         return found
 

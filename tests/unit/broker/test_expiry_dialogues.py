@@ -1,0 +1,198 @@
+"""Expired and poisoned messages: never delivered late, one dead letter each (promises I10, I11)."""
+
+from __future__ import annotations
+
+import pytest
+
+from spanwire.broker.policy import DeadLetterStrategy, PolicyEntry
+from spanwire.model.acks import EXPIRED_ACK, POISON_ACK
+from tests.support.dialogue.broker_dialogue import Stage, destination
+from tests.support.dialogue.text_format import UNREADABLE, original_of, properties_of, text_of
+
+QUEUE = "queue://Q"
+DLQ = "queue://ActiveMQ.DLQ"
+
+
+def dead(stage: Stage, queue: str = DLQ) -> list[str]:
+    """The texts in the dead letter queue."""
+    return [text_of(message) for message in stage.store.kept(destination(queue))]
+
+
+def test_a_message_that_arrives_expired_goes_to_the_dead_letters() -> None:
+    stage = Stage()
+    listener = stage.peer("c").consumes(QUEUE)
+    producer = stage.peer("p")
+    token = producer.sends(QUEUE, "late", expiration_ms=stage.now.wall_ms - 1)
+    stage.syncs()
+    assert producer.is_answered(token)
+    assert listener.takes() == []
+    view = stage.view(QUEUE)
+    assert (view.expired, view.enqueued, view.pending) == (1, 0, 0)
+    assert dead(stage) == ["late"]
+
+
+def test_a_message_that_expires_in_the_queue_is_not_dispatched() -> None:
+    stage = Stage()
+    producer = stage.peer("p")
+    producer.sends(QUEUE, "short", expiration_ms=stage.now.wall_ms + 1_000)
+    producer.sends(QUEUE, "long")
+    stage.environment.advance(2.0)
+    assert stage.peer("c").consumes(QUEUE).takes() == ["long"]
+    view = stage.view(QUEUE)
+    assert (view.expired, view.pending, view.in_flight) == (1, 1, 1)
+    assert dead(stage) == ["short"]
+
+
+def test_a_selective_consumer_gets_no_expired_message() -> None:
+    stage = Stage()
+    producer = stage.peer("p")
+    producer.sends(QUEUE, "short", expiration_ms=stage.now.wall_ms + 1_000, properties={"a": 1})
+    producer.sends(QUEUE, "long", properties={"a": 1})
+    stage.environment.advance(2.0)
+    assert stage.peer("c").consumes(QUEUE, selector="a = 1").takes() == ["long"]
+    assert dead(stage) == ["short"]
+
+
+def test_waiting_messages_are_looked_through_now_and_then() -> None:
+    stage = Stage()
+    stage.runs()
+    producer = stage.peer("p")
+    count = 1_200
+    for number in range(count):
+        expiration = stage.now.wall_ms + 1_000 if number % 2 else 0
+        producer.sends(QUEUE, str(number), expiration_ms=expiration)
+    assert stage.broker.next_timeout() == pytest.approx(stage.now.monotonic + 30.0)
+    stage.waits(31.0)
+    slices = 1
+    while stage.broker.next_timeout() == 0.0:
+        before = stage.view(QUEUE).expired
+        stage.runs()
+        assert stage.view(QUEUE).expired - before <= 500
+        slices += 1
+    assert slices >= 3
+    assert (stage.view(QUEUE).expired, stage.view(QUEUE).pending) == (count // 2, count // 2)
+
+
+def test_a_policy_turns_the_look_through_off() -> None:
+    stage = Stage(PolicyEntry(destination("queue://>"), expire_messages_period_ms=0))
+    stage.peer("p").sends(QUEUE, "1", expiration_ms=stage.now.wall_ms + 1_000)
+    stage.waits(100.0)
+    stage.settle()
+    assert stage.view(QUEUE).pending == 1
+    assert stage.peer("c").consumes(QUEUE).takes() == []
+
+
+def test_a_dead_letter_tells_where_it_came_from_and_does_not_expire_again() -> None:
+    stage = Stage()
+    expiration = stage.now.wall_ms + 1_000
+    stage.peer("p").sends(QUEUE, "1", expiration_ms=expiration, properties={"colour": "red"})
+    stage.environment.advance(2.0)
+    stage.peer("c").consumes(QUEUE)
+    (copy,) = stage.store.kept(destination(DLQ))
+    assert original_of(copy) == QUEUE
+    assert copy.expiration_ms == 0
+    assert copy.persistent
+    properties = properties_of(copy)
+    assert properties["originalExpiration"] == expiration
+    assert properties["dlqDeliveryFailureCause"] == "expired"
+    assert properties["colour"] == "red"
+    stage.environment.advance(1_000_000.0)
+    assert stage.peer("d").consumes(DLQ).takes() == ["1"]
+
+
+def test_the_dead_letter_is_stored_before_the_original_is_removed() -> None:
+    stage = Stage()
+    listener = stage.peer("c").consumes(QUEUE)
+    stage.peer("p").sends(QUEUE, "1")
+    listener.acknowledges("1", ack_type=POISON_ACK, count=1)
+    kinds = [(change.kind, change.destination.qualified_name) for change in stage.store.log[-2:]]
+    assert kinds == [("add", DLQ), ("remove", QUEUE)]
+
+
+def test_poison_goes_to_the_dead_letters_once() -> None:
+    stage = Stage()
+    peer = stage.peer("c")
+    listener = peer.consumes(QUEUE)
+    stage.peer("p").sends(QUEUE, "1", "2")
+    token = listener.acknowledges("1", ack_type=POISON_ACK, count=1, answer=True)
+    assert not peer.is_answered(token)
+    stage.syncs()
+    assert peer.is_answered(token)
+    (copy,) = stage.store.kept(destination(DLQ))
+    assert (text_of(copy), original_of(copy)) == ("1", QUEUE)
+    peer.leaves()
+    assert stage.peer("d").consumes(QUEUE).takes() == ["2"]
+    assert dead(stage) == ["1"]
+
+
+def test_poison_whose_inside_cannot_be_decoded_is_kept_too() -> None:
+    stage = Stage()
+    listener = stage.peer("c").consumes(QUEUE)
+    stage.peer("p").sends(QUEUE, UNREADABLE.decode())
+    listener.acknowledges(UNREADABLE.decode(), ack_type=POISON_ACK, count=1)
+    (copy,) = stage.store.kept(destination(DLQ))
+    assert (text_of(copy), original_of(copy)) == (UNREADABLE.decode(), QUEUE)
+
+
+def test_a_client_that_finds_messages_expired_sends_them_to_the_dead_letters() -> None:
+    stage = Stage()
+    listener = stage.peer("c").consumes(QUEUE)
+    stage.peer("p").sends(QUEUE, "1")
+    listener.acknowledges("1", first="1", ack_type=EXPIRED_ACK, count=1)
+    assert (stage.view(QUEUE).expired, stage.view(QUEUE).pending) == (1, 0)
+    assert dead(stage) == ["1"]
+
+
+def test_volatile_messages_leave_no_dead_letter_unless_the_policy_wants_them() -> None:
+    strategy = DeadLetterStrategy("DEAD", process_non_persistent=True)
+    stage = Stage(PolicyEntry(destination("queue://KEPT.>"), dead_letter=strategy))
+    for queue in (QUEUE, "queue://KEPT.A"):
+        listener = stage.peer("c" + queue[-1]).consumes(queue)
+        stage.peer("p" + queue[-1]).sends(queue, "1", persistent=False)
+        listener.acknowledges("1", ack_type=POISON_ACK, count=1)
+    assert not stage.has(DLQ)
+    (copy,) = stage.store.kept(destination("queue://DEAD"))
+    assert properties_of(copy)["originalDeliveryMode"] == "NON_PERSISTENT"
+    assert copy.persistent
+
+
+def test_a_policy_may_drop_expired_messages() -> None:
+    strategy = DeadLetterStrategy(process_expired=False)
+    stage = Stage(PolicyEntry(destination("queue://>"), dead_letter=strategy))
+    stage.peer("p").sends(QUEUE, "1", expiration_ms=stage.now.wall_ms - 1)
+    assert not stage.has(DLQ)
+
+
+def test_a_message_that_dies_among_the_dead_does_not_go_round() -> None:
+    stage = Stage()
+    listener = stage.peer("c").consumes(DLQ)
+    stage.peer("p").sends(DLQ, "1")
+    listener.acknowledges("1", ack_type=POISON_ACK, count=1)
+    assert stage.view(DLQ).pending == 0
+    assert dead(stage) == []
+
+
+def test_a_slow_subscriber_gets_no_expired_message() -> None:
+    stage = Stage()
+    listener = stage.peer("c").consumes("topic://T", prefetch=1)
+    producer = stage.peer("p")
+    producer.sends("topic://T", "1")
+    producer.sends("topic://T", "2", expiration_ms=stage.now.wall_ms + 1_000)
+    producer.sends("topic://T", "3")
+    stage.environment.advance(2.0)
+    listener.acknowledges("1", count=1)
+    assert listener.takes() == ["1", "3"]
+    assert stage.view("topic://T").expired == 1
+
+
+def test_a_browser_and_a_recovered_queue_show_no_expired_message() -> None:
+    stage = Stage()
+    stage.peer("p").sends(QUEUE, "1", expiration_ms=stage.now.wall_ms + 1_000)
+    stage.syncs()
+    again = stage.restarts()
+    again.environment.advance(2.0)
+    browser = again.peer("b").consumes(QUEUE, browser=True)
+    listener = again.peer("c").consumes(QUEUE)
+    again.settle()
+    assert (browser.takes(), listener.takes()) == ([], [])
+    assert dead(again) == ["1"]
