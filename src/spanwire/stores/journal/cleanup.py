@@ -1,9 +1,9 @@
 """Which segments are still needed, and so which may go.
 
-A segment stays while it holds a message or redelivery count that is in force (``live``), while it holds the removal of
-something whose own segment is still there (``refers``: without the removal it would come back), or while it says of
-another segment that it is dropped and that file still exists. Sparse old segments stay whole; moving their messages
-is a later version's work.
+A segment stays while it holds a message or redelivery count that is in force (``live``), or the removal of something
+whose own segment is still there (``refers``: without the removal it would come back). A segment that is dropped is not
+deleted before a record says so on the disk; the check-points of later segments do not list it any more, so it may lie
+about for a while without harm. Sparse old segments stay whole; moving their messages is a later version's work.
 """
 
 from __future__ import annotations
@@ -14,14 +14,12 @@ from typing import Final
 class SegmentTable:
     """Bookkeeping about all segments by number; does no I/O."""
 
-    __slots__ = ("_dropped", "_refers", "_told", "changed", "live", "seeds")
+    __slots__ = ("_refers", "changed", "live", "seeds")
 
     def __init__(self) -> None:
         self.live: Final[dict[int, int]] = {}
         self.seeds: Final[dict[int, int]] = {}
         self._refers: Final[dict[int, set[int]]] = {}
-        self._told: Final[dict[int, set[int]]] = {}
-        self._dropped: Final[set[int]] = set()  # dropped, but the file is not known to be gone
         self.changed = False
 
     def open(self, number: int, seed: int) -> None:
@@ -29,7 +27,6 @@ class SegmentTable:
         self.live[number] = 0
         self.seeds[number] = seed
         self._refers[number] = set()
-        self._told[number] = set()
         self.changed = True
 
     def numbers(self) -> list[int]:
@@ -56,7 +53,7 @@ class SegmentTable:
         self.changed = False
         chosen: list[int] = []
         for number in self.numbers():
-            if number == active or self.live[number] > 0 or self._told[number] & self._dropped:
+            if number == active or self.live[number] > 0:
                 continue
             needed = False
             for referred in self._refers[number]:
@@ -70,15 +67,7 @@ class SegmentTable:
         """Segment ``number`` is not needed any more, and that will be written."""
         del self.live[number]
         del self._refers[number]
-        del self._told[number]
-        self._dropped.add(number)
-
-    def written_drop(self, number: int, by: int) -> None:
-        """That segment ``number`` is dropped stands in segment ``by``."""
-        self._told[by].add(number)
 
     def deleted(self, number: int) -> None:
         """The file of a dropped segment is gone for good."""
-        self._dropped.discard(number)
         self.seeds.pop(number, None)
-        self.changed = True

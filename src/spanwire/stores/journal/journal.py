@@ -465,8 +465,6 @@ class Journal(MessageStore):
             if entry.segments is not None:
                 index.written_destination_removal(entry.segments, segment)
             index.leave(owner)
-        elif kind == SEGMENT_DROPPED:
-            index.segments.written_drop(entry.sequence, segment)
 
 
 class OpenedJournal:

@@ -9,7 +9,13 @@ from spanwire.model.errors import StoreError
 from spanwire.stores.journal import record, segment
 from spanwire.stores.journal.journal import open_journal
 from spanwire.stores.journal.record import encode_header
-from spanwire.stores.journal.segment import BATCH_HEAD_SIZE, encode_batch_head, segment_name, segment_seed
+from spanwire.stores.journal.segment import (
+    BATCH_HEAD_SIZE,
+    SegmentReader,
+    encode_batch_head,
+    segment_name,
+    segment_seed,
+)
 from tests.simulation.disk import SimulatedDisk
 from tests.support.journal_driver import STORE_ID, JournalDriver, recovered_state
 from tests.support.plain_format import plain_message
@@ -94,10 +100,15 @@ def test_a_page_of_zeros_at_the_end_of_an_older_segment_is_found() -> None:
     disk = filled_disk()
     name = segment_name(1)
     data = disk.contents()[name]
-    end = len(data.rstrip(b"\0"))
-    damaged = disk.copy()
-    damaged.patch(name, end - 740, bytes(len(data) - end + 740))
-    assert name in refusal(damaged)
+    reader = SegmentReader(name, data, STORE_ID)
+    starts = [reader.end]
+    while reader.next_batch() is not None:
+        starts.append(reader.end)
+    for start in starts[1:-1]:  # whole batches are gone, what is left looks like a segment that was not full
+        damaged = disk.copy()
+        damaged.patch(name, start, bytes(len(data) - start))
+        assert name in refusal(damaged)
+    assert len(starts) > 3
 
 
 def test_a_missing_segment_is_named() -> None:
