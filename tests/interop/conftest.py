@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import difflib
+import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -37,6 +39,14 @@ def java(tmp_path_factory: pytest.TempPathFactory) -> Iterator[JavaProcess]:
     classes = compile_java(SOURCES, tmp_path_factory.mktemp("classes"))
     with JavaProcess(classes, "Interop") as process:
         yield process
+
+
+def assert_alike(ours: list[Observation], classics: list[Observation]) -> None:
+    """Fails with the rows in which they differ, ours with a plus."""
+    rows = [[json.dumps(row, ensure_ascii=False) for row in rows] for rows in (classics, ours)]
+    unlike = [line for line in difflib.ndiff(*rows) if not line.startswith(("  ", "? "))]
+    if unlike:
+        pytest.fail("\n".join(["Classic (-) and Spanwire (+) differ:", *unlike]), pytrace=False)
 
 
 OnBoth = Callable[..., tuple[list[Observation], list[Observation]]]

@@ -15,7 +15,13 @@ from spanwire.broker.ports import NO_TOKEN
 from spanwire.broker.subscription import Subscription
 from spanwire.model.acks import LAST_DELIVERED_UNKNOWN, POISON_ACK
 from spanwire.model.environment import Time
-from spanwire.model.errors import AuthorizationError, IllegalStateError, JmsError, SpanwireError
+from spanwire.model.errors import (
+    AuthorizationError,
+    IllegalStateError,
+    InvalidDestinationError,
+    JmsError,
+    SpanwireError,
+)
 from spanwire.model.ids import MessageId, ProducerId, TransactionId
 from spanwire.protocols.openwire import _marshallers as wire
 from spanwire.protocols.openwire.announcements import consumer_info_of, local_transaction_of, producer_info_of
@@ -122,7 +128,12 @@ class ClientCommands(wire.CommandVisitor):
         return token - (UNSIGNED + 1) if token & SIGN else token
 
     def message_ack(self, command: wire.MessageAck) -> None:
-        """Messages were delivered, acknowledged, given up …"""
+        """Messages were delivered, acknowledged, given up …
+
+        An acknowledgement of what is not out at the consumer has no effect: after a reconnect, clients acknowledge
+        messages of the connection before, which they are about to get again. In a transaction it is refused, for the
+        commit would promise too much.
+        """
         transaction_id = self._transaction(command.transaction_id)
         first = command.first_message_id
         last = command.last_message_id
@@ -139,6 +150,12 @@ class ClientCommands(wire.CommandVisitor):
                 token,
                 self.now,
             )
+        except IllegalStateError as error:
+            if transaction_id is None:
+                logger.debug("acknowledgement ignored: %s", error)
+                return
+            self._spoil(transaction_id)
+            raise
         except JmsError:
             self._spoil(transaction_id)
             raise
@@ -191,9 +208,11 @@ class ClientCommands(wire.CommandVisitor):
         self._producers.add(info)
 
     def consumer_info(self, command: wire.ConsumerInfo) -> None:
-        """A consumer begins. It is told so before the first dispatch."""
+        """A consumer begins. It is told so before the first dispatch. One that is known already goes on as it is."""
         info = consumer_info_of(command, self.state.info.client_id)
         self._check_own(info.consumer_id.connection_id)
+        if str(info.consumer_id) in self.state.consumers:
+            return
         if command.network_subscription or command.additional_predicate is not None:
             raise JmsError("network connections are not supported yet")
         if info.subscription_name is not None:
@@ -268,7 +287,10 @@ class ClientCommands(wire.CommandVisitor):
             self._check_own(connection_id_of(command.connection_id))
         if command.client_id is not None and command.client_id != self.state.info.client_id:
             raise AuthorizationError(f"client id {command.client_id} does not belong to this connection")
-        raise JmsError("durable subscriptions are not supported yet")
+        raise InvalidDestinationError(
+            f"No durable subscription exists for clientID: {self.state.info.client_id} and subscriptionName: "
+            f"{command.subscription_name}"
+        )
 
     # -- the rest ------------------------------------------------------------------------------------------------------
 

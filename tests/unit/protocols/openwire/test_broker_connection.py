@@ -756,13 +756,36 @@ def test_unknown_sessions_consumers_and_producers_are_named() -> None:
     assert not peer.connection.closed
 
 
-def test_an_acknowledgement_of_a_message_that_is_not_out_is_refused() -> None:
+def test_an_acknowledgement_of_a_message_that_is_not_out_has_no_effect() -> None:
     peer = World().connect()
     peer.consumes(QUEUE)
-    peer.acknowledges(peer.text_message(QUEUE, "never sent"), response=True)
-    response = peer.receives(wire.ExceptionResponse)
-    assert response.exception is not None
-    assert response.exception.class_name == "java.lang.IllegalStateException"
+    peer.acknowledges(peer.text_message(QUEUE, "of the connection before"), response=True)
+    peer.receives(wire.Response)
+    peer.receives_nothing()
+
+
+def test_an_acknowledgement_for_an_unknown_consumer_has_no_effect() -> None:
+    peer = World().connect()
+    peer.requests(wire.MessageAck(consumer_id=peer.consumer_id(666), destination=QUEUE, ack_type=2, message_count=1))
+    peer.receives(wire.Response)
+
+
+def test_a_consumer_announced_twice_goes_on_as_it_is() -> None:
+    world = World()
+    peer = world.connect()
+    info = wire.ConsumerInfo(consumer_id=peer.consumer_id(), destination=QUEUE, prefetch_size=1)
+    for _ in range(2):
+        peer.requests(info)
+        peer.receives(wire.Response)
+    assert [view.consumers for view in world.broker.connection_views()] == [1]
+
+
+def test_an_unknown_durable_subscription_cannot_be_removed() -> None:
+    peer = World().connect()
+    removal = wire.RemoveSubscriptionInfo(connection_id=wire.ConnectionId(peer.connection_id), subscription_name="d")
+    class_name, text = peer.fails(removal)
+    assert class_name == "javax.jms.InvalidDestinationException"
+    assert (text or "").startswith("No durable subscription exists for clientID: ")
 
 
 def test_a_null_destination_is_refused() -> None:
@@ -774,9 +797,8 @@ def test_a_null_destination_is_refused() -> None:
 def test_durable_subscriptions_and_bridges_are_refused_as_not_supported_yet() -> None:
     peer = World().connect()
     durable = wire.ConsumerInfo(consumer_id=peer.consumer_id(), destination=topic("T"), subscription_name="d")
-    removal = wire.RemoveSubscriptionInfo(connection_id=wire.ConnectionId(peer.connection_id), subscription_name="d")
     network = wire.ConsumerInfo(consumer_id=peer.consumer_id(), destination=topic("T"), network_subscription=True)
-    for command in (durable, removal, network):
+    for command in (durable, network):
         assert "not supported yet" in (peer.fails(command)[1] or "")
 
 
