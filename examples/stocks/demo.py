@@ -172,7 +172,7 @@ class Demonstration:
         while not condition():
             now = time.monotonic()
             elapsed = now - self._started
-            self.samples.append((elapsed, len(self.ledger.answered), self.ledger.delivered_count, self._in_flight()))
+            self._sample()
             if now - said >= 1.0:
                 said = now
                 self._say("")
@@ -180,7 +180,12 @@ class Demonstration:
                 raise SystemExit(f"demo: gave up after {DEADLINE_SECONDS:.0f} s waiting until {what}{self._failures()}")
             time.sleep(SAMPLE_SECONDS)
 
+    def _sample(self) -> None:
+        elapsed = time.monotonic() - self._started
+        self.samples.append((elapsed, len(self.ledger.answered), self.ledger.delivered_count, self._in_flight()))
+
     def _say(self, what: str) -> None:
+        self._sample()
         print(
             f"{time.monotonic() - self._started:6.2f} s  answered {len(self.ledger.answered):6}  "
             f"delivered {self.ledger.delivered_count:6} of {self.total}{what and ' ' + what}",
