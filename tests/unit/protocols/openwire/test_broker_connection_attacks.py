@@ -444,7 +444,7 @@ def test_s8_cve_2026_46605_making_and_removing_destinations_needs_the_right_to()
         wire.ActiveMQQueue("topic://ActiveMQ.Advisory.Connection"),
         wire.ActiveMQTopic("ActiveMQ.Advisory.Connection?x=1"),
     ],
-    ids=str,
+    ids=lambda destination: str(destination.physical_name),
 )
 def test_s9_advisories_cannot_be_forged(destination: wire.ActiveMQDestination) -> None:
     world = World()
