@@ -20,14 +20,13 @@ SHOWN_BODY: Final = 200  # characters
 def run(arguments: Sequence[str]) -> int:
     """Prints one line a message, and how many there were."""
     parser = Parser(prog="spanwire browse", description="Print the messages of a queue without taking them.")
-    words = list(arguments)
-    positional = words.pop(0) if words and not words[0].startswith("-") else None
+    parser.add_argument("queue", nargs="?", metavar="QUEUE", help="the queue; the same as --destination")
     endpoint_options(parser)
     parser.option("selector", "only messages that this SQL-92 expression selects", metavar="EXPRESSION")
     parser.whole_number("messageCount", "stop after so many messages; 0 for all", 0)
-    options = parser.parse(words)
-    if positional is not None:
-        options.destination = positional
+    options = parser.parse(arguments)
+    if options.queue is not None:
+        options.destination = options.queue
     target = destination(options)
     if not target.is_queue:
         raise ConfigurationError("only queues can be browsed")

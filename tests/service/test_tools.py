@@ -1,0 +1,110 @@
+"""producer, consumer and browse against a running broker."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.service.started import Started, spanwire
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Started]:
+    with Started(tmp_path_factory.mktemp("tools")) as started:
+        yield started
+
+
+def told(broker: Started, *arguments: str) -> list[str]:
+    done = spanwire(arguments[0], "--brokerUrl", broker.broker_url, *arguments[1:])
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    return done.stdout.splitlines()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--messageCount", "25"),
+        ("--message-count", "25", "--persistent", "false"),
+        ("--messageCount=25", "--transactionBatchSize=10"),
+    ],
+)
+def test_what_is_sent_is_received_in_order(broker: Started, options: tuple[str, ...]) -> None:
+    (sent,) = told(broker, "producer", "--destination", "queue://T1", *options)
+    assert sent.startswith("sent 25 messages in ")
+    lines = told(broker, "consumer", "--destination", "T1", "--messageCount", "25", "--timeout", "30000")
+    assert lines[:-1] == [f"test message: {number}" for number in range(25)]
+    assert lines[-1].startswith("received 25 messages in ")
+
+
+@pytest.mark.parametrize(
+    "mode", ["SESSION_TRANSACTED", "AUTO_ACKNOWLEDGE", "CLIENT_ACKNOWLEDGE", "DUPS_OK_ACKNOWLEDGE"]
+)
+def test_every_way_to_acknowledge_takes_the_messages(broker: Started, mode: str) -> None:
+    queue = f"queue://ACK.{mode}"
+    told(broker, "producer", "--destination", queue, "--messageCount", "23")
+    lines = told(broker, "consumer", "--destination", queue, "--messageCount", "23", "--ackMode", mode, "--quiet")
+    assert lines[0].startswith("received 23 messages")
+    assert told(broker, "browse", queue) == [f"0 messages in {queue}"]
+
+
+def test_a_browse_shows_the_messages_and_leaves_them(broker: Started) -> None:
+    told(broker, "producer", "--destination", "queue://B", "--message", "h\u00e9llo \u20ac", "--messageCount", "3")
+    lines = told(broker, "browse", "--destination", "queue://B")
+    assert len(lines) == 4
+    assert all(line.endswith("TextMessage persistent priority=4 h\u00e9llo \u20ac") for line in lines[:3])
+    assert lines[3] == "3 messages in queue://B"
+    assert told(broker, "browse", "queue://B", "--message-count", "1")[1] == "1 messages in queue://B"
+    assert told(broker, "consumer", "--destination", "queue://B", "--messageCount", "3", "--quiet")
+
+
+def test_many_messages_are_browsed_to_the_end(broker: Started) -> None:
+    told(broker, "producer", "--destination", "queue://LONG", "--messageCount", "1200", "--persistent", "false")
+    assert told(broker, "browse", "queue://LONG")[-1] == "1200 messages in queue://LONG"
+
+
+def test_bytes_are_sent_in_the_size_asked_for(broker: Started) -> None:
+    told(broker, "producer", "--destination", "queue://BYTES", "--messageSize", "300000", "--messageCount", "2")
+    lines = told(broker, "consumer", "--destination", "queue://BYTES", "--messageCount", "2")
+    assert lines[:2] == ["(300000 bytes)", "(300000 bytes)"]
+
+
+def test_a_selector_takes_what_it_selects(broker: Started) -> None:
+    told(broker, "producer", "--destination", "queue://S", "--messageCount", "2")
+    lines = told(broker, "consumer", "--destination", "queue://S", "--selector", "JMSPriority > 4", "--timeout", "300")
+    assert lines[-1].startswith("received 0 messages")
+
+
+def test_a_text_from_stomp_cannot_steer_the_terminal(broker: Started) -> None:
+    with broker.stomp() as client:
+        client.transact("SEND\ndestination:/queue/ESC\nreceipt:1\n\n\x1b[2Jx", "1")
+    assert told(broker, "consumer", "--destination", "queue://ESC", "--messageCount", "1")[0] == "\\u001b[2Jx"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "part"),
+    [
+        (("consumer", "--selector", "a b"), "InvalidSelectorException"),
+        (("consumer", "--durable", "--destination", "topic://T"), "--durable needs --clientId and a topic"),
+        (("browse", "topic://T"), "only queues can be browsed"),
+        (("producer", "--destination", ""), "empty name"),
+    ],
+)
+def test_a_refusal_is_one_line(broker: Started, arguments: tuple[str, ...], part: str) -> None:
+    done = spanwire(arguments[0], "--brokerUrl", broker.broker_url, *arguments[1:])
+    assert done.returncode == 1
+    assert done.stderr.count("\n") == 1
+    assert part in done.stderr
+
+
+def test_a_port_that_speaks_something_else_is_told(broker: Started) -> None:
+    done = spanwire("producer", "--brokerUrl", f"tcp://127.0.0.1:{broker.ports['stomp']}")
+    assert done.returncode == 1
+    assert done.stderr.count("\n") == 1
+
+
+def test_no_broker_is_told() -> None:
+    done = spanwire("producer", "--brokerUrl", "tcp://127.0.0.1:1")
+    assert done.returncode == 1
+    assert "no connection to 127.0.0.1:1" in done.stderr

@@ -1,0 +1,61 @@
+"""Options in both spellings, and one line for what is wrong."""
+
+from __future__ import annotations
+
+import pytest
+
+from spanwire.cli.arguments import Parser, placement
+
+
+def parser() -> Parser:
+    made = Parser(prog="spanwire test", description="A test.")
+    made.option("brokerUrl", "address", "tcp://localhost:61616")
+    made.whole_number("messageCount", "how many", 1000)
+    made.flag("persistent", "store", default=True)
+    return made
+
+
+@pytest.mark.parametrize("words", [["--brokerUrl", "x"], ["--broker-url", "x"], ["--brokerUrl=x"], ["--broker-url=x"]])
+def test_both_spellings_mean_the_same(words: list[str]) -> None:
+    assert parser().parse(words).broker_url == "x"
+
+
+@pytest.mark.parametrize(
+    ("words", "value"),
+    [([], True), (["--persistent"], True), (["--persistent", "false"], False), (["--persistent=TRUE"], True)],
+)
+def test_a_truth_value_may_stand_alone(words: list[str], value: bool) -> None:
+    assert parser().parse(words).persistent is value
+
+
+@pytest.mark.parametrize(
+    ("words", "part"),
+    [
+        (["--brokerUr", "x"], "unknown option --brokerUr, did you mean --brokerUrl?"),
+        (["--messageCont=5"], "unknown option --messageCont, did you mean --messageCount?"),
+        (["--zzz"], "unknown option --zzz;"),
+        (["surplus"], "'surplus' is one argument too many"),
+        (["--messageCount", "many"], "'many' is no whole number from 0 on"),
+        (["--messageCount", "-1"], "'-1' is no whole number from 0 on"),
+        (["--persistent", "maybe"], "'maybe' is neither true nor false"),
+        (["--brokerUrl"], "expected one argument"),
+    ],
+)
+def test_a_wrong_command_line_is_one_line_and_status_2(
+    words: list[str], part: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as raised:
+        parser().parse(words)
+    assert raised.value.code == 2
+    told = capsys.readouterr().err
+    assert told.count("\n") == 1
+    assert told.startswith("spanwire test: ")
+    assert part in told
+
+
+def test_placeholders_are_taken_from_the_command_line() -> None:
+    made = Parser(prog="spanwire test", description="A test.")
+    placement(made)
+    found = made.parse(["xbean:a.xml", "-D", "a=1", "-Db=2=3"])
+    assert found.configuration == "xbean:a.xml"
+    assert dict(found.definitions) == {"a": "1", "b": "2=3"}

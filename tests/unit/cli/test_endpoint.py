@@ -1,0 +1,64 @@
+"""Addresses of brokers, and texts of strangers on a terminal."""
+
+from __future__ import annotations
+
+import pytest
+
+from spanwire.cli.dstat import table
+from spanwire.cli.endpoint import address, printable, rate
+from spanwire.model.errors import ConfigurationError
+
+
+@pytest.mark.parametrize(
+    ("url", "found"),
+    [
+        ("tcp://localhost:61616", ("localhost", 61616)),
+        ("nio://[::1]:1?wireFormat.cacheEnabled=false", ("::1", 1)),
+        ("tcp://:61616", ("localhost", 61616)),
+    ],
+)
+def test_an_openwire_address_is_understood(url: str, found: tuple[str, int]) -> None:
+    assert address(url) == found
+
+
+@pytest.mark.parametrize(
+    ("url", "part"),
+    [
+        ("failover:(tcp://a:1,tcp://b:2)", "failover is not yet supported"),
+        ("ssl://a:1", "ssl is not yet supported"),
+        ("stomp://a:61613", "speak OpenWire"),
+        ("tcp://a", "names no port"),
+        ("a:1", "no transport URI"),
+        ("tcp://u:secret@a:1", "no transport URI"),
+    ],
+)
+def test_any_other_address_is_refused_in_one_line(url: str, part: str) -> None:
+    with pytest.raises(ConfigurationError, match=part) as raised:
+        address(url)
+    assert "secret" not in str(raised.value)
+
+
+def test_texts_of_strangers_cannot_steer_a_terminal() -> None:
+    assert printable("a b\u00e9\u20ac") == "a b\u00e9\u20ac"
+    assert printable("\x1b[2J\r\n\u202e\u2028") == "\\u001b[2J\\u000d\\u000a\\u202e\\u2028"
+
+
+def test_a_rate_of_no_time_is_told() -> None:
+    assert rate(1000, 0.31) == "0.31 s (3226/s)"
+    assert rate(0, 0.0) == "0.00 s (0/s)"
+
+
+def test_the_table_has_a_line_for_each_destination() -> None:
+    row = {
+        "destination": "queue://ORDERS",
+        "pending": 5,
+        "producers": 1,
+        "consumers": 2,
+        "enqueued": 10,
+        "dequeued": 5,
+        "in_flight": 3,
+        "memory_bytes": 2048,
+    }
+    heading, line = table([row]).splitlines()
+    assert " ".join(heading.split()) == ("Name Queue Size Producer # Consumer # Enqueue # Dequeue # In Flight Memory B")
+    assert line.split() == ["queue://ORDERS", "5", "1", "2", "10", "5", "3", "2048"]
