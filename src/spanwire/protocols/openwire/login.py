@@ -21,6 +21,7 @@ from spanwire.protocols.openwire.wire_format import WireFormat, WireFormatPrefer
 PROTOCOL_NAME: Final = "openwire"
 MAX_KEEP_ALIVES: Final = 4  # before the login: it has 10 s, and a peer's keep-alive period is 10 s by default
 MAX_BROKER_INFO_BYTES: Final = 16 * 1024  # a bridge's settings and destination lists
+MAX_ID_LENGTH: Final = 1024  # characters of a connection or client id, which the broker keeps and repeats
 OPTION_PREFIX: Final = "wireFormat."
 
 _MAX_COMMANDS: Final[dict[int, int]] = {
@@ -66,6 +67,8 @@ class Login:
         connection_id = connection_id_of(command.connection_id)
         if command.client_id is None:
             raise InvalidClientIdError("No clientID specified for connection request")
+        if len(connection_id) > MAX_ID_LENGTH or len(command.client_id) > MAX_ID_LENGTH:
+            raise InvalidClientIdError(f"connection id and client id have at most {MAX_ID_LENGTH} characters")
         return ConnectionInfo(
             connection_id=connection_id,
             client_id=command.client_id,

@@ -30,7 +30,7 @@ ARRAY_HEAD_OCTETS: Final = 5  # flag and length of a byte array
 class AnnouncedProducer:
     """A producer; ``number`` is unique on its connection. ``window_size`` in bytes, 0 for no window."""
 
-    __slots__ = ("number", "octets", "producer_id", "structure", "window_size")
+    __slots__ = ("confirmed", "number", "octets", "producer_id", "structure", "window_size")
 
     def __init__(self, info: ProducerInfo, number: int, octets: bytes) -> None:
         self.producer_id: Final[ProducerId] = info.producer_id
@@ -38,6 +38,7 @@ class AnnouncedProducer:
         self.number: Final[int] = number
         self.octets: Final[bytes] = octets
         self.structure: Final[wire.ProducerId] = wire_producer_id(info.producer_id)
+        self.confirmed: ProducerId = info.producer_id  # the object of this value that its messages share
 
 
 class AnnouncedProducers:
@@ -87,8 +88,13 @@ class AnnouncedProducers:
         if producer is None or not raw.startswith(producer.octets, PRODUCER_OFFSET):
             producer = self._find(raw, message)
             self._last = producer
-        if message.message_id.producer_id != producer.producer_id:
-            raise AuthorizationError(f"message {message.message_id} was not made by producer {producer.producer_id}")
+        maker = message.message_id.producer_id
+        if maker is not producer.confirmed:
+            if maker != producer.producer_id:
+                raise AuthorizationError(
+                    f"message {message.message_id} was not made by producer {producer.producer_id}"
+                )
+            producer.confirmed = maker
         return producer
 
     def _find(self, raw: bytes, message: Message) -> AnnouncedProducer:

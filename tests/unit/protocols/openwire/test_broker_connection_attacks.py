@@ -629,3 +629,15 @@ def test_a_peer_that_reads_late_but_reads_is_not_closed() -> None:
         peer.connection.data_to_send()
         peer.connection.unsent(100_000)
     assert not peer.connection.closed
+
+
+@pytest.mark.parametrize(("connection_id", "client_id"), [("ID:" + "x" * 1024, "c"), ("ID:a:1", "c" * 1025)])
+def test_ids_that_the_broker_would_keep_have_a_limit(connection_id: str, client_id: str) -> None:
+    world = World()
+    peer = negotiated(world)
+    peer.logs_in(connection_id, client_id)
+    response = peer.receives(wire.ExceptionResponse)
+    assert response.exception is not None
+    assert response.exception.class_name == "javax.jms.InvalidClientIDException"
+    assert len(response.exception.message or "") < 200
+    assert world.broker.connection_views() == []
