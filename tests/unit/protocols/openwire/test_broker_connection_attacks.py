@@ -380,7 +380,7 @@ def test_s6_a_temporary_queue_in_the_name_of_another_cannot_be_made() -> None:
         (wire.ActiveMQTopic("queue://A"), ["queue://A"]),
         (wire.ActiveMQQueue("A,queue://queue://B"), ["queue://A", "queue://queue://B"]),
     ],
-    ids=str,
+    ids=lambda value: str(getattr(value, "physical_name", value)),
 )
 def test_s7_cve_2026_61487_every_physical_name_is_checked(
     destination: wire.ActiveMQDestination, parts: list[str] | None
