@@ -31,6 +31,7 @@ class JournalStoreDriver:
         self.calls = PostedCalls()
         self.now = 0.0
         self.stored = 0
+        self.reports = 0
         self.journal_store = JournalStore.open(
             self.path,
             plain_formats(),
@@ -48,6 +49,7 @@ class JournalStoreDriver:
 
     def _stored(self, position: int) -> None:
         assert position >= self.stored
+        self.reports += 1
         self.stored = position
 
     def _fetched(self, request: int, messages: list[Message | None]) -> None:

@@ -7,7 +7,8 @@
     at the end: store.stop()
 
 All callbacks are called on the loop's thread: ``on_stored`` and ``on_fetched`` from `turn` or a scheduled call, never
-from inside a call of the `MessageStore`.
+from inside a call of the `MessageStore`. ``on_stored`` follows every batch, also one that only tidied up and so repeats
+the position: a turn must come after it, because the next batch may have been waiting.
 """
 
 from __future__ import annotations
@@ -205,10 +206,7 @@ class JournalStore:
         if self._in_flight is not batch:
             return  # stop() was faster
         self._in_flight = None
-        before = self._journal.stored_position
-        position = self._journal.completed(batch)
-        if position > before:
-            self._on_stored(position)
+        self._on_stored(self._journal.completed(batch))
 
     def _answer(self, fetch: Fetch, found: list[StoredBytes | None]) -> None:
         """A read came back: index the messages; what was removed meanwhile is None."""

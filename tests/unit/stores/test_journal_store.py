@@ -136,6 +136,26 @@ def test_removals_nobody_waits_for_are_handed_over_after_a_short_delay(driver: J
     assert driver.stored == before + 1
 
 
+def test_a_batch_that_only_tidies_up_is_reported_too_for_somebody_may_wait_behind_it(tmp_path: Path) -> None:
+    driver = JournalStoreDriver(tmp_path / "data", segment_bytes=4096)
+    driver.store.remove(A, driver.store.append(A, plain_message(A, 1)))
+    driver.store.append(A, plain_message(A, 2, b"x" * 4000))
+    driver.turn()  # the first segment is not needed any more, and that is still to be written
+    reports = driver.reports
+    driver.journal_store.turn(1.0)
+    driver.journal_store.turn(2.0)  # nobody waits for it, so it may be late
+    driver.store.append(A, plain_message(A, 3))
+    position = driver.store.position()
+    driver.journal_store.turn(2.0)
+    driver.calls.run_one()
+    assert driver.reports == reports + 1
+    assert driver.stored < position
+    driver.journal_store.turn(2.0)
+    driver.calls.run_one()
+    assert driver.stored == position
+    driver.journal_store.stop()
+
+
 def test_many_segments_with_spares_are_written_and_read_back(driver: JournalStoreDriver) -> None:
     sequences = []
     for number in range(200):
