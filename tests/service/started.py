@@ -78,10 +78,18 @@ class Started:
     def broker_url(self) -> str:
         return f"tcp://127.0.0.1:{self.ports['tcp']}"
 
+    def command(self) -> list[str]:
+        """What runs ``spanwire``."""
+        return COMMAND
+
+    def text(self) -> str:
+        """The configuration, with names in braces for what differs."""
+        return CONFIGURATION
+
     def start(self) -> None:
         self.directory.mkdir(parents=True, exist_ok=True)
         self.configuration.write_text(
-            CONFIGURATION.format(
+            self.text().format(
                 data=self.data,
                 openwire=self.ports["tcp"],
                 stomp=self.ports["stomp"],
@@ -90,7 +98,7 @@ class Started:
             "utf-8",
         )
         process = subprocess.Popen(
-            [*COMMAND, "start", f"xbean:{self.configuration}", *self._arguments],
+            [*self.command(), "start", f"xbean:{self.configuration}", *self._arguments],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -179,6 +187,10 @@ class StompClient:
             self._received += data
         frame, _, self._received = self._received.partition(b"\0")
         return frame.decode("utf-8").lstrip("\n")
+
+    def wait_at_most(self, seconds: float) -> None:
+        """How long to wait for bytes from now on."""
+        self._socket.settimeout(seconds)
 
     def at_end(self) -> bool:
         """Whether the broker closes without sending anything more."""
