@@ -6,15 +6,26 @@ import logging
 
 import pytest
 
-from spanwire.broker.ports import Principal
+from spanwire.broker.ports import NO_TOKEN, MessageFormat, Principal
 from spanwire.model.destination import Destination
-from spanwire.model.errors import AuthenticationError, AuthorizationError, ConfigurationError
+from spanwire.model.errors import (
+    AuthenticationError,
+    AuthorizationError,
+    ConfigurationError,
+    MessageFormatError,
+    SpanwireError,
+)
+from spanwire.model.ids import MessageId, ProducerId
 from spanwire.model.info import ConnectionInfo
+from spanwire.model.message import FORMAT_STOMP, Message
+from spanwire.model.message_view import STRING_VALUE, TEXT, MessageView, PropertyValue
 from spanwire.protocols.base import LOGIN_DEADLINE, ConnectionSettings
 from spanwire.protocols.openwire import _marshallers as wire
 from spanwire.protocols.openwire.broker_connection import CLOSE_DELAY, OpenWireBrokerConnection
 from spanwire.protocols.openwire.codec import FrameEncoder
+from spanwire.protocols.openwire.primitive_map import decode_plain_map
 from spanwire.protocols.openwire.wire_format import WireFormatProperties
+from spanwire.protocols.stomp.message_format import StompMessageFormat
 from tests.support.openwire_dialogue import BROKER_ID, LateStore, World, text_of
 
 BEGIN, PREPARE, COMMIT, ROLLBACK, RECOVER, END = 0, 1, 2, 4, 5, 7
@@ -985,6 +996,80 @@ def test_a_message_that_cannot_be_written_tight_goes_to_the_dead_letters() -> No
     assert [text_of(came) for came in tight.dispatched()] == ["next"]
     loose.consumes(queue("ActiveMQ.DLQ"))
     assert [text_of(came) for came in loose.dispatched()] == ["x"]
+
+
+class Sender:
+    """A client of another protocol, which wants no answers."""
+
+    def completed(self, token: int, error: SpanwireError | None) -> None:
+        raise AssertionError(f"an answer nobody asked for: {token} {error}")
+
+    def close_with(self, error: SpanwireError) -> None:
+        raise AssertionError(str(error))
+
+
+class Unreadable:
+    """A format whose messages have an inside that nobody can decode."""
+
+    def __init__(self) -> None:
+        self._stomp = StompMessageFormat()
+
+    def index(self, raw: bytes) -> Message:
+        return self._stomp.index(raw)
+
+    def properties(self, message: Message) -> dict[str, PropertyValue]:
+        return self._stomp.properties(message)
+
+    def header(self, message: Message, name: str) -> object:
+        return self._stomp.header(message, name)
+
+    def view(self, message: Message) -> MessageView:
+        raise MessageFormatError("the body is broken")
+
+    def encode_from_view(self, view: MessageView) -> Message:
+        return self._stomp.encode_from_view(view)
+
+    def readdressed(self, message: Message, destination: Destination) -> Message:
+        return self._stomp.readdressed(message, destination)
+
+
+def stomp_sends(world: World, stomp: MessageFormat, text: str) -> None:
+    """A STOMP client sends a text to the queue."""
+    state = world.broker.add_connection(Sender(), ConnectionInfo("ID:stomp:1", "stomp"), world.now)
+    view = MessageView(TEXT, Destination(0, "Q"), MessageId(ProducerId("ID:stomp:1", -1, 1), 1))
+    view.body = text.encode()
+    view.persistent = True
+    view.properties["colour"] = (STRING_VALUE, "blue")
+    assert world.broker.send(state, stomp.encode_from_view(view), None, NO_TOKEN, world.now)
+    world.settle()
+
+
+@pytest.mark.parametrize("version", [1, 9, 12])
+def test_a_message_of_another_protocol_is_converted_and_can_be_acknowledged(version: int) -> None:
+    stomp = StompMessageFormat()
+    world = World(other_formats={FORMAT_STOMP: stomp})
+    peer = world.connect(version=version)
+    peer.consumes(QUEUE, selector="colour = 'blue'")
+    stomp_sends(world, stomp, "grüße")
+    (message,) = peer.dispatched()
+    assert isinstance(message, wire.ActiveMQTextMessage)
+    assert text_of(message) == "grüße"
+    assert decode_plain_map(message.marshalled_properties or b"") == {"colour": "blue"}
+    peer.acknowledges(message)
+    assert world.broker.destination_views()[0].dequeued == 1
+
+
+def test_a_message_that_cannot_be_converted_does_not_stop_the_others() -> None:
+    stomp = Unreadable()
+    world = World(other_formats={FORMAT_STOMP: stomp})
+    peer = world.connect()
+    peer.consumes(QUEUE)
+    peer.produces(QUEUE)
+    stomp_sends(world, stomp, "broken")
+    peer.succeeds(peer.text_message(QUEUE, "whole"))
+    assert [text_of(message) for message in peer.dispatched()] == ["whole"]
+    counts = {view.destination: (view.dequeued, view.in_flight) for view in world.broker.destination_views()}
+    assert counts["queue://Q"] == (1, 1)
 
 
 # -- the log -----------------------------------------------------------------------------------------------------------
