@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from itertools import pairwise
 
 from hypothesis import given
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 from spanwire.protocols.stomp.codec import FrameDecoder
 from spanwire.protocols.stomp.encoding import encode_frame, escaped, unescaped
 from spanwire.protocols.stomp.frames import CLIENT_COMMANDS, V1_0, V1_1, V1_2, Frame
+from tests.fuzz.fuzz_stomp import converse, random_bytes
 
 VERSIONS = st.sampled_from([V1_0, V1_1, V1_2])
 TEXTS = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=40)
@@ -98,3 +100,13 @@ def test_before_the_login_any_garbage_gives_at_most_a_connect_or_a_failure(data:
     for frame in frames:
         assert frame.command in ("CONNECT", "STOMP")
     assert made.failure is not None or made.buffered_bytes <= len(data)
+
+
+@given(st.integers(0, 2**32))
+def test_a_connection_and_its_broker_survive_any_conversation(seed: int) -> None:
+    converse(random_bytes(random.Random(seed)))
+
+
+@given(st.binary(max_size=300) | GARBAGE)
+def test_a_connection_and_its_broker_survive_any_bytes(data: bytes) -> None:
+    converse(data)

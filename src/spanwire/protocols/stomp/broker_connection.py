@@ -26,7 +26,7 @@ from spanwire.protocols.base import LOGIN_DEADLINE, ConnectionSettings, Protocol
 from spanwire.protocols.stomp.acknowledgement import Acknowledgement
 from spanwire.protocols.stomp.codec import FrameDecoder
 from spanwire.protocols.stomp.destinations import DestinationNames
-from spanwire.protocols.stomp.encoding import encode_frame
+from spanwire.protocols.stomp.encoding import encode_frame, escaped
 from spanwire.protocols.stomp.errors import StompProtocolError, StompRequestError, error_frame
 from spanwire.protocols.stomp.frames import (
     ABORT,
@@ -37,7 +37,6 @@ from spanwire.protocols.stomp.frames import (
     CONNECTED,
     DISCONNECT,
     NACK,
-    RECEIPT,
     SEND,
     STOMP,
     SUBSCRIBE,
@@ -231,14 +230,14 @@ class StompBrokerConnection(ClientConnection, ProtocolConnection):
             return
         try:
             done = self._act(frame, now)
-        except JmsError as error:
+        except JmsError as refusal:  # the names differ because a compiled variable has one type
             if self._state == BEFORE_LOGIN:
-                self._fail(error, frame.receipt, now)
+                self._fail(refusal, frame.receipt, now)
             else:
-                self._write(error_frame(error, frame.receipt, self._version))
+                self._write(error_frame(refusal, frame.receipt, self._version))
             return
-        except SpanwireError as error:
-            self._fail(error, frame.receipt, now)
+        except SpanwireError as failure:
+            self._fail(failure, frame.receipt, now)
             return
         receipt = frame.receipt
         if receipt is not None and self._state == OPEN and frame.block.command not in (CONNECT, STOMP):
@@ -282,7 +281,7 @@ class StompBrokerConnection(ClientConnection, ProtocolConnection):
         version = negotiated_version(headers.get("accept-version"))
         heart_beat = negotiate(headers.get("heart-beat"))
         connection_id = self._broker.ids.next_id()
-        client_id = headers.get("client-id", connection_id)
+        client_id = headers.get("client-id") or connection_id
         info = ConnectionInfo(
             connection_id,
             client_id,
@@ -462,7 +461,7 @@ class StompBrokerConnection(ClientConnection, ProtocolConnection):
         return self._token
 
     def _receipt(self, receipt: str) -> bytes:
-        return encode_frame(RECEIPT, [("receipt-id", receipt)], b"", self._version)
+        return f"RECEIPT\nreceipt-id:{escaped(receipt, self._version)}\n\n\0".encode()
 
     def _write(self, data: bytes) -> None:
         self._out.append(data)

@@ -37,6 +37,7 @@ MAX_REPEATED_LENGTH: Final = 2_048  # longest header block that is kept
 NEWLINE: Final = 10
 RETURN: Final = 13
 NO_LENGTH: Final = -1
+KNOWN_COMMANDS: Final = frozenset(CLIENT_COMMANDS)
 TRIMMED: Final = "".join(chr(code) for code in range(0x21))  # what Java's String.trim takes away
 
 TOO_LONG: Final = "The maximum data length was exceeded"
@@ -60,6 +61,9 @@ class FrameDecoder:
         self._body_size = 0  # bytes of that body so far
         self._blocks: dict[bytes, HeaderBlock] = {}
         self._cacheable = False
+        self._last_head = b""  # header block and blank line of the last SEND that may repeat
+        self._last_block: HeaderBlock | None = None
+        self._last_length = NO_LENGTH
         self.failure: StompProtocolError | None = None  # set once, when the peer broke the protocol
         self.heart_beats = 0  # blank bytes between frames
 
@@ -130,32 +134,46 @@ class FrameDecoder:
 
     def _decode_frame(self, data: bytes, position: int, frames: list[Frame]) -> int:
         """Decodes one frame; gives the position behind it, or `NO_LENGTH` when it is incomplete and now held."""
-        size = len(data)
+        last = self._last_block
+        if last is not None and data.startswith(self._last_head, position):
+            frame = Frame(last, None, self._last_length, [])
+            return self._take_body(frame, data, position + len(self._last_head), frames)
         nul = data.find(b"\0", position)
-        limit = nul if nul >= 0 else size
+        limit = nul if nul >= 0 else len(data)
         end = data.find(b"\n\n", position, limit)
         body_start = end + 2
-        crlf = data.find(b"\n\r\n", position, end if end >= 0 else limit)
+        if end < 0 and nul >= 0:
+            end = nul
+            body_start = nul
+        crlf = data.find(b"\n\r\n", position, end + 1 if end >= 0 else limit)
         if crlf >= 0:
             end = crlf
             body_start = crlf + 3
         elif end < 0:
-            if nul < 0:
-                self._hold(data[position:])
-                self._head_is_complete()
-                return NO_LENGTH
-            end = nul
-            body_start = nul
+            self._hold(data[position:])
+            self._head_is_complete()
+            return NO_LENGTH
         frame = self._new_frame(data[position:end])
-        length = frame.content_length
-        if body_start == nul and length > 0 and end == nul:
+        if end == nul and frame.content_length > 0:
             raise StompProtocolError("a NUL stands in the header block of a frame with content-length")
+        if self._cacheable and frame.receipt is None and end < nul:
+            self._last_head = data[position:body_start]
+            self._last_block = frame.block
+            self._last_length = frame.content_length
+        return self._take_body(frame, data, body_start, frames)
+
+    def _take_body(self, frame: Frame, data: bytes, body_start: int, frames: list[Frame]) -> int:
+        """Gives ``frame`` its body; as `_decode_frame`."""
+        size = len(data)
+        length = frame.content_length
         if length >= 0:
             stop = body_start + length
             if stop < size and data[stop] != 0:
                 raise StompProtocolError("content-length bytes were read and there was no trailing null byte")
         else:
-            stop = nul if nul >= 0 else size
+            stop = data.find(b"\0", body_start)
+            if stop < 0:
+                stop = size
             self._check_body(stop - body_start)
         if stop >= size:
             self._partial = frame
@@ -251,20 +269,24 @@ class FrameDecoder:
         found = self._blocks.get(block)
         if found is None:
             found = self._parse(block, length)
-            if self._cacheable and found.command == SEND and len(block) <= MAX_REPEATED_LENGTH:
+            self._cacheable = self._cacheable and found.command == SEND and len(block) <= MAX_REPEATED_LENGTH
+            if self._cacheable:
                 if len(self._blocks) >= MAX_REPEATED_BLOCKS:
                     self._blocks.clear()
                 self._blocks[block] = found
         return Frame(found, receipt, length, [])
 
     def _parse(self, block: bytes, length: int) -> HeaderBlock:
-        lines = decoded(block).split("\n")
+        text = decoded(block)
+        lines = text.split("\n")
         if len(lines) - 1 > MAX_HEADERS:
             raise StompProtocolError("The maximum number of headers was exceeded")
-        command = lines[0].strip(TRIMMED)
+        command = lines[0]
+        if command not in KNOWN_COMMANDS:
+            command = command.strip(TRIMMED)
         if len(command) > MAX_COMMAND_LENGTH:
             raise StompProtocolError("The maximum command length was exceeded")
-        decode = b"\\" in block and command != CONNECT and command != STOMP
+        decode = self._accepted and "\\" in text
         check_length = len(block) > MAX_HEADER_LENGTH
         headers: dict[str, str] = {}
         for index in range(1, len(lines)):
@@ -274,10 +296,11 @@ class FrameDecoder:
             colon = line.find(":")
             if colon <= 0:
                 continue
+            escapes = decode and "\\" in line
             name = line[:colon]
-            value = self._value(line[colon + 1 :], decode)
-            if decode:
+            if escapes:
                 name = unescaped(name, self._version)
+            value = self._value(line[colon + 1 :], escapes)
             if name == "content-length" or name == "receipt":
                 self._cacheable = False
                 self._check_repeated(name, value, length)

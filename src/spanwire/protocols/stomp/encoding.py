@@ -49,6 +49,9 @@ def unescaped(text: str, version: int) -> str:
     start = text.find(BACKSLASH)
     if start < 0:
         return text
+    if "\\\\" not in text:  # no escape can be mistaken for the end of another
+        text = text.replace("\\c", ":").replace("\\n", "\n")
+        return text.replace("\\r", "\r") if version == V1_2 else text
     pieces: list[str] = []
     begin = 0
     while start >= 0:

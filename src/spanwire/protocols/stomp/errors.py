@@ -30,8 +30,8 @@ class StompRequestError(JmsError):
 
 def error_frame(error: SpanwireError, receipt: str | None, version: int) -> bytes:
     """The ERROR frame for ``error``: its text as header and as body, correlated by the receipt that was asked for."""
-    text = str(error)[:MAX_ERROR_TEXT].replace("\0", "�")
-    body = text.encode("utf-8", "replace")
+    body = str(error)[:MAX_ERROR_TEXT].replace("\0", "?").encode("utf-8", "replace")
+    text = body.decode()
     headers = [("message", text.strip()), ("content-type", "text/plain")]
     if receipt is not None:
         headers.append(("receipt-id", receipt))

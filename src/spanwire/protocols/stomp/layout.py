@@ -49,9 +49,9 @@ def id_line(producer_id: ProducerId) -> bytes:
 def line_flags(lines: bytes, temporary: bool) -> int:
     """The flags for header lines that follow the first."""
     flags = HAS_TEMPORARY if temporary else 0
-    if b"\\" in lines:
+    if lines.find(b"\\") >= 0:
         flags |= HAS_ESCAPES
-        if b"\\r" in lines:
+        if lines.find(b"\\r") >= 0:
             flags |= HAS_RETURN
     return flags
 

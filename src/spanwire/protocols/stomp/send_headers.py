@@ -89,6 +89,9 @@ class SendHeaders(Prepared):
             if sequence:
                 tail.append(("JMSXGroupSeq", str(sequence)))
         self.tail: Final[bytes] = encode_headers(tail, V1_2)
+        self.middle = b""  # timestamp and content-length of the last message: those of one read mostly have the same
+        self.middle_timestamp = -1
+        self.middle_length = -1
 
 
 def message_headers(send: SendHeaders, headers: dict[str, str], reply_text: str | None) -> list[tuple[str, str]]:
@@ -161,10 +164,13 @@ def new_message(
     if headers.needs_length and length < 0:
         length = sum([len(chunk) for chunk in chunks])
         tail += b"framing:added\n"
-    if length >= 0:
-        middle = b"\ntimestamp:%d\ncontent-length:%d\n" % (timestamp, length)
-    else:
-        middle = b"\ntimestamp:%d\n" % timestamp
+    if timestamp != headers.middle_timestamp or length != headers.middle_length:
+        headers.middle_timestamp = timestamp
+        headers.middle_length = length
+        headers.middle = b"\ntimestamp:%d\n" % timestamp
+        if length >= 0:
+            headers.middle += b"content-length:%d\n" % length
+    middle = headers.middle
     if len(chunks) == 1:
         body = chunks[0]
         raw = b"".join([first, middle, headers.lines, body, b"\0", tail])

@@ -401,6 +401,14 @@ def test_a_client_id_in_use_is_refused() -> None:
     assert second.closed and not first.closed
 
 
+def test_clients_that_leave_their_client_id_empty_do_not_collide() -> None:
+    stage = Stage()
+    for _ in range(2):
+        peer = stage.peer()
+        peer.sends("CONNECT\nclient-id:\n\n\0")
+        assert only(peer).headers["session"].startswith("ID:")
+
+
 def test_one_clients_fatal_error_reaches_no_other() -> None:
     stage = Stage()
     good = stage.peer("1.2")
