@@ -31,9 +31,10 @@ LONG_MAX: Final = 2**63 - 1
 
 
 def decode_text(octets: bytes) -> str:
-    """The text that modified UTF-8 ``octets`` hold.
+    """The text that modified UTF-8 ``octets`` hold. Half a surrogate pair, which Java texts cut anywhere may hold, has
+    no character and becomes U+FFFD.
 
-    Raises `OpenWireProtocolError` for anything else: four-byte and overlong forms, cut sequences, lone surrogates.
+    Raises `OpenWireProtocolError` for anything else: four-byte and overlong forms, cut sequences.
     """
     if octets.isascii():
         return octets.decode("ascii")
@@ -41,7 +42,7 @@ def decode_text(octets: bytes) -> str:
         text = octets.replace(b"\xc0\x80", b"\x00").decode("utf-8", "surrogatepass")
         if max(text) > "\uffff":
             raise OpenWireProtocolError("a string holds a four-byte sequence, which modified UTF-8 does not have")
-        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le")
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     except UnicodeDecodeError:
         raise OpenWireProtocolError("a string is not modified UTF-8") from None
 
