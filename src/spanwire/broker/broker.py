@@ -527,6 +527,8 @@ class Broker:
             state.outlet.connection.close_with(JmsError("the broker is stopping"))
             state.outlet.mark_dirty()
             self.remove_connection(state, now)
+        for queue in self._map.queues.values():
+            queue.note_uncertain()
 
     def _turn(self, now: Time) -> None:
         context = self._context

@@ -97,6 +97,18 @@ class Queue(BrokerDestination):
         if not clean and sequences:
             self._uncertain_through = sequences[-1]
 
+    def note_uncertain(self) -> None:
+        """Before a stop in order: what an earlier run may have delivered must still say so in the next one."""
+        store = self._context.store
+        if self._uncertain_through == 0 or store is None:
+            return
+        for reference in self._resident.snapshot():
+            if 0 < reference.sequence <= self._uncertain_through:
+                store.note_redelivery(self.destination, reference.sequence, reference.redelivery_count)
+        for sequence in self.waiting_numbers():
+            if 0 < sequence <= self._uncertain_through and sequence not in self._redeliveries:
+                store.note_redelivery(self.destination, sequence, 1)
+
     def _is_resident_window_full(self) -> bool:
         return self._resident.count >= MAX_RESIDENT_MESSAGES or self.usage.is_above(RESIDENT_SHARE)
 

@@ -212,6 +212,24 @@ def test_after_a_stop_in_order_only_those_that_were_out_say_that_they_may_be_dou
     assert listener.redelivery_counts() == [("1", 1), ("2", 0)]
 
 
+def test_what_a_power_cut_left_uncertain_stays_so_over_a_stop_in_order() -> None:
+    stage = Stage()
+    stage.peer("p").sends(QUEUE, "1", "2", "3")
+    stage.peer("c").consumes(QUEUE)
+    stage.syncs()
+    again = stage.restarts()
+    again.peer("p").sends(QUEUE, "4")
+    listener = again.peer("c").consumes(QUEUE, prefetch=1)
+    again.settle()
+    assert listener.takes() == ["1"]
+    again.broker.stop(again.now)
+    again.syncs()
+    third = again.restarts(clean=True)
+    listener = third.peer("c").consumes(QUEUE)
+    third.settle()
+    assert listener.redelivery_counts() == [("1", 2), ("2", 1), ("3", 1), ("4", 0)]
+
+
 def test_redelivery_counts_survive() -> None:
     stage = Stage()
     stage.peer("p").sends(QUEUE, "1", "2")
