@@ -46,9 +46,18 @@ def test_one_lost_in_ten_thousand_is_found() -> None:
     assert verdict.summary().startswith(f"ledger: sent={COUNT} delivered={COUNT - 1} lost=1")
 
 
+def test_an_acknowledgement_that_is_not_confirmed_may_have_worked_or_not() -> None:
+    ledger = planted(honest(), Event("settled", "b-5"), Event("acknowledged", "b-5"))
+    assert check(ledger).ok
+    ledger.delivered("b-5", "d", True)
+    assert check(ledger).ok
+    ledger.delivered("b-5", "e", False)
+    assert list(check(ledger).faults) == ["unflagged"]
+
+
 def test_one_delivered_and_never_settled_nor_pending_is_lost() -> None:
     verdict = check(planted(honest(), Event("settled", "b-5")))
-    assert verdict.faults == {"lost": ["b-5 of Q (delivered, not settled)"]}
+    assert verdict.faults == {"lost": ["b-5 of Q (delivered, not acknowledged)"]}
 
 
 @pytest.mark.parametrize("flag", [False, True])

@@ -8,6 +8,7 @@ Nothing here knows the broker: a message is a text that is unique in the ledger,
     ledger.synced("p-1")                        a watcher of the disk saw it reach the platter (optional)
     ledger.granted("p-1")                       the producer got its receipt
     ledger.delivered("p-1", "c", False)         consumer c got it, with or without the redelivered flag
+    ledger.acknowledged("p-1")                  before c's acknowledgement leaves
     ledger.settled("p-1")                       the broker confirmed c's acknowledgement
     ledger.buried("p-1")                        it expired or went to the dead letters
     ledger.pending("p-1")                       at the end it still waits in the queue
@@ -17,7 +18,7 @@ Nothing here knows the broker: a message is a text that is unique in the ledger,
 Ledgers that several processes wrote are JSON lines (`Ledger.lines`, `read_ledger`), merged in any order that keeps each
 line behind those it depends on. The promises, of the reliability chapter in ``docs/architecture.md``:
 
-- nothing granted is lost: it was settled, buried or is pending (``lost``)
+- nothing granted is lost: it was acknowledged, buried or is pending (``lost``)
 - nothing comes out that was not attempted (``invented``)
 - what was settled never comes back (``doubled``); a second delivery says so (``unflagged``)
 - first deliveries to one consumer follow the order of their producer (``reordered``)
@@ -35,10 +36,11 @@ ATTEMPTED = "attempted"
 GRANTED = "granted"
 SYNCED = "synced"
 DELIVERED = "delivered"
+ACKNOWLEDGED = "acknowledged"
 SETTLED = "settled"
 BURIED = "buried"
 PENDING = "pending"
-KINDS = (ATTEMPTED, GRANTED, SYNCED, DELIVERED, SETTLED, BURIED, PENDING)
+KINDS = (ATTEMPTED, GRANTED, SYNCED, DELIVERED, ACKNOWLEDGED, SETTLED, BURIED, PENDING)
 
 
 @dataclass(frozen=True)
@@ -79,6 +81,10 @@ class Ledger:
     def delivered(self, message: str, consumer: str, redelivered: bool) -> None:
         """A consumer got it. A consumer that connects anew counts as another one."""
         self.events.append(Event(DELIVERED, message, "", consumer, 0, redelivered))
+
+    def acknowledged(self, message: str) -> None:
+        """A consumer is about to acknowledge it: from now on it may be gone, or come back with the flag."""
+        self.events.append(Event(ACKNOWLEDGED, message))
 
     def settled(self, message: str) -> None:
         """The consumer was told that its acknowledgement is safe."""
@@ -159,14 +165,18 @@ class Verdict:
 
 
 class Checker:
-    """Goes through a ledger once. ``at_most_once`` forbids every second delivery, flagged or not."""
+    """Goes through a ledger once. ``at_most_once`` forbids every second delivery, flagged or not; ``ordered`` names the
+    queues in which order counts (None: all): those with one consumer at a time.
+    """
 
-    def __init__(self, at_most_once: bool = False) -> None:
+    def __init__(self, at_most_once: bool = False, ordered: tuple[str, ...] | None = None) -> None:
         self._at_most_once = at_most_once
+        self._ordered = ordered
         self._attempts: dict[str, Event] = {}
         self._granted: set[str] = set()
         self._synced: set[str] = set()
         self._seen: set[str] = set()
+        self._acknowledged: set[str] = set()
         self._settled: set[str] = set()
         self._kept: set[str] = set()
         self._watched = False
@@ -187,7 +197,10 @@ class Checker:
                 self._synced.add(event.message)
             elif event.kind == DELIVERED:
                 self._deliver(event)
+            elif event.kind == ACKNOWLEDGED:
+                self._acknowledged.add(event.message)
             elif event.kind == SETTLED:
+                self._acknowledged.add(event.message)
                 self._settled.add(event.message)
             else:
                 self._keep(event)
@@ -219,6 +232,8 @@ class Checker:
 
     def _follow(self, event: Event) -> None:
         attempt = self._attempts[event.message]
+        if self._ordered is not None and attempt.queue not in self._ordered:
+            return
         key = (attempt.queue, attempt.who, event.who)
         last = self._last.get(key)
         if last is not None and last.number > attempt.number:
@@ -233,13 +248,14 @@ class Checker:
     def _close(self) -> None:
         verdict = self._verdict
         verdict.sent = len(self._attempts)
-        out = self._seen | self._settled | self._kept
+        safe = self._acknowledged | self._kept
+        out = self._seen | safe
         units: dict[str, list[Event]] = {}
         for message, attempt in self._attempts.items():
             if attempt.unit:
                 units.setdefault(attempt.unit, []).append(attempt)
-            if message in self._granted and attempt.flag and message not in self._settled | self._kept:
-                seen = "delivered, not settled" if message in self._seen else "never delivered"
+            if message in self._granted and attempt.flag and message not in safe:
+                seen = "delivered, not acknowledged" if message in self._seen else "never delivered"
                 verdict.lost.append(f"{message} of {attempt.queue} ({seen})")
         for unit, attempts in units.items():
             there = sum(1 for attempt in attempts if attempt.message in out)
@@ -247,6 +263,6 @@ class Checker:
                 verdict.torn.append(f"{unit}: {there} of {len(attempts)} messages came out")
 
 
-def check(ledger: Ledger, *, at_most_once: bool = False) -> Verdict:
+def check(ledger: Ledger, *, at_most_once: bool = False, ordered: tuple[str, ...] | None = None) -> Verdict:
     """Compare what went in with what came out."""
-    return Checker(at_most_once).check(ledger.events)
+    return Checker(at_most_once, ordered).check(ledger.events)

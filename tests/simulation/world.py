@@ -1,0 +1,231 @@
+"""A broker in a small world: its journal, a disk that can lose power, clients, a clock, all driven by one seed.
+
+One `World` lives through several runs of its broker. Each step of the schedule is one of: a client does something, the
+journal writes a batch (in which the power may go), a read is answered, a timer runs, the broker stops in order. What
+happened goes into a ledger; who reads it knows nothing of the broker. Nothing here reads a clock or rolls other dice.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from random import Random
+
+from spanwire.broker.broker import Broker
+from spanwire.broker.policy import PolicyEntry, PolicyMap
+from spanwire.model.destination import parse_destination
+from spanwire.model.environment import Time
+from spanwire.model.message import Message
+from spanwire.stores.journal.batch import Batch, write_batch
+from spanwire.stores.journal.fetch import Fetch
+from spanwire.stores.journal.journal import Journal, open_journal
+from spanwire.stores.journal.recovery import recover
+from spanwire.stores.reader import read_all
+from tests.simulation.clients import SimulatedClient
+from tests.simulation.disk import PowerCutError, SimulatedDisk
+from tests.support.dialogue.text_format import text_formats
+from tests.support.total_queue import Ledger
+
+STORE_ID = b"simulated-store!"
+SEGMENT_BYTES = 16 * 1024  # small: segments fill up, are dropped and carry check-points within one seed
+ORDERED = "queue://ORDERED"  # at most one consumer at a time
+SHARED = "queue://SHARED"  # any number, with selectors
+SLOW = "queue://SLOW"  # dispatches only what is synced
+QUEUES = (ORDERED, SHARED, SLOW)
+DEAD = "queue://ActiveMQ.DLQ"
+TOKEN = re.compile(rb"<(?:one|two)-(?:plain|tx)-\d+>")
+
+
+class SimulatedEnvironment:
+    """Duck-typed to `spanwire.model.environment.Environment`."""
+
+    def __init__(self, random: Random) -> None:
+        self._random = random
+        self.time = Time(1.0, 1_700_000_000_000)
+
+    @property
+    def host_name(self) -> str:
+        return "world"
+
+    def now(self) -> Time:
+        return self.time
+
+    def random_bytes(self, count: int) -> bytes:
+        return self._random.randbytes(count)
+
+    def advance(self, seconds: float) -> None:
+        self.time = Time(self.time.monotonic + seconds, self.time.wall_ms + int(seconds * 1000))
+
+
+class World:
+    """Everything, and the scheduler."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = Random(seed)
+        self.ledger = Ledger()
+        self.environment = SimulatedEnvironment(self.random)
+        self.formats = text_formats()
+        self.disk = SimulatedDisk()
+        self.calm = False
+        self.power_cuts = 0
+        self.stops = 0
+        self.single_owner: SimulatedClient | None = None  # who may consume from `ORDERED` now
+        self.journal: Journal
+        self.broker: Broker
+        self._batch: Batch | None = None
+        self._fetches: deque[Fetch] = deque()
+        self._start()
+        self.clients = [SimulatedClient(self, name) for name in ("one", "two")]
+
+    @property
+    def now(self) -> Time:
+        return self.environment.time
+
+    def chance(self, share: float) -> bool:
+        """True in ``share`` of all cases."""
+        return self.random.random() < share
+
+    # One step of the schedule
+
+    def step(self) -> None:
+        """Something happens."""
+        self.environment.advance(self.random.choice((0.0, 0.001, 0.01)))
+        kind = self.random.random()
+        try:
+            if kind < 0.70:
+                self.random.choice(self.clients).act()
+            elif kind < 0.90:
+                self._store_turn()
+            elif kind < 0.96:
+                self._answer_read()
+            elif kind < 0.985:
+                self.broker.run(self.now, 0.002)
+            elif kind < 0.99:
+                self._stop_in_order()
+            else:
+                self._cut_power()
+        except PowerCutError:
+            self._come_back()
+        self._drain_dirty()
+
+    def rest(self) -> None:
+        """No more faults: everything under way comes to its end."""
+        self.calm = True
+        for _ in range(10_000):
+            self._store_turn()
+            self._answer_read()
+            self.broker.run(self.now, 0.002)
+            self._drain_dirty()
+            readers = [client for client in self.clients if client.read_all()]
+            if not readers and self._is_idle():
+                return
+        raise AssertionError("the broker does not come to rest")
+
+    def _is_idle(self) -> bool:
+        journal = self.journal
+        return self._batch is None and not journal.has_work and not self._fetches and self.broker.next_timeout() != 0.0
+
+    # The store's shell
+
+    def _store_turn(self) -> None:
+        """What the store's shell does at the end of a turn; a batch takes a random number of turns."""
+        journal = self.journal
+        for fetch in journal.take_fetches():
+            self._fetches.append(fetch)
+        position = journal.take_answer()
+        if position >= 0:
+            self.broker.stored(position, self.now)
+        if self._batch is None:
+            self._batch = journal.next_batch()
+        elif self.chance(0.7):
+            batch = self._batch
+            if not self.calm and self.chance(0.05):
+                self.disk.cut_at = self.disk.steps + self.random.randrange(6)
+            write_batch(self.disk, batch, True)
+            self.disk.cut_at = -1
+            self._batch = None
+            self._watch(batch)
+            self.broker.stored(journal.completed(batch), self.now)
+
+    def _watch(self, batch: Batch) -> None:
+        """An observer of the disk tells which messages are safe now."""
+        for text in TOKEN.findall(b"".join(batch.parts)):
+            self.ledger.synced(text.decode())
+
+    def _answer_read(self) -> None:
+        if not self._fetches:
+            return
+        place = self.random.randrange(len(self._fetches))
+        self._fetches.rotate(-place)
+        fetch = self._fetches.popleft()
+        found = read_all(self.disk, fetch.reads)
+        messages: list[Message | None] = fetch.messages
+        for read, stored in zip(fetch.reads, found, strict=True):
+            if fetch.still_there(read):
+                assert stored is not None, "a segment with a live message is gone"
+                messages[read.place] = self.formats.index(stored.format_id, stored.raw)
+        self.broker.fetched(fetch.request, messages, self.now)
+
+    # Ends and beginnings
+
+    def _start(self) -> None:
+        for _ in range(20):
+            try:
+                self._open()
+                return
+            except PowerCutError:
+                self.disk = self.disk.power_cut(self.random)
+        raise AssertionError("the store cannot be opened")
+
+    def _open(self) -> None:
+        if self.chance(0.2):
+            self.disk.cut_at = self.disk.steps + self.random.randrange(12)
+        assert state_of(self.disk) == state_of(self.disk.copy()), "recovery is not idempotent"
+        opened = open_journal(self.disk, STORE_ID, SEGMENT_BYTES)
+        self.disk.cut_at = -1
+        self.journal = opened.journal
+        self._batch = None
+        self._fetches.clear()
+        policies = PolicyMap([PolicyEntry(parse_destination(SLOW), dispatch_before_sync=False)])
+        self.broker = Broker("world", "ID:world", self.environment, opened.journal, self.formats, policies=policies)
+        self.broker.recover(opened.recovery.destinations(), opened.recovery.clean, self.now)
+
+    def _cut_power(self) -> None:
+        raise PowerCutError
+
+    def _come_back(self) -> None:
+        self.power_cuts += 1
+        self.disk = self.disk.power_cut(self.random)
+        self.single_owner = None
+        self._start()
+        for client in self.clients:
+            client.broker_is_gone()
+
+    def _stop_in_order(self) -> None:
+        self.stops += 1
+        self.broker.stop(self.now)
+        for client in self.clients:
+            client.broker_is_gone()
+        self.single_owner = None
+        if self._batch is not None:
+            self._write(self._batch)
+        while (batch := self.journal.next_batch()) is not None:
+            self._write(batch)
+        self.journal.note_clean_stop()
+        while (batch := self.journal.next_batch()) is not None:
+            self._write(batch)
+        self._start()
+
+    def _write(self, batch: Batch) -> None:
+        write_batch(self.disk, batch, True)
+        self._watch(batch)
+        self.journal.completed(batch)
+
+    def _drain_dirty(self) -> None:
+        self.broker.take_dirty()
+
+
+def state_of(disk: SimulatedDisk) -> list[tuple[str, list[int], dict[int, int]]]:
+    """What recovery finds on a disk."""
+    found = recover(disk.copy()).destinations()
+    return sorted((str(entry.destination), list(entry.sequences), entry.redeliveries) for entry in found)
