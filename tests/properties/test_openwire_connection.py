@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import logging
 from typing import Any
 
 from hypothesis import given
@@ -13,8 +12,6 @@ from spanwire.protocols.openwire import _marshallers as wire
 from tests.support.openwire_dialogue import OpenWirePeer, World
 
 QUEUE = wire.ActiveMQQueue("Q")
-
-logging.getLogger("spanwire.protocols.openwire").setLevel(logging.CRITICAL)
 
 
 def session(peer: OpenWirePeer) -> list[bytes]:
