@@ -15,9 +15,7 @@ from spanwire.model.message_view import (
     DOUBLE_VALUE,
     FLOAT_VALUE,
     INT_VALUE,
-    LIST_VALUE,
     LONG_VALUE,
-    MAP_VALUE,
     NULL_VALUE,
     STRING_VALUE,
     PropertyValue,
@@ -56,12 +54,14 @@ def typed_property(name: str, text: str) -> PropertyValue:
 
 
 def property_text(value: PropertyValue) -> str | None:
-    """A property as a header value; None for one without a text form (bytes, a map, a list)."""
+    """A property as a header value; None for bytes, which have no text form."""
     kind, inner = value
     if kind == NULL_VALUE or inner is None:
         return "null"
-    if kind in (BYTES_VALUE, MAP_VALUE, LIST_VALUE):
+    if kind == BYTES_VALUE:
         return None
+    if isinstance(inner, (dict, list)):
+        return collection_text(inner)
     if kind == BOOLEAN_VALUE:
         return "true" if inner else "false"
     if isinstance(inner, float):
@@ -70,6 +70,13 @@ def property_text(value: PropertyValue) -> str | None:
         if kind == DOUBLE_VALUE:
             return java_number(repr(inner))
     return str(inner)
+
+
+def collection_text(values: dict[str, PropertyValue] | list[PropertyValue]) -> str:
+    """A map or list as Java prints it: ``{name=value}``, ``[value, value]``; bytes inside have no text."""
+    if isinstance(values, list):
+        return "[" + ", ".join([property_text(value) or "" for value in values]) + "]"
+    return "{" + ", ".join([name + "=" + (property_text(value) or "") for name, value in values.items()]) + "}"
 
 
 def shortest_float32(number: float) -> str:

@@ -16,8 +16,10 @@ from spanwire.model.message_view import (
     DOUBLE_VALUE,
     FLOAT_VALUE,
     INT_VALUE,
+    LIST_VALUE,
     LONG_VALUE,
     MAP,
+    MAP_VALUE,
     NULL_VALUE,
     OBJECT,
     PLAIN,
@@ -216,10 +218,12 @@ def test_property_values_are_written_as_java_prints_them() -> None:
         "nu": (NULL_VALUE, None),
         "em": (STRING_VALUE, ""),
         "blob": (BYTES_VALUE, b"x"),
+        "list": (LIST_VALUE, [(STRING_VALUE, "a"), (DOUBLE_VALUE, 2.0), (LIST_VALUE, [])]),
+        "map": (MAP_VALUE, {"k": (BOOLEAN_VALUE, True), "n": (NULL_VALUE, None)}),
     }
     assert {name: value for name, (_, value) in FORMAT.properties(FORMAT.encode_from_view(view)).items()} == {
         "bo": "true", "by": "1", "lo": "4", "fl": "1.5", "f1": "0.1", "do": "0.1", "big": "1.0E20", "nu": "null",
-        "em": "",
+        "em": "", "list": "[a, 2.0, []]", "map": "{k=true, n=null}",
     }  # fmt: skip
 
 
