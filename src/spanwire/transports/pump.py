@@ -89,7 +89,7 @@ class SocketPump(asyncio.Protocol):
         while self._held and not self._closing:
             self._receive(bytes(self._held.popleft()), now)
         self.flush(now)
-        self._leave(now)
+        self.close(now)
         return False
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -148,7 +148,10 @@ class SocketPump(asyncio.Protocol):
         connection, transport = self._connection, self._transport
         if connection is None or transport is None or self._closing:
             return
-        _write(transport, connection.data_to_send())
+        try:
+            _write(transport, connection.data_to_send())
+        except Exception:
+            logger.exception(UNEXPECTED, self._peer())
         self._closing = True
         self._held.clear()
         self._leave(now)

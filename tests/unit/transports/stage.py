@@ -173,6 +173,7 @@ class FakeConnection:
         self.due: float | None = None
         self.timeouts: list[float] = []
         self.on_receive: Callable[[bytes], None] | None = None
+        self.on_send: Callable[[], None] | None = None
         self.on_unsent: Callable[[int], None] | None = None
 
     def receive_data(self, data: bytes, now: Time) -> None:
@@ -184,6 +185,8 @@ class FakeConnection:
         self.eofs += 1
 
     def data_to_send(self) -> list[bytes]:
+        if self.on_send is not None:
+            self.on_send()
         taken, self.to_send = self.to_send, []
         return taken
 

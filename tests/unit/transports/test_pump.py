@@ -280,6 +280,9 @@ def test_bytes_and_end_in_one_turn_are_answered_before_the_socket_closes(stage: 
     assert pump.eof_received() is False
     assert socket.written == b"answer"
     assert connection.eofs == 1
+    assert socket.closing
+    stage.loop.advance(CLOSE_LINGER)
+    assert socket.aborted  # a peer that reads no more holds nothing up
 
 
 def test_an_unexpected_error_closes_that_socket_only_and_is_logged_once(
@@ -321,6 +324,23 @@ def test_an_unexpected_error_while_flushing_does_not_keep_others_from_being_flus
     stage.loop.settle()
     assert broken_socket.aborted
     assert healthy_socket.written == b"still here"
+
+
+def test_an_unexpected_error_while_closing_still_closes_the_socket(
+    stage: Stage, caplog: pytest.LogCaptureFixture
+) -> None:
+    connection = FakeConnection()
+    _, socket = stage.connect(connection)
+    stage.loop.settle()
+
+    def fail() -> None:
+        raise ZeroDivisionError
+
+    connection.on_send = fail
+    with caplog.at_level(logging.ERROR):
+        stage.turn.close_all()
+    assert socket.closing
+    assert len(caplog.records) == 1
 
 
 def test_over_the_receive_budget_the_connection_that_holds_most_is_closed() -> None:

@@ -1,0 +1,31 @@
+"""The tables of words are sound: nothing stands in them twice, and every default asks for nothing new."""
+
+from __future__ import annotations
+
+import pytest
+
+from spanwire.registry import TRANSPORT_SCHEMES
+from spanwire.service.config import words
+from spanwire.service.config.uri import LATER_SCHEMES, SOCKET, STOMP, WIRE_FORMAT
+from spanwire.service.config.words import NO_EFFECT, ONLY, Words
+
+TABLES = {name: table for name, table in vars(words).items() if isinstance(table, Words)}
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_a_rule_that_limits_names_the_values_and_one_without_effect_says_why(name: str) -> None:
+    for rules in (TABLES[name].settings, TABLES[name].children):
+        for word, rule in rules.items():
+            assert word.isalnum()
+            assert bool(rule.values) == (rule.kind == ONLY)
+            assert rule.note or rule.kind != NO_EFFECT
+            assert all(value == value.lower() for value in rule.values)
+
+
+def test_a_transport_is_either_built_or_later() -> None:
+    assert not set(TRANSPORT_SCHEMES) & LATER_SCHEMES
+
+
+def test_an_option_belongs_to_one_table() -> None:
+    tables = [set(SOCKET), set(WIRE_FORMAT), set(STOMP)]
+    assert len(set.union(*tables)) == sum(map(len, tables))
