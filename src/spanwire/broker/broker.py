@@ -296,17 +296,18 @@ class Broker:
     def add_destination(self, state: ConnectionState, destination: Destination, now: Time) -> None:
         """Make a destination; a temporary one belongs to this connection."""
         self._turn(now)
-        for part in destination.parts():
+        parts = destination.parts()
+        self._destinations.ensure_all(state, [part for part in parts if not part.is_temporary])
+        for part in parts:
             if part.is_temporary:
                 self._destinations.add_temporary(state, part)
-            else:
-                self._destinations.ensure(state, part)
 
     def remove_destination(self, state: ConnectionState, destination: Destination, now: Time) -> None:
         """Remove a destination without consumers."""
         self._turn(now)
         for part in destination.parts():
             self._destinations.remove(state, part)
+        self._sending.unpark()
 
     def configure_destination(self, destination: Destination) -> None:
         """Make a destination that the configuration names."""

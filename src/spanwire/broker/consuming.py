@@ -75,7 +75,7 @@ class Consuming:
             self._authorizer.check(state.principal, READ, part)
         if info.browser and (len(parts) != 1 or not parts[0].is_queue or parts[0].is_pattern):
             raise InvalidDestinationError(f"{info.destination} cannot be browsed: only a single queue can")
-        homes = [self._destinations.ensure(state, part) for part in parts if not part.is_pattern]
+        homes = self._destinations.ensure_all(state, [part for part in parts if not part.is_pattern])
         subscription = Subscription(info, consumer, state.outlet, state.principal, selector, self._values, automatic)
         self._apply_policy(subscription, parts[0])
         state.consumers[key] = subscription

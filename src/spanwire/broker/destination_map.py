@@ -55,14 +55,10 @@ class DestinationMap:
         return self.topics.get(destination.qualified_name)
 
     def create(self, destination: Destination) -> BrokerDestination:
-        """A new queue or topic; raises `IllegalStateError` over `MAX_DESTINATIONS`."""
-        if destination.is_pattern or destination.is_composite:
-            raise InvalidDestinationError(f"{destination} is a pattern or composite; it cannot be created")
-        if len(self.queues) + len(self.topics) >= MAX_DESTINATIONS:
-            raise IllegalStateError(
-                f"The maximum number of destinations allowed ({MAX_DESTINATIONS}) has already been reached: "
-                f"{destination} is not created"
-            )
+        """A new queue or topic. Whether there is room is asked before, for clients alone: what the broker makes for
+        itself and what the store brings back is never refused.
+        """
+        check_physical(destination)
         policy = self._policies.entry_for(destination)
         if destination.is_queue:
             queue = Queue(destination, policy, self._usage, self._context)
@@ -71,6 +67,14 @@ class DestinationMap:
         topic = Topic(destination, policy, self._usage, self._context)
         self.topics[destination.qualified_name] = topic
         return topic
+
+    def check_room(self, count: int) -> None:
+        """Raises `IllegalStateError` when ``count`` more would be over `MAX_DESTINATIONS`."""
+        if len(self.queues) + len(self.topics) + count > MAX_DESTINATIONS:
+            raise IllegalStateError(
+                f"The maximum number of destinations allowed ({MAX_DESTINATIONS}) has already been reached: "
+                f"remove some or use fewer"
+            )
 
     def remove(self, destination: Destination) -> None:
         """Forget a queue or topic."""
@@ -108,3 +112,9 @@ class DestinationMap:
             if entry.subscription not in found and entry.pattern.matches(destination):
                 found.append(entry.subscription)
         return found
+
+
+def check_physical(destination: Destination) -> None:
+    """Raises `InvalidDestinationError` for a pattern or composite, which can be no queue or topic itself."""
+    if destination.is_pattern or destination.is_composite:
+        raise InvalidDestinationError(f"{destination} is a pattern or composite; it cannot be created")

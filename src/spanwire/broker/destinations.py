@@ -12,7 +12,7 @@ from typing import Final
 from spanwire.broker.advisory import Advisories
 from spanwire.broker.connection_state import ConnectionState
 from spanwire.broker.context import BrokerContext
-from spanwire.broker.destination_map import DestinationMap
+from spanwire.broker.destination_map import DestinationMap, check_physical
 from spanwire.broker.ports import ADMIN, READ, Authorizer
 from spanwire.broker.queue import Queue
 from spanwire.broker.reference import BrokerDestination
@@ -51,12 +51,28 @@ class Destinations:
     def ensure(self, state: ConnectionState, destination: Destination) -> BrokerDestination:
         """The destination, made now if need be and allowed; a temporary one must exist already."""
         found = self._map.find(destination)
-        if found is not None:
-            return found
+        return found if found is not None else self.ensure_all(state, [destination])[0]
+
+    def ensure_all(self, state: ConnectionState, destinations: list[Destination]) -> list[BrokerDestination]:
+        """All of these, in order; the rights to make those that are missing are checked before the first is made."""
+        missing = 0
+        for destination in destinations:
+            if self._map.find(destination) is None:
+                self._check_new(state, destination)
+                missing += 1
+        if missing > 0:
+            self._map.check_room(missing)
+        homes: list[BrokerDestination] = []
+        for destination in destinations:
+            found = self._map.find(destination)
+            homes.append(found if found is not None else self._make(destination, state.connection_id))
+        return homes
+
+    def _check_new(self, state: ConnectionState, destination: Destination) -> None:
         if destination.is_temporary:
             raise DestinationDoesNotExistError(destination.qualified_name)
+        check_physical(destination)
         self._authorizer.check(state.principal, ADMIN, destination)
-        return self._make(destination, state.connection_id)
 
     def ensure_own(self, destination: Destination) -> BrokerDestination:
         """The same for the broker's own purposes: a dead letter queue, a configured destination."""
@@ -79,7 +95,9 @@ class Destinations:
         name = destination.qualified_name
         if self._owners.get(name) is state:
             return
-        if not destination.name.startswith(state.connection_id + ":") or name in self._owners:
+        prefix = state.connection_id + ":"
+        own = destination.name.startswith(prefix) and ":" not in destination.name[len(prefix) :]
+        if not own or name in self._owners:
             raise AuthorizationError(
                 f"User {state.principal.name} is not authorized to create: {name} "
                 f"(the name of a temporary destination begins with the connection's id)"
@@ -89,7 +107,9 @@ class Destinations:
                 f"Can't add temporary destination on connection {state.connection_id}: "
                 f"at maximum limit: {MAX_TEMPORARY_PER_CONNECTION}"
             )
+        check_physical(destination)
         self._authorizer.check(state.principal, ADMIN, destination)
+        self._map.check_room(1)
         self._owners[name] = state
         state.temporary[name] = destination
         self._make(destination, state.connection_id)

@@ -57,8 +57,7 @@ class Producing:
             if part.is_advisory:
                 raise AuthorizationError(f"User {state.principal.name} is not authorized to write to: {part}")
             self._authorizer.check(state.principal, WRITE, part)
-        for part in parts:
-            self._destinations.ensure(state, part)
+        self._destinations.ensure_all(state, parts)
         return parts
 
     def remove(self, state: ConnectionState, key: str) -> None:
@@ -70,7 +69,7 @@ class Producing:
             return
         for part in info.destination.parts():
             home = self._map.find(part)
-            if home is not None:
+            if home is not None and home.producers > 0:  # 0 in one that was removed and made again
                 home.producers -= 1
                 if self._advisories is not None:
                     self._advisories.producer_removed(info, part, home.producers)

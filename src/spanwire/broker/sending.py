@@ -130,19 +130,18 @@ class Sending:
         return False
 
     def _resolve(self, state: ConnectionState, destination: Destination) -> list[BrokerDestination]:
-        homes: list[BrokerDestination] = []
+        """The physical destinations, each once; none is made before all are allowed."""
+        wanted: dict[str, Destination] = {}
         for part in destination.parts():
-            if part.is_advisory:
+            if not part.is_pattern or part.is_advisory:
                 self._check(state, part)
-            if part.is_pattern:
-                found = [home for home in self._map.matching(part) if not home.destination.is_advisory]
-            else:
-                found = [self._destinations.ensure(state, part)]
-            for home in found:
-                self._check(state, home.destination)
-                if home not in homes:
-                    homes.append(home)
-        return homes
+                wanted[part.qualified_name] = part
+                continue
+            for home in self._map.matching(part):
+                if not home.destination.is_advisory:
+                    self._check(state, home.destination)
+                    wanted[home.destination.qualified_name] = home.destination
+        return self._destinations.ensure_all(state, list(wanted.values()))
 
     # -- room ----------------------------------------------------------------------------------------------------------
 
