@@ -148,9 +148,13 @@ class Sending:
     def _must_wait(self, home: BrokerDestination, message: Message) -> bool:
         if self.is_stored(home, message):
             return self._unstored.is_full()
-        if isinstance(home, Topic) and not home.subscriptions:
-            return False
-        return home.usage.is_full()
+        return self._needs_memory(home, message) and home.usage.is_full()
+
+    def _needs_memory(self, home: BrokerDestination, message: Message) -> bool:
+        """Whether ``message`` will stay in memory: the store does not have it, and somebody is there to keep it for."""
+        if isinstance(home, Topic):
+            return len(home.subscriptions) > 0
+        return not self.is_stored(home, message)
 
     def _park(self, state: ConnectionState, message: Message, token: int) -> bool:
         if state.parked_bytes >= MAX_PARKED_BYTES and not state.may_pause_reading():
@@ -187,9 +191,12 @@ class Sending:
                 state.outlet.mark_dirty()
 
     def _has_room_again(self, message: Message) -> bool:
+        """With hysteresis for those that need memory: full stays full until a share of it is free."""
         for part in message.destination.parts():
             for home in self._map.matching(part):
-                if self._must_wait(home, message) or home.usage.is_above(RESUME_SHARE):
+                if self._must_wait(home, message):
+                    return False
+                if self._needs_memory(home, message) and home.usage.is_above(RESUME_SHARE):
                     return False
         return True
 
