@@ -1,0 +1,127 @@
+"""Browsing shows a queue and changes nothing (JMS 1.1 §5.9; promise I17)."""
+
+from __future__ import annotations
+
+import pytest
+
+from spanwire.model.errors import InvalidDestinationError
+from tests.support.dialogue.broker_dialogue import Stage, destination
+
+QUEUE = "queue://Q"
+
+
+def fingerprint(stage: Stage) -> tuple[object, ...]:
+    """All that an outsider can tell of the queue and its store."""
+    kept = [str(message.message_id) for message in stage.store.kept(destination(QUEUE))]
+    return (stage.view(QUEUE), kept, [str(change) for change in stage.store.log], stage.memory())
+
+
+def test_a_browser_sees_every_waiting_message_once_and_then_the_end() -> None:
+    stage = Stage()
+    stage.peer("p").sends(QUEUE, "1", "2", "3")
+    before = fingerprint(stage)
+    browser = stage.peer("b").consumes(QUEUE, browser=True)
+    assert (browser.takes(), browser.ends) == (["1", "2", "3"], 1)
+    browser.acknowledges("3", first="1", count=3)
+    browser.leaves()
+    assert fingerprint(stage) == before
+    assert stage.peer("c").consumes(QUEUE).redelivery_counts() == [("1", 0), ("2", 0), ("3", 0)]
+
+
+def test_a_browser_that_vanishes_changes_nothing_either() -> None:
+    stage = Stage()
+    stage.peer("p").sends(QUEUE, "1", "2")
+    before = fingerprint(stage)
+    peer = stage.peer("b")
+    peer.consumes(QUEUE, browser=True, prefetch=1)
+    peer.leaves()
+    assert fingerprint(stage) == before
+
+
+def test_a_browser_has_a_window_and_a_selector() -> None:
+    stage = Stage()
+    producer = stage.peer("p")
+    for number in range(6):
+        producer.sends(QUEUE, str(number), properties={"parity": number % 2})
+    browser = stage.peer("b").consumes(QUEUE, browser=True, prefetch=2, selector="parity = 0")
+    assert (browser.takes(), browser.ends) == (["0", "2"], 0)
+    browser.acknowledges("2")
+    assert (browser.takes(), browser.ends) == (["4"], 1)
+
+
+def test_an_empty_queue_is_browsed_to_its_end_at_once() -> None:
+    stage = Stage()
+    browser = stage.peer("b").consumes(QUEUE, browser=True)
+    assert (browser.takes(), browser.ends) == ([], 1)
+
+
+def test_a_browser_reads_what_is_on_the_disk_page_by_page() -> None:
+    stage = Stage()
+    stage.peer("p").sends(QUEUE, *[str(number) for number in range(350)])
+    stage.syncs()
+    again = stage.restarts()
+    before = fingerprint(again)
+    browser = again.peer("b").consumes(QUEUE, browser=True, prefetch=500)
+    assert [len(read.sequences) for read in again.store.reads] == [100]
+    again.settle()
+    assert (browser.takes(), browser.ends) == ([str(number) for number in range(350)], 1)
+    browser.leaves()
+    assert fingerprint(again) == before
+
+
+def test_a_browser_leaves_out_what_goes_while_it_looks() -> None:
+    stage = Stage()
+    stage.peer("p").sends(QUEUE, *[str(number) for number in range(5)])
+    stage.syncs()
+    again = stage.restarts()
+    browser = again.peer("b").consumes(QUEUE, browser=True)
+    again.store.remove(destination(QUEUE), 3)
+    again.settle()
+    assert (browser.takes(), browser.ends) == (["0", "1", "3", "4"], 1)
+
+
+def test_a_browser_does_not_take_part_in_the_turns_nor_count_as_a_consumer() -> None:
+    stage = Stage()
+    stage.peer("b").consumes(QUEUE, browser=True)
+    assert stage.view(QUEUE).consumers == 0
+    listener = stage.peer("c").consumes(QUEUE)
+    stage.peer("p").sends(QUEUE, "1", "2")
+    assert listener.takes() == ["1", "2"]
+
+
+def test_a_pulling_browser_gets_one_message_per_pull_and_then_the_end() -> None:
+    stage = Stage()
+    stage.peer("p").sends(QUEUE, "1", "2")
+    browser = stage.peer("b").consumes(QUEUE, browser=True, prefetch=0)
+    for expected in (["1"], ["2"]):
+        browser.pulls(-1)
+        assert browser.takes() == expected
+    browser.pulls(-1)
+    assert browser.takes() == []
+    assert browser.ends >= 1
+
+
+@pytest.mark.parametrize("name", ["topic://T", "queue://A,B", "queue://A.>", "temp-topic://ID:b:1:1"])
+def test_only_a_single_queue_is_browsed(name: str) -> None:
+    stage = Stage()
+    peer = stage.peer("b")
+    if name.startswith("temp"):
+        peer.creates(name)
+    with pytest.raises(InvalidDestinationError):
+        peer.announces(name, browser=True)
+    assert peer.state.consumers == {}
+    assert not stage.has("topic://T")
+
+
+def test_volatile_messages_behind_the_window_are_shown_too() -> None:
+    stage = Stage()
+    stage.peer("p").sends(QUEUE, "1")
+    stage.syncs()
+    again = stage.restarts()
+    again.peer("p").sends(QUEUE, "2", persistent=False)
+    browser = again.peer("b").consumes(QUEUE, browser=True)
+    again.settle()
+    assert browser.takes() == ["1", "2"]
+    listener = again.peer("c").consumes(QUEUE)
+    again.settle()
+    assert listener.takes() == ["1", "2"]
