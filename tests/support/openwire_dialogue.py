@@ -148,8 +148,11 @@ class World:
         """A peer that has logged in and opened session 1."""
         self._connections += 1
         user = options.pop("user", None)
+        fault_tolerant = options.pop("fault_tolerant", False)
         made = self.peer(**options)
         made.negotiates()
+        if fault_tolerant:
+            made.sends(wire.ConnectionControl(fault_tolerant=True))
         made.logs_in(connection_id or f"ID:peer-{self._connections}-1-0:1", client_id, user)
         made.sends(wire.SessionInfo(made.session_id))
         made.received.clear()

@@ -25,6 +25,7 @@ DIRECT_WRITE_BYTES: Final = 32 * KIB  # chunks of this size are written as they 
 CLOSE_LINGER: Final = 2.0  # seconds a closing socket may take to write what is left
 RUN_BUDGET: Final = 0.002  # seconds of the broker's sliced work in one turn
 SWEEP_INTERVAL: Final = 0.25  # seconds between two looks at the timers of the connections
+MIN_TIMER: Final = 0.001  # seconds; a connection whose timer is always due costs a thousand calls a second at most
 SWEEP_SLICE: Final = 1_000  # connections looked at before other work gets its turn
 FLUSH_ROUNDS: Final = 4  # flushes of one turn: a flush can make further dispatches possible
 RECEIVE_SHARE: Final = 25  # percent of memoryUsage that half-received frames of all connections may take

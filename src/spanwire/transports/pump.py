@@ -18,6 +18,8 @@ from spanwire.transports.base import (
     CLOSE_LINGER,
     DIRECT_WRITE_BYTES,
     MAX_BYTES_PER_CALLBACK,
+    MIN_TIMER,
+    SWEEP_INTERVAL,
     HalfReceiver,
 )
 from spanwire.transports.turn import Turn
@@ -53,6 +55,7 @@ class SocketPump(asyncio.Protocol):
         self._pending_bytes = 0
         self._reading = True
         self._closing = False
+        self._armed = False
 
     def connection_made(self, base_transport: asyncio.BaseTransport) -> None:
         """A client connected."""
@@ -136,12 +139,21 @@ class SocketPump(asyncio.Protocol):
             due = connection.next_timeout()
             if due is not None and due <= now.monotonic:
                 connection.handle_timeout(now)
+                due = connection.next_timeout()
                 self._turn.touch(self)
             elif not self._reading:
                 self._turn.touch(self)
+            if due is not None and not self._armed and due < now.monotonic + SWEEP_INTERVAL:
+                self._armed = True
+                self._turn.loop.call_later(max(MIN_TIMER, due - now.monotonic), self._due)
         except Exception:
             logger.exception(UNEXPECTED, self._peer())
             self._drop(now)
+
+    def _due(self) -> None:
+        """A timer that could not wait for the next sweep, such as a short heart-beat."""
+        self._armed = False
+        self.sweep(self._turn.clock.now())
 
     def close(self, now: Time) -> None:
         """Write what is left and close; whatever is unwritten after `CLOSE_LINGER` is dropped."""

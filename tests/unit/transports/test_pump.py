@@ -200,6 +200,17 @@ def test_a_paused_connection_is_asked_again_by_the_sweep(stage: Stage) -> None:
     assert socket.reading
 
 
+def test_a_timer_shorter_than_the_sweep_is_kept_to_the_moment(stage: Stage) -> None:
+    connection = FakeConnection()
+    stage.connect(connection)
+    stage.turn.start()
+    due = stage.loop.now().monotonic + SWEEP_INTERVAL + 0.05
+    connection.due = due
+    stage.loop.advance(SWEEP_INTERVAL * 2)
+    assert len(connection.timeouts) == 1
+    assert connection.timeouts[0] == pytest.approx(due, abs=0.01)
+
+
 def test_a_big_read_is_fed_in_pieces_and_nothing_is_lost(stage: Stage) -> None:
     connection = FakeConnection()
     pump, socket = stage.connect(connection)

@@ -130,9 +130,9 @@ class ClientCommands(wire.CommandVisitor):
     def message_ack(self, command: wire.MessageAck) -> None:
         """Messages were delivered, acknowledged, given up …
 
-        An acknowledgement of what is not out at the consumer has no effect: after a reconnect, clients acknowledge
-        messages of the connection before, which they are about to get again. In a transaction it is refused, for the
-        commit would promise too much.
+        An acknowledgement of what is not out at the consumer is refused. Only a failover client's has no effect: after a
+        reconnect it acknowledges messages of the connection before, which it is about to get again. In a transaction it
+        is refused there too, for the commit would promise too much.
         """
         transaction_id = self._transaction(command.transaction_id)
         first = command.first_message_id
@@ -151,7 +151,7 @@ class ClientCommands(wire.CommandVisitor):
                 self.now,
             )
         except IllegalStateError as error:
-            if transaction_id is None:
+            if transaction_id is None and self.state.info.fault_tolerant:
                 logger.debug("acknowledgement ignored: %s", error)
                 return
             self._spoil(transaction_id)

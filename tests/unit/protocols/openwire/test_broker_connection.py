@@ -767,18 +767,27 @@ def test_unknown_sessions_consumers_and_producers_are_named() -> None:
     assert not peer.connection.closed
 
 
-def test_an_acknowledgement_of_a_message_that_is_not_out_has_no_effect() -> None:
+def test_an_acknowledgement_of_a_message_that_is_not_out_is_refused() -> None:
     peer = World().connect()
+    peer.consumes(QUEUE)
+    peer.acknowledges(peer.text_message(QUEUE, "never sent"), response=True)
+    answer = peer.receives(wire.ExceptionResponse)
+    assert answer.exception is not None
+    assert "Could not correlate acknowledgment" in (answer.exception.message or "")
+
+
+def test_a_failover_client_may_acknowledge_what_the_connection_before_had_given_it() -> None:
+    peer = World().connect(fault_tolerant=True)
     peer.consumes(QUEUE)
     peer.acknowledges(peer.text_message(QUEUE, "of the connection before"), response=True)
     peer.receives(wire.Response)
     peer.receives_nothing()
 
 
-def test_an_acknowledgement_for_an_unknown_consumer_has_no_effect() -> None:
+def test_an_acknowledgement_for_an_unknown_consumer_is_refused() -> None:
     peer = World().connect()
-    peer.requests(wire.MessageAck(consumer_id=peer.consumer_id(666), destination=QUEUE, ack_type=2, message_count=1))
-    peer.receives(wire.Response)
+    ack = wire.MessageAck(consumer_id=peer.consumer_id(666), destination=QUEUE, ack_type=2, message_count=1)
+    assert "The subscription does not exist" in (peer.fails(ack)[1] or "")
 
 
 def test_a_consumer_announced_twice_goes_on_as_it_is() -> None:
