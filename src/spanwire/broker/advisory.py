@@ -10,11 +10,12 @@ from typing import Final
 
 from spanwire.broker.context import BrokerContext
 from spanwire.broker.destination_map import DestinationMap
-from spanwire.broker.ports import AdvisoryFormat, RemovedSubject
+from spanwire.broker.ports import READ, AdvisoryFormat, Authorizer, RemovedSubject
 from spanwire.broker.reference import MessageReference
 from spanwire.broker.subscription import Subscription
 from spanwire.broker.topic import Topic
 from spanwire.model.destination import ADVISORY_PREFIX, TOPIC, Destination
+from spanwire.model.errors import AuthorizationError
 from spanwire.model.info import ConnectionInfo, ConsumerInfo, ProducerInfo
 from spanwire.model.message import Message
 
@@ -48,7 +49,14 @@ def _family(destination: Destination) -> str:
 class Advisories:
     """Publishes advisories to the topics somebody listens to."""
 
-    def __init__(self, context: BrokerContext, destinations: DestinationMap, advisory_format: AdvisoryFormat) -> None:
+    def __init__(
+        self,
+        context: BrokerContext,
+        destinations: DestinationMap,
+        advisory_format: AdvisoryFormat,
+        authorizer: Authorizer,
+    ) -> None:
+        self._authorizer: Final[Authorizer] = authorizer
         self._context: Final[BrokerContext] = context
         self._destinations: Final[DestinationMap] = destinations
         self._format: Final[AdvisoryFormat] = advisory_format
@@ -56,12 +64,14 @@ class Advisories:
         self._number = 0
 
     def listener_added(self, subscription: Subscription) -> None:
-        """Somebody subscribed to something that can match an advisory topic."""
-        self._listeners += 1
+        """Somebody subscribed; it counts if an advisory topic can be among what it asked for."""
+        if may_hear(subscription):
+            self._listeners += 1
 
     def listener_removed(self, subscription: Subscription) -> None:
-        """Such a subscription left."""
-        self._listeners -= 1
+        """Somebody left."""
+        if may_hear(subscription):
+            self._listeners -= 1
 
     def connection_added(self, info: ConnectionInfo) -> None:
         """A client logged in."""
@@ -77,9 +87,24 @@ class Advisories:
             self._publish(destination_advisory(destination), destination, {})
 
     def destination_removed(self, destination: Destination, connection_id: str) -> None:
-        """A queue or topic is gone."""
-        if not destination.is_advisory:
-            self._publish(destination_advisory(destination), RemovedSubject(connection_id, destination), {})
+        """A queue or topic is gone, and with it the advisory topics about it that only wildcards listen to."""
+        if destination.is_advisory:
+            return
+        self._publish(destination_advisory(destination), RemovedSubject(connection_id, destination), {})
+        self._forget(consumer_advisory(destination))
+        self._forget(producer_advisory(destination))
+
+    def _forget(self, topic_name: Destination) -> None:
+        topic = self._destinations.topic(topic_name)
+        if topic is None:
+            return
+        for subscription in topic.subscriptions:
+            if topic_name in subscription.info.destination.parts():
+                return
+        for subscription in topic.subscriptions:
+            subscription.homes.remove(topic)
+        topic.subscriptions.clear()
+        self._destinations.remove(topic_name)
 
     def consumer_added(self, info: ConsumerInfo, destination: Destination, count: int) -> None:
         """``destination`` has one more consumer, ``count`` in all."""
@@ -138,8 +163,16 @@ class Advisories:
         topic = self._destinations.create(topic_name)
         assert isinstance(topic, Topic)
         for subscription in listeners:
-            topic.attach(subscription)
+            if self._may_read(subscription, topic_name):
+                topic.attach(subscription)
         return topic
+
+    def _may_read(self, subscription: Subscription, topic_name: Destination) -> bool:
+        try:
+            self._authorizer.check(subscription.principal, READ, topic_name)
+        except AuthorizationError:
+            return False
+        return True
 
     def _tell(
         self, subscription: Subscription, topic_name: Destination, subject: object, properties: dict[str, object]
@@ -152,6 +185,8 @@ class Advisories:
         topic = self._destinations.topic(topic_name)
         if topic is None:
             topic = self._make(topic_name, self._destinations.pattern_subscriptions(topic_name))
+        if subscription not in topic.subscriptions:
+            return
         message = self._message(topic_name, subject, properties)
         topic.hold(message)
         subscription.pending.append(MessageReference(topic, message, 0, self._context.next_order(), 0))
@@ -171,3 +206,11 @@ def _public(info: ConnectionInfo) -> ConnectionInfo:
         protocol=info.protocol,
         fault_tolerant=info.fault_tolerant,
     )
+
+
+def may_hear(subscription: Subscription) -> bool:
+    """Whether advisory topics can be among what a subscription asked for."""
+    for part in subscription.info.destination.parts():
+        if part.is_advisory or (part.is_pattern and part.kind == TOPIC):
+            return True
+    return False

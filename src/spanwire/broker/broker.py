@@ -17,7 +17,7 @@ import logging
 from typing import Final
 
 from spanwire.broker.acknowledging import Acknowledgements
-from spanwire.broker.advisory import Advisories
+from spanwire.broker.advisory import Advisories, may_hear
 from spanwire.broker.authorization import OpenAuthenticator, OpenAuthorizer
 from spanwire.broker.committing import Committing
 from spanwire.broker.connection_state import (
@@ -26,7 +26,7 @@ from spanwire.broker.connection_state import (
 )
 from spanwire.broker.consuming import Consuming
 from spanwire.broker.context import BrokerContext
-from spanwire.broker.dead_letters import DeadLetters
+from spanwire.broker.dead_letters import POISONED, DeadLetters
 from spanwire.broker.destination_map import DestinationMap
 from spanwire.broker.destinations import Destinations, consumer_count
 from spanwire.broker.formats import MessageFormats
@@ -110,7 +110,9 @@ class Broker:
         self._context: Final[BrokerContext] = BrokerContext(store)
         self._map: Final[DestinationMap] = DestinationMap(self._context, policy_map, self._usage)
         self._advisories: Final[Advisories | None] = (
-            Advisories(self._context, self._map, advisory_format) if advisory_format is not None else None
+            Advisories(self._context, self._map, advisory_format, self._authorizer)
+            if advisory_format is not None
+            else None
         )
         self._waiting: Final[WaitingLine] = WaitingLine()
         self._destinations: Final[Destinations] = Destinations(
@@ -271,7 +273,7 @@ class Broker:
         self._check_own(state, info.consumer_id.connection_id)
         self._check_session(state, info.consumer_id.session_id, "consumer")
         subscription = self._consuming.add(state, info, consumer, automatic)
-        if self._advisories is not None and not info.destination.is_queue:
+        if self._advisories is not None and may_hear(subscription):
             self._replay_advisories(self._advisories, subscription)
         return subscription
 
@@ -327,8 +329,6 @@ class Broker:
 
     def _replay_advisories(self, advisories: Advisories, subscription: Subscription) -> None:
         """Tell a new listener of advisories what is there already."""
-        if not any(part.is_advisory or part.is_pattern for part in subscription.info.destination.parts()):
-            return
         for home in self._all_homes():
             advisories.replay_destination(subscription, home.destination)
         for state in list(self._connections.values()):
@@ -376,8 +376,10 @@ class Broker:
         transaction_id: TransactionId | None,
         token: int,
         now: Time,
+        cause: str = POISONED,
     ) -> bool:
-        """Take an acknowledgement of ``count`` messages from ``first`` (None: the oldest out) to ``last``.
+        """Take an acknowledgement of ``count`` messages from ``first`` (None: the oldest out) to ``last``. ``cause`` is
+        why the consumer gave up on poisoned ones.
 
         The answer is as with `send`. Raises `IllegalStateError` when a message is not out at this consumer.
         """
@@ -389,14 +391,14 @@ class Broker:
             return True
         if transaction_id is not None:
             transaction = self._committing.find(state, transaction_id)
-            self._acknowledge_later(transaction, subscription, ack_type, first, last, count)
+            self._acknowledge_later(transaction, subscription, ack_type, first, last, count, cause)
             return True
         references = self._acknowledgements.take(subscription, ack_type, first, last, count)
         if ack_type == STANDARD_ACK:
             for reference in references:
                 reference.home.settled(reference)
         else:
-            self._acknowledgements.settle(references, ack_type)
+            self._acknowledgements.settle(references, ack_type, cause)
         self._consuming.refill(subscription)
         if self._sending.parked:
             self._sending.unpark()
@@ -412,12 +414,13 @@ class Broker:
         first: MessageId | None,
         last: MessageId,
         count: int,
+        cause: str,
     ) -> None:
         front = last if ack_type == INDIVIDUAL_ACK else first
         place = 0 if front is None else subscription.place_of(front)
         references = self._acknowledgements.take(subscription, ack_type, first, last, count)
         try:
-            transaction.add_ack(TransactedAck(subscription, references, ack_type, place))
+            transaction.add_ack(TransactedAck(subscription, references, ack_type, place, cause))
         except JmsError:
             subscription.put_back(references, place)
             transaction.rollback_only = True

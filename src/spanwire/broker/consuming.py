@@ -124,8 +124,7 @@ class Consuming:
         if self._advisories is not None:
             for part in parts:
                 self._advisories.consumer_added(subscription.info, part, self._count(part))
-            if not subscription.info.destination.is_queue:
-                self._advisories.listener_added(subscription)
+            self._advisories.listener_added(subscription)
 
     def _count(self, part: Destination) -> int:
         home = self._map.find(part)
@@ -204,10 +203,14 @@ class Consuming:
         self._map.remove_patterns(subscription)
         for home in subscription.homes:
             detach(home, subscription)
+            if home.destination.is_advisory and consumer_count(home) == 0:
+                self._map.remove(home.destination)  # made by listening, and for each temporary destination another
+        for reference in subscription.pending:
+            reference.home.release(reference.message)
+        subscription.pending.clear()
         self._give_back(subscription, last_delivered_sequence)
         if self._advisories is not None and not subscription.info.browser:
-            if not subscription.info.destination.is_queue:
-                self._advisories.listener_removed(subscription)
+            self._advisories.listener_removed(subscription)
             for part in subscription.info.destination.parts():
                 self._advisories.consumer_removed(subscription.info, part, self._count(part))
 

@@ -47,14 +47,8 @@ class Topic(BrokerDestination):
         subscription.homes.append(self)
 
     def detach(self, subscription: Subscription) -> None:
-        """Remove a subscription and what waits in it from here."""
+        """Remove a subscription that leaves; what waits in it is released with it."""
         self.subscriptions.remove(subscription)
-        kept = [reference for reference in subscription.pending if reference.home is not self]
-        for reference in subscription.pending:
-            if reference.home is self:
-                self.release(reference.message)
-        subscription.pending.clear()
-        subscription.pending.extend(kept)
 
     def settled(self, reference: MessageReference) -> None:
         """One subscriber is done with the message."""
