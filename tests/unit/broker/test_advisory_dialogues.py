@@ -1,0 +1,214 @@
+"""Advisories: who comes and goes, told to whoever listens (OpenWire advisory topics; attack S9, load L12)."""
+
+from __future__ import annotations
+
+import pytest
+
+from spanwire.broker.ports import RemovedSubject
+from spanwire.model.destination import Destination
+from spanwire.model.info import ConnectionInfo, ConsumerInfo, ProducerInfo
+from spanwire.model.message import Message
+from tests.support.dialogue.broker_dialogue import Listener, Stage
+from tests.support.dialogue.text_format import text_message
+from tests.support.recording_authorizer import RecordingAuthorizer
+
+
+class SpokenAdvisories:
+    """Duck-typed to `spanwire.broker.ports.AdvisoryFormat`: advisories as short texts, with a count of those built."""
+
+    def __init__(self) -> None:
+        self.built = 0
+
+    def advisory(
+        self, destination: Destination, subject: object, properties: dict[str, object], number: int, wall_ms: int
+    ) -> Message:
+        self.built += 1
+        assert number == self.built
+        text = spoken(subject) + "".join(f" {name}={value}" for name, value in properties.items())
+        return text_message(destination, number, text.encode(), "ID:broker", persistent=False)
+
+
+def spoken(subject: object) -> str:
+    """A subject in a few words."""
+    if isinstance(subject, RemovedSubject):
+        return f"-{subject.subject}"
+    if isinstance(subject, ConnectionInfo):
+        assert subject.password is None, "the password is told to nobody"
+        return f"+{subject.connection_id}"
+    if isinstance(subject, ConsumerInfo):
+        return f"+{subject.consumer_id}"
+    if isinstance(subject, ProducerInfo):
+        return f"+{subject.producer_id}"
+    return f"+{subject}"
+
+
+def advised(*refused: tuple[str, str, str]) -> tuple[Stage, SpokenAdvisories]:
+    spoken_advisories = SpokenAdvisories()
+    return Stage(advisory_format=spoken_advisories, authorizer=RecordingAuthorizer(*refused)), spoken_advisories
+
+
+def listens(stage: Stage, topic: str, user: str | None = None) -> Listener:
+    return stage.peer(f"listener{stage.broker.statistics().connections}", user=user).consumes(
+        f"topic://ActiveMQ.Advisory.{topic}"
+    )
+
+
+def test_nothing_is_built_while_nobody_listens() -> None:
+    stage, advisories = advised()
+    peer = stage.peer("p")
+    stage.peer("c").consumes("topic://ORDINARY")
+    stage.peer("d").consumes("queue://>")
+    peer.producer("queue://Q")
+    peer.temporary()
+    peer.consumes("queue://Q").leaves()
+    peer.sends("topic://ORDINARY", "1")
+    peer.leaves()
+    assert advisories.built == 0
+    assert not any(view.destination.startswith("topic://ActiveMQ") for view in stage.broker.destination_views())
+
+
+def test_connections_that_come_and_go_are_told() -> None:
+    stage, _ = advised()
+    listener = listens(stage, "Connection")
+    assert listener.takes() == ["+ID:listener0:1"]  # what is there already
+    peer = stage.peer("p")
+    peer.leaves()
+    assert listener.takes() == ["+ID:p:1", "-ID:p:1"]
+
+
+@pytest.mark.parametrize(
+    ("topic", "name"),
+    [
+        ("Queue", "queue://Q"),
+        ("Topic", "topic://T"),
+        ("TempQueue", "temp-queue://ID:p:1:1"),
+        ("TempTopic", "temp-topic://ID:p:1:1"),
+    ],
+)
+def test_destinations_that_come_and_go_are_told(topic: str, name: str) -> None:
+    stage, _ = advised()
+    peer = stage.peer("p")
+    early = listens(stage, topic)
+    peer.creates(name)
+    late = listens(stage, topic)
+    peer.removes(name)
+    assert early.takes() == [f"+{name}", f"-{name}"]
+    assert late.takes() == [f"+{name}", f"-{name}"]
+    peer.creates(name)
+    peer.leaves()
+    assert early.takes()[:2] == ([f"+{name}", f"-{name}"] if topic.startswith("Temp") else [f"+{name}"])
+
+
+def test_consumers_that_come_and_go_are_told_with_their_number() -> None:
+    stage, _ = advised()
+    peer = stage.peer("c")
+    first = peer.consumes("queue://Q")
+    listener = listens(stage, "Consumer.Queue.Q")
+    second = peer.consumes("queue://Q")
+    first.leaves()
+    second.leaves()
+    assert listener.takes() == [
+        "+ID:c:1:1:1 consumerCount=1",
+        "+ID:c:1:1:2 consumerCount=2",
+        "-ID:c:1:1:1 consumerCount=1",
+        "-ID:c:1:1:2 consumerCount=0",
+    ]
+
+
+def test_producers_that_come_and_go_are_told_with_their_number() -> None:
+    stage, _ = advised()
+    peer = stage.peer("p")
+    peer.producer("topic://T", 1)
+    listener = listens(stage, "Producer.Topic.T")
+    peer.producer("topic://T", 2)
+    peer.producer(None, 3)
+    peer.leaves()
+    assert listener.takes() == [
+        "+ID:p:1:1:1 producerCount=1",
+        "+ID:p:1:1:2 producerCount=2",
+        "-ID:p:1:1:1 producerCount=1",
+        "-ID:p:1:1:2 producerCount=0",
+    ]
+
+
+def test_listeners_are_no_news() -> None:
+    stage, _ = advised()
+    everything = listens(stage, ">")
+    everything.takes()
+    listens(stage, "Queue")
+    assert everything.takes() == ["+ID:listener1:1"]
+
+
+def test_one_listener_of_a_composite_hears_all_of_it_and_nothing_twice() -> None:
+    stage, _ = advised()
+    listener = stage.peer("l").consumes("topic://ActiveMQ.Advisory.TempQueue,topic://ActiveMQ.Advisory.TempTopic")
+    peer = stage.peer("p")
+    peer.temporary(1, "temp-queue")
+    peer.temporary(2, "temp-topic")
+    assert listener.takes() == ["+temp-queue://ID:p:1:1", "+temp-topic://ID:p:1:2"]
+
+
+def test_a_composite_of_a_queue_and_an_advisory_topic_hears_both() -> None:
+    stage, _ = advised()
+    stage.peer("q").creates("queue://OLD")
+    listener = stage.peer("l").consumes("queue://Q,topic://ActiveMQ.Advisory.Queue")
+    peer = stage.peer("p")
+    peer.creates("queue://NEW")
+    peer.sends("queue://Q", "1")
+    assert listener.takes() == ["+queue://OLD", "+queue://Q", "+queue://NEW", "1"]
+
+
+def test_a_wildcard_listener_hears_no_more_than_it_may_read() -> None:
+    stage, _ = advised(
+        ("u", "read", "topic://ActiveMQ.Advisory.Connection"), ("u", "read", "topic://ActiveMQ.Advisory.Queue")
+    )
+    stage.peer("before").creates("queue://OLD")
+    listener = listens(stage, ">", user="u")
+    trusted = listens(stage, ">", user="admin")
+    peer = stage.peer("p")
+    peer.creates("queue://Q")
+    peer.creates("topic://T")
+    assert listener.takes() == ["+topic://T"]
+    assert "+queue://Q" in trusted.takes()
+
+
+def test_the_password_is_told_to_nobody() -> None:
+    stage, _ = advised()
+    listener = listens(stage, "Connection")
+    stage.peer("p", user="u")
+    late = listens(stage, "Connection")
+    assert len(listener.takes()) == 3
+    assert len(late.takes()) == 3
+
+
+def test_advisories_of_temporary_destinations_leave_nothing_behind() -> None:
+    stage, _ = advised()
+    everything = listens(stage, ">")
+    peer = stage.peer("p")
+    before = len(stage.broker.destination_views())
+    sizes = []
+    for number in range(1, 101):
+        name = peer.temporary(number)
+        direct = stage.peer(f"d{number}").consumes(f"topic://ActiveMQ.Advisory.Consumer.Queue.{name[13:]}")
+        peer.producer(name, number)
+        peer.consumes(name).leaves()
+        direct.peer.leaves()
+        peer.removes(name)
+        everything.acknowledges(everything.takes()[-1])
+        sizes.append(len(stage.broker.destination_views()))
+    assert sizes[-1] == sizes[5] <= before + 8
+    assert stage.memory() == 0
+
+
+def test_what_a_slow_listener_has_not_got_yet_survives_the_end_of_its_topic() -> None:
+    stage, _ = advised()
+    peer = stage.peer("p")
+    slow = stage.peer("l").consumes("topic://ActiveMQ.Advisory.Consumer.>", prefetch=1)
+    name = peer.temporary()
+    peer.consumes(name).leaves()
+    peer.removes(name)
+    (first,) = slow.takes()
+    slow.acknowledges(first)
+    assert slow.takes() == ["-ID:p:1:1:1 consumerCount=0"]
+    slow.peer.leaves()
+    assert stage.memory() == 0
