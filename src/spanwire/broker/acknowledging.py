@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from spanwire.broker.context import BrokerContext
-from spanwire.broker.dead_letters import EXPIRED, POISONED
+from spanwire.broker.dead_letters import EXPIRED
 from spanwire.broker.queue import Queue
 from spanwire.broker.reference import MessageReference
 from spanwire.broker.subscription import Subscription
@@ -56,18 +56,18 @@ class Acknowledgements:
         taken = subscription.take_front(count, first, last)
         return taken if taken is not None else subscription.take_range(first, last)
 
-    def settle(self, references: list[MessageReference], ack_type: int) -> None:
+    def settle(self, references: list[MessageReference], ack_type: int, cause: str) -> None:
         """Acknowledged: gone from queue and store; poisoned or expired ones leave a copy with the dead letters."""
         if ack_type == POISON_ACK or ack_type == EXPIRED_ACK:
-            self.bury(references, ack_type)
+            self.bury(references, EXPIRED if ack_type == EXPIRED_ACK else cause)
         for reference in references:
             reference.home.settled(reference)
 
-    def bury(self, references: list[MessageReference], ack_type: int) -> None:
+    def bury(self, references: list[MessageReference], cause: str) -> None:
         """Hand the references to the dead letter office."""
         for reference in references:
             home = reference.home
-            if ack_type == EXPIRED_ACK:
+            if cause == EXPIRED:
                 home.expired += 1
             if isinstance(home, Queue):
-                self._context.dead_letter(reference, EXPIRED if ack_type == EXPIRED_ACK else POISONED)
+                self._context.dead_letter(reference, cause)

@@ -6,7 +6,7 @@ from typing import Final
 
 from spanwire.broker.connection_state import MAX_TRANSACTIONS_PER_CONNECTION, ConnectionState
 from spanwire.broker.context import BrokerContext
-from spanwire.broker.dead_letters import EXPIRED, POISONED, DeadLetters
+from spanwire.broker.dead_letters import EXPIRED, DeadLetters
 from spanwire.broker.destinations import Destinations
 from spanwire.broker.ports import NO_TOKEN
 from spanwire.broker.queue import Queue
@@ -131,7 +131,7 @@ class Committing:
                 continue
             for reference in ack.references:
                 if isinstance(reference.home, Queue):
-                    letter = self._dead_letters.letter(reference, EXPIRED if ack.ack_type == EXPIRED_ACK else POISONED)
+                    letter = self._dead_letters.letter(reference, EXPIRED if ack.ack_type == EXPIRED_ACK else ack.cause)
                     if letter is not None:
                         found.append(letter)
         return found

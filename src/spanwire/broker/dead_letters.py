@@ -64,9 +64,8 @@ class DeadLetters(DeadLetterOffice):
             view.original_destination = message.destination
             view.destination = target
             view.properties["dlqDeliveryFailureCause"] = (STRING_VALUE, cause)
-            if view.expiration_ms > 0:
-                view.properties["originalExpiration"] = (LONG_VALUE, view.expiration_ms)
-                view.expiration_ms = 0
+            view.properties["originalExpiration"] = (LONG_VALUE, view.expiration_ms)
+            view.expiration_ms = 0
             if not view.persistent:
                 view.properties["originalDeliveryMode"] = (STRING_VALUE, "NON_PERSISTENT")
                 view.persistent = True

@@ -35,18 +35,19 @@ class TransactedSend:
 
 class TransactedAck:
     """References that a consumer acknowledged; still its own until the commit. ``place`` is how many references stood
-    before them at the consumer.
+    before them at the consumer, ``cause`` why it gave up on poisoned ones.
     """
 
-    __slots__ = ("ack_type", "place", "references", "subscription")
+    __slots__ = ("ack_type", "cause", "place", "references", "subscription")
 
     def __init__(
-        self, subscription: Subscription, references: list[MessageReference], ack_type: int, place: int
+        self, subscription: Subscription, references: list[MessageReference], ack_type: int, place: int, cause: str
     ) -> None:
         self.subscription: Final[Subscription] = subscription
         self.place: Final[int] = place
         self.references: Final[list[MessageReference]] = references
         self.ack_type: Final[int] = ack_type
+        self.cause: Final[str] = cause
 
 
 class LocalTransaction:

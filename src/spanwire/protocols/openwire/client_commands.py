@@ -11,6 +11,7 @@ from typing import Final
 
 from spanwire.broker.broker import Broker
 from spanwire.broker.connection_state import ConnectionState
+from spanwire.broker.dead_letters import POISONED
 from spanwire.broker.ports import NO_TOKEN
 from spanwire.broker.subscription import Subscription
 from spanwire.model.acks import LAST_DELIVERED_UNKNOWN, POISON_ACK
@@ -27,6 +28,7 @@ from spanwire.protocols.openwire import _marshallers as wire
 from spanwire.protocols.openwire.announcements import consumer_info_of, local_transaction_of, producer_info_of
 from spanwire.protocols.openwire.consumer import OpenWireConsumer, Undelivered
 from spanwire.protocols.openwire.errors import OpenWireProtocolError
+from spanwire.protocols.openwire.exceptions import throwable_text
 from spanwire.protocols.openwire.identities import (
     connection_id_of,
     consumer_id_of,
@@ -130,9 +132,9 @@ class ClientCommands(wire.CommandVisitor):
     def message_ack(self, command: wire.MessageAck) -> None:
         """Messages were delivered, acknowledged, given up …
 
-        An acknowledgement of what is not out at the consumer is refused. Only a failover client's has no effect: after a
-        reconnect it acknowledges messages of the connection before, which it is about to get again. In a transaction it
-        is refused there too, for the commit would promise too much.
+        An acknowledgement of what is not out at the consumer is refused. Only that of a failover client has no effect:
+        after a reconnect it acknowledges messages of the connection before, which it is about to get again. In a
+        transaction it is refused there too, for the commit would promise too much.
         """
         transaction_id = self._transaction(command.transaction_id)
         first = command.first_message_id
@@ -149,6 +151,7 @@ class ClientCommands(wire.CommandVisitor):
                 transaction_id,
                 token,
                 self.now,
+                POISONED if command.poison_cause is None else throwable_text(command.poison_cause),
             )
         except IllegalStateError as error:
             if transaction_id is None and self.state.info.fault_tolerant:

@@ -43,6 +43,11 @@ def throwable_of(error: SpanwireError) -> Throwable:
     return Throwable(_class_name(error), str(error)[:MAX_TEXT_LENGTH])
 
 
+def throwable_text(throwable: Throwable) -> str:
+    """What a peer sent as an exception, as Java prints one; always with a colon, unlike the broker's own words."""
+    return f"{throwable.class_name or 'java.lang.Throwable'}: {throwable.message or 'no message'}"[:MAX_TEXT_LENGTH]
+
+
 def invalid_selector(selector: str, error: InvalidSelectorError) -> Throwable:
     """As ActiveMQ answers a bad selector: the text of the exception is the selector, its cause says what is wrong."""
     cause = Throwable(PARSE_EXCEPTION, str(error)[:MAX_TEXT_LENGTH])

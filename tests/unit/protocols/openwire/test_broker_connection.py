@@ -24,6 +24,7 @@ from spanwire.protocols.openwire import _marshallers as wire
 from spanwire.protocols.openwire.broker_connection import CLOSE_DELAY, OpenWireBrokerConnection
 from spanwire.protocols.openwire.codec import FrameEncoder
 from spanwire.protocols.openwire.primitive_map import decode_plain_map
+from spanwire.protocols.openwire.schema import Throwable
 from spanwire.protocols.openwire.wire_format import WireFormatProperties
 from spanwire.protocols.stomp.message_format import StompMessageFormat
 from tests.support.openwire_dialogue import BROKER_ID, LateStore, World, text_of
@@ -378,6 +379,28 @@ def test_a_poisoned_message_goes_to_the_dead_letter_queue() -> None:
     (dead,) = peer.dispatched()
     assert text_of(dead) == "poison"
     assert dead.original_destination == QUEUE
+
+
+@pytest.mark.parametrize("transacted", [False, True])
+def test_a_dead_letter_tells_why_its_consumer_gave_up(transacted: bool) -> None:
+    peer = World().connect()
+    peer.consumes(QUEUE)
+    peer.produces(QUEUE)
+    peer.succeeds(peer.text_message(QUEUE, "poison"))
+    (message,) = peer.dispatched()
+    cause = Throwable("java.lang.Throwable", "Delivery[7] exceeds the limit")
+    if transacted:
+        peer.transacts(BEGIN)
+        peer.acknowledges(message, kind=POISON, poison_cause=cause, transaction_id=peer.transaction_id())
+        peer.succeeds(peer.transaction(COMMIT))
+    else:
+        peer.acknowledges(message, kind=POISON, poison_cause=cause)
+    peer.consumes(queue("ActiveMQ.DLQ"), 2)
+    (dead,) = peer.dispatched()
+    assert dead.marshalled_properties is not None
+    properties = decode_plain_map(dead.marshalled_properties)
+    assert properties["dlqDeliveryFailureCause"] == "java.lang.Throwable: Delivery[7] exceeds the limit"
+    assert properties["originalExpiration"] == 0
 
 
 def test_what_a_consumer_saw_comes_again_as_redelivered_and_the_rest_does_not() -> None:
