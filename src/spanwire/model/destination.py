@@ -90,9 +90,12 @@ class Destination:
 
 
 def elements_match(pattern: list[str], name: list[str]) -> bool:
-    """Whether the elements of a name fall under the elements of a pattern. ``>`` also matches no further element."""
+    """Whether the elements of a name fall under the elements of a pattern. ``>`` at the end also matches no further
+    element; anywhere else it is an element like any other.
+    """
+    last = len(pattern) - 1
     for index, element in enumerate(pattern):
-        if element == ">":
+        if element == ">" and index == last:
             return True
         if index >= len(name):
             return False
