@@ -85,6 +85,16 @@ class ResidentLine:
             position += 1
         return self._base + position
 
+    def is_sparse(self) -> bool:
+        """Whether most slots are holes, as selectors leave them behind a message that nobody wants."""
+        return len(self._items) - self._start > 2 * self.count + TRIM_AT
+
+    def compact(self) -> None:
+        """Drop the holes. All positions from before are gone: the line begins where it ended."""
+        self._base += len(self._items)
+        self._items = [item for item in self._items[self._start :] if item is not None]
+        self._start = 0
+
     def snapshot(self) -> list[MessageReference]:
         """All references in order."""
         return [item for item in self._items[self._start :] if item is not None]

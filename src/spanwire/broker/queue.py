@@ -230,6 +230,8 @@ class Queue(BrokerDestination):
 
     def _scan(self) -> None:
         """Let each consumer that can take messages look on from where it stopped; one message each in turn."""
+        if self._resident.is_sparse():
+            self._compact()
         budget = MAX_PAGE_MESSAGES
         progress = True
         while progress:
@@ -245,6 +247,16 @@ class Queue(BrokerDestination):
                 if budget <= 0:
                     self._context.schedule(self)
                     return
+
+    def _compact(self) -> None:
+        """Who had not looked at everything looks at what is left again."""
+        resident = self._resident
+        end = resident.end_position
+        resident.compact()
+        for consumer in self._consumers:
+            consumer.scanned = resident.end_position if consumer.scanned >= end else resident.first_position
+        if self._expiry_position >= 0:
+            self._expiry_position = resident.first_position
 
     def _wants_more(self, consumer: QueueConsumer) -> bool:
         return consumer.scanned < self._resident.end_position and consumer.subscription.can_take()
