@@ -249,7 +249,7 @@ class Broker:
         """A producer of this connection; its destination, if it has one, is checked and made now."""
         self._turn(now)
         self._check_own(state, info.producer_id.connection_id)
-        self._check_session(state, info.producer_id.session_id, "producer")
+        self._check_session(state, info.producer_id.session_id, "Cannot add a producer")
         self._producing.add(state, info)
 
     def remove_producer(self, state: ConnectionState, producer_id: ProducerId, now: Time) -> None:
@@ -271,7 +271,7 @@ class Broker:
         """
         self._turn(now)
         self._check_own(state, info.consumer_id.connection_id)
-        self._check_session(state, info.consumer_id.session_id, "consumer")
+        self._check_session(state, info.consumer_id.session_id, f"{self.name} Cannot add a consumer")
         subscription = self._consuming.add(state, info, consumer, automatic)
         if self._advisories is not None and may_hear(subscription):
             self._replay_advisories(self._advisories, subscription)
@@ -321,11 +321,9 @@ class Broker:
                 f"User {state.principal.name} is not authorized to act for connection {connection_id}"
             )
 
-    def _check_session(self, state: ConnectionState, session: int, role: str) -> None:
+    def _check_session(self, state: ConnectionState, session: int, request: str) -> None:
         if session != HIDDEN_SESSION and session not in state.sessions:
-            raise JmsError(
-                f"Cannot add a {role} to a session that had not been registered: {state.connection_id}:{session}"
-            )
+            raise JmsError(f"{request} to a session that had not been registered: {state.connection_id}:{session}")
 
     def _replay_advisories(self, advisories: Advisories, subscription: Subscription) -> None:
         """Tell a new listener of advisories what is there already."""

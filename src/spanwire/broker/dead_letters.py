@@ -63,6 +63,8 @@ class DeadLetters(DeadLetterOffice):
             view = message_format.view(message)
             view.original_destination = message.destination
             view.destination = target
+            if cause == EXPIRED:  # in the words that tools know from ActiveMQ
+                cause = f"java.lang.Throwable: Message Expired. Expiration:{view.expiration_ms}"
             view.properties["dlqDeliveryFailureCause"] = (STRING_VALUE, cause)
             view.properties["originalExpiration"] = (LONG_VALUE, view.expiration_ms)
             view.expiration_ms = 0

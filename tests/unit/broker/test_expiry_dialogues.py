@@ -94,7 +94,7 @@ def test_a_dead_letter_tells_where_it_came_from_and_does_not_expire_again() -> N
     assert copy.persistent
     properties = properties_of(copy)
     assert properties["originalExpiration"] == expiration
-    assert properties["dlqDeliveryFailureCause"] == "expired"
+    assert properties["dlqDeliveryFailureCause"] == f"java.lang.Throwable: Message Expired. Expiration:{expiration}"
     assert properties["colour"] == "red"
     stage.environment.advance(1_000_000.0)
     assert stage.peer("d").consumes(DLQ).takes() == ["1"]
