@@ -26,6 +26,7 @@ final class Destinations {
         scenarios.put("topic", Destinations::topic);
         scenarios.put("no-local", Destinations::noLocal);
         scenarios.put("request-and-reply", Destinations::requestAndReply);
+        scenarios.put("ask", Destinations::ask);
         scenarios.put("temporary-topic", Destinations::temporaryTopic);
         scenarios.put("composite", Destinations::composite);
         scenarios.put("composite-consumer", Destinations::compositeConsumer);
@@ -96,6 +97,20 @@ final class Destinations {
         answers.close();
         temporary.delete();
         observer.see("deleted", connection.isDeleted((ActiveMQDestination) temporary));
+    }
+
+    /** A question to a queue that another kind of client answers. */
+    private static void ask(Clients clients, String[] arguments, Observer observer) throws Exception {
+        Session session = Clients.session(clients.connect());
+        TemporaryQueue temporary = session.createTemporaryQueue();
+        MessageConsumer answers = session.createConsumer(temporary);
+        TextMessage question = session.createTextMessage("how much?");
+        question.setJMSReplyTo(temporary);
+        question.setJMSCorrelationID("c-1");
+        session.createProducer(session.createQueue(arguments[0])).send(question);
+        observer.await("answer");
+        Message answer = answers.receive(Clients.PATIENCE_MS);
+        observer.see("answer", Clients.text(answer), "correlation", answer.getJMSCorrelationID());
     }
 
     private static void temporaryTopic(Clients clients, String[] arguments, Observer observer) throws Exception {

@@ -168,6 +168,10 @@ final class Messages {
         message.setStringProperty("JMSXGroupID", "group a");
         message.setIntProperty("JMSXGroupSeq", 3);
         add(messages, "headers", message);
+        Message half = session.createTextMessage("headers cut within a character");
+        half.setJMSCorrelationID("half \uD83D");
+        half.setJMSType("\uDE80 other half");
+        add(messages, "headers-half", half);
         Message topic = session.createTextMessage("reply to a topic");
         topic.setJMSReplyTo(session.createTopic("REPLY.TO.TOPIC"));
         add(messages, "reply-to-topic", topic);
