@@ -10,12 +10,12 @@ from typing import Final
 
 from spanwire.broker.context import BrokerContext
 from spanwire.broker.destination_map import DestinationMap
-from spanwire.broker.ports import READ, AdvisoryFormat, Authorizer, RemovedSubject
+from spanwire.broker.ports import AdvisoryFormat, RemovedSubject
 from spanwire.broker.reference import MessageReference
+from spanwire.broker.rights import Rights
 from spanwire.broker.subscription import Subscription
 from spanwire.broker.topic import Topic
 from spanwire.model.destination import ADVISORY_PREFIX, TOPIC, Destination
-from spanwire.model.errors import AuthorizationError
 from spanwire.model.info import ConnectionInfo, ConsumerInfo, ProducerInfo
 from spanwire.model.message import Message
 
@@ -54,9 +54,9 @@ class Advisories:
         context: BrokerContext,
         destinations: DestinationMap,
         advisory_format: AdvisoryFormat,
-        authorizer: Authorizer,
+        rights: Rights,
     ) -> None:
-        self._authorizer: Final[Authorizer] = authorizer
+        self._rights: Final[Rights] = rights
         self._context: Final[BrokerContext] = context
         self._destinations: Final[DestinationMap] = destinations
         self._format: Final[AdvisoryFormat] = advisory_format
@@ -163,16 +163,9 @@ class Advisories:
         topic = self._destinations.create(topic_name)
         assert isinstance(topic, Topic)
         for subscription in listeners:
-            if self._may_read(subscription, topic_name):
+            if self._rights.may_read(subscription.principal, topic_name):
                 topic.attach(subscription)
         return topic
-
-    def _may_read(self, subscription: Subscription, topic_name: Destination) -> bool:
-        try:
-            self._authorizer.check(subscription.principal, READ, topic_name)
-        except AuthorizationError:
-            return False
-        return True
 
     def _tell(
         self, subscription: Subscription, topic_name: Destination, subject: object, properties: dict[str, object]

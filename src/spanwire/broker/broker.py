@@ -18,6 +18,7 @@ from typing import Final
 
 from spanwire.broker.acknowledging import Acknowledgements
 from spanwire.broker.advisory import Advisories, may_hear
+from spanwire.broker.audit import Audit
 from spanwire.broker.authorization import OpenAuthenticator, OpenAuthorizer
 from spanwire.broker.committing import Committing
 from spanwire.broker.connection_state import (
@@ -30,6 +31,7 @@ from spanwire.broker.dead_letters import POISONED, DeadLetters
 from spanwire.broker.destination_map import DestinationMap
 from spanwire.broker.destinations import Destinations, consumer_count
 from spanwire.broker.formats import MessageFormats
+from spanwire.broker.logins import Logins
 from spanwire.broker.message_values import BoundMessageValues
 from spanwire.broker.outlet import Outlet
 from spanwire.broker.policy import PolicyMap
@@ -45,6 +47,7 @@ from spanwire.broker.ports import (
 from spanwire.broker.producing import Producing
 from spanwire.broker.recovery import RecoveredDestination
 from spanwire.broker.reference import BrokerDestination
+from spanwire.broker.rights import Rights
 from spanwire.broker.sending import Sending
 from spanwire.broker.subscription import Subscription
 from spanwire.broker.transactions import LocalTransaction, TransactedAck
@@ -63,7 +66,6 @@ from spanwire.model.acks import INDIVIDUAL_ACK, LAST_DELIVERED_UNKNOWN, STANDARD
 from spanwire.model.destination import Destination
 from spanwire.model.environment import Environment, IdGenerator, Time
 from spanwire.model.errors import (
-    AuthorizationError,
     IllegalStateError,
     InvalidClientIdError,
     JmsError,
@@ -103,21 +105,20 @@ class Broker:
         self.environment: Final[Environment] = environment
         self.formats: Final[MessageFormats] = formats
         self.ids: Final[IdGenerator] = IdGenerator(environment)
-        self._authenticator: Final[Authenticator] = authenticator if authenticator is not None else OpenAuthenticator()
-        self._authorizer: Final[Authorizer] = authorizer if authorizer is not None else OpenAuthorizer()
         policy_map = policies if policies is not None else PolicyMap()
         self._usage: Final[MemoryUsage] = MemoryUsage(memory_limit_bytes)
         self._context: Final[BrokerContext] = BrokerContext(store)
+        audit = Audit(self._context)
+        self._logins: Final[Logins] = Logins(
+            authenticator if authenticator is not None else OpenAuthenticator(), self._context, audit
+        )
+        self._rights: Final[Rights] = Rights(authorizer if authorizer is not None else OpenAuthorizer(), audit)
         self._map: Final[DestinationMap] = DestinationMap(self._context, policy_map, self._usage)
         self._advisories: Final[Advisories | None] = (
-            Advisories(self._context, self._map, advisory_format, self._authorizer)
-            if advisory_format is not None
-            else None
+            Advisories(self._context, self._map, advisory_format, self._rights) if advisory_format is not None else None
         )
         self._waiting: Final[WaitingLine] = WaitingLine()
-        self._destinations: Final[Destinations] = Destinations(
-            self._context, self._map, self._authorizer, self._advisories
-        )
+        self._destinations: Final[Destinations] = Destinations(self._context, self._map, self._rights, self._advisories)
         self._unstored: Final[Unstored] = Unstored(store)
         dead_letters = DeadLetters(self._context, self._destinations, formats, self._unstored)
         self._context.office = dead_letters
@@ -126,7 +127,7 @@ class Broker:
             self._map,
             self._destinations,
             formats,
-            self._authorizer,
+            self._rights,
             self._waiting,
             self._unstored,
             dead_letters,
@@ -135,13 +136,13 @@ class Broker:
         self._committing: Final[Committing] = Committing(
             self._context, self._sending, self._destinations, dead_letters, self._unstored, self._usage
         )
-        self._producing: Final[Producing] = Producing(self._map, self._destinations, self._authorizer, self._advisories)
+        self._producing: Final[Producing] = Producing(self._map, self._destinations, self._rights, self._advisories)
         self._consuming: Final[Consuming] = Consuming(
             self._context,
             self._map,
             self._destinations,
             policy_map,
-            self._authorizer,
+            self._rights,
             BoundMessageValues(formats),
             self._advisories,
         )
@@ -155,7 +156,7 @@ class Broker:
     def add_connection(self, connection: ClientConnection, info: ConnectionInfo, now: Time) -> ConnectionState:
         """Log a client in. Raises `AuthenticationError`, `InvalidClientIdError` or `ResourceAllocationError`."""
         self._turn(now)
-        principal = self._authenticator.authenticate(info)
+        principal = self._logins.log_in(info)
         if len(self._connections) >= MAX_CONNECTIONS:
             raise ResourceAllocationError(f"the broker is at its maximum of {MAX_CONNECTIONS} connections")
         if info.connection_id in self._connections:
@@ -307,8 +308,7 @@ class Broker:
     def remove_destination(self, state: ConnectionState, destination: Destination, now: Time) -> None:
         """Remove a destination without consumers."""
         self._turn(now)
-        for part in destination.parts():
-            self._destinations.remove(state, part)
+        self._destinations.remove_all(state, destination.parts())
         self._sending.unpark()
 
     def configure_destination(self, destination: Destination) -> None:
@@ -317,9 +317,7 @@ class Broker:
 
     def _check_own(self, state: ConnectionState, connection_id: str) -> None:
         if connection_id != state.connection_id:
-            raise AuthorizationError(
-                f"User {state.principal.name} is not authorized to act for connection {connection_id}"
-            )
+            self._rights.refuse(state, f"act for connection {connection_id}")
 
     def _check_session(self, state: ConnectionState, session: int, request: str) -> None:
         if session != HIDDEN_SESSION and session not in state.sessions:

@@ -12,9 +12,10 @@ from spanwire.broker.destination_map import DestinationMap
 from spanwire.broker.destinations import Destinations, attach, consumer_count, detach
 from spanwire.broker.message_values import BoundMessageValues
 from spanwire.broker.policy import PolicyMap
-from spanwire.broker.ports import READ, Authorizer, MessageConsumer
+from spanwire.broker.ports import MessageConsumer
 from spanwire.broker.queue import Queue
 from spanwire.broker.reference import BrokerDestination, MessageReference, give_back
+from spanwire.broker.rights import Rights
 from spanwire.broker.subscription import MAX_PREFETCH, Subscription
 from spanwire.model.acks import LAST_DELIVERED_UNKNOWN, LAST_DELIVERED_UNSET
 from spanwire.model.destination import Destination
@@ -38,7 +39,7 @@ class Consuming:
         destination_map: DestinationMap,
         destinations: Destinations,
         policies: PolicyMap,
-        authorizer: Authorizer,
+        rights: Rights,
         values: BoundMessageValues,
         advisories: Advisories | None,
     ) -> None:
@@ -46,7 +47,7 @@ class Consuming:
         self._map: Final[DestinationMap] = destination_map
         self._destinations: Final[Destinations] = destinations
         self._policies: Final[PolicyMap] = policies
-        self._authorizer: Final[Authorizer] = authorizer
+        self._rights: Final[Rights] = rights
         self._values: Final[BoundMessageValues] = values
         self._advisories: Final[Advisories | None] = advisories
         self._selectors: Final[SelectorCache] = SelectorCache()
@@ -72,7 +73,7 @@ class Consuming:
         parts = info.destination.parts()
         for part in parts:
             self._destinations.check_owner(state, part)
-            self._authorizer.check(state.principal, READ, part)
+            self._rights.check_read(state, part)
         if info.browser and (len(parts) != 1 or not parts[0].is_queue or parts[0].is_pattern):
             raise InvalidDestinationError(f"{info.destination} cannot be browsed: only a single queue can")
         homes = self._destinations.ensure_all(state, [part for part in parts if not part.is_pattern])

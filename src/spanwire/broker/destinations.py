@@ -13,14 +13,13 @@ from spanwire.broker.advisory import Advisories
 from spanwire.broker.connection_state import ConnectionState
 from spanwire.broker.context import BrokerContext
 from spanwire.broker.destination_map import DestinationMap, check_physical
-from spanwire.broker.ports import ADMIN, READ, Authorizer
 from spanwire.broker.queue import Queue
 from spanwire.broker.reference import BrokerDestination
+from spanwire.broker.rights import Rights
 from spanwire.broker.subscription import Subscription
 from spanwire.broker.topic import Topic
 from spanwire.model.destination import Destination
 from spanwire.model.errors import (
-    AuthorizationError,
     DestinationDoesNotExistError,
     InvalidDestinationError,
     JmsError,
@@ -39,12 +38,12 @@ class Destinations:
         self,
         context: BrokerContext,
         destination_map: DestinationMap,
-        authorizer: Authorizer,
+        rights: Rights,
         advisories: Advisories | None,
     ) -> None:
         self._context: Final[BrokerContext] = context
         self._map: Final[DestinationMap] = destination_map
-        self._authorizer: Final[Authorizer] = authorizer
+        self._rights: Final[Rights] = rights
         self._advisories: Final[Advisories | None] = advisories
         self._owners: Final[dict[str, ConnectionState]] = {}
 
@@ -72,7 +71,7 @@ class Destinations:
         if destination.is_temporary:
             raise DestinationDoesNotExistError(destination.qualified_name)
         check_physical(destination)
-        self._authorizer.check(state.principal, ADMIN, destination)
+        self._rights.check_create(state, destination)
 
     def ensure_own(self, destination: Destination) -> BrokerDestination:
         """The same for the broker's own purposes: a dead letter queue, a configured destination."""
@@ -98,17 +97,15 @@ class Destinations:
         prefix = state.connection_id + ":"
         own = destination.name.startswith(prefix) and ":" not in destination.name[len(prefix) :]
         if not own or name in self._owners:
-            raise AuthorizationError(
-                f"User {state.principal.name} is not authorized to create: {name} "
-                f"(the name of a temporary destination begins with the connection's id)"
-            )
+            reason = " (the name of a temporary destination begins with the connection's id)"
+            self._rights.refuse(state, f"create: {name}", reason)
         if len(state.temporary) >= MAX_TEMPORARY_PER_CONNECTION:
             raise ResourceAllocationError(
                 f"Can't add temporary destination on connection {state.connection_id}: "
                 f"at maximum limit: {MAX_TEMPORARY_PER_CONNECTION}"
             )
         check_physical(destination)
-        self._authorizer.check(state.principal, ADMIN, destination)
+        self._rights.check_create(state, destination)
         self._map.check_room(1)
         self._owners[name] = state
         state.temporary[name] = destination
@@ -121,18 +118,23 @@ class Destinations:
                 raise DestinationDoesNotExistError(destination.qualified_name)
             raise InvalidDestinationError("Cannot use a Temporary destination from another Connection")
 
-    def remove(self, state: ConnectionState, destination: Destination) -> None:
-        """Remove a destination without consumers; one that does not exist is no error."""
-        found = self._map.find(destination)
-        if found is None:
-            return
-        if destination.is_temporary:
-            self.check_owner(state, destination)
-        else:
-            self._authorizer.check(state.principal, ADMIN, destination)
-        if consumer_count(found) > 0:
-            raise JmsError(f"Destination: {destination} still has an active subscription")
-        self._drop(found, state.connection_id)
+    def remove_all(self, state: ConnectionState, destinations: list[Destination]) -> None:
+        """Remove destinations without consumers; one that does not exist is no error. All are checked before the first
+        is removed, also those that do not exist: who may not remove them does not learn that.
+        """
+        homes: list[BrokerDestination] = []
+        for destination in destinations:
+            found = self._map.find(destination)
+            if not destination.is_temporary:
+                self._rights.check_remove(state, destination)
+            elif found is not None:
+                self.check_owner(state, destination)
+            if found is not None:
+                if consumer_count(found) > 0:
+                    raise JmsError(f"Destination: {destination} still has an active subscription")
+                homes.append(found)
+        for home in homes:
+            self._drop(home, state.connection_id)
 
     def remove_temporary(self, state: ConnectionState) -> None:
         """The owner is gone: its temporary destinations go with it, and their consumers are ended."""
@@ -143,12 +145,8 @@ class Destinations:
 
     def attach(self, home: BrokerDestination, subscription: Subscription) -> None:
         """Attach a wildcard subscription to one destination under it, if it may read it."""
-        try:
-            self._authorizer.check(subscription.principal, READ, home.destination)
-        except AuthorizationError as error:
-            logger.info("wildcard subscription left out of %s: %s", home.destination, error)
-            return
-        attach(home, subscription)
+        if self._rights.may_read(subscription.principal, home.destination):
+            attach(home, subscription)
 
     def _make(self, destination: Destination, connection_id: str) -> BrokerDestination:
         home = self._map.create(destination)

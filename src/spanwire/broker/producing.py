@@ -8,9 +8,9 @@ from spanwire.broker.advisory import Advisories
 from spanwire.broker.connection_state import MAX_PRODUCERS_PER_CONNECTION, ConnectionState
 from spanwire.broker.destination_map import DestinationMap
 from spanwire.broker.destinations import Destinations
-from spanwire.broker.ports import WRITE, Authorizer
+from spanwire.broker.rights import Rights
 from spanwire.model.destination import Destination
-from spanwire.model.errors import AuthorizationError, JmsError, ResourceAllocationError
+from spanwire.model.errors import JmsError, ResourceAllocationError
 from spanwire.model.info import ProducerInfo
 
 
@@ -21,12 +21,12 @@ class Producing:
         self,
         destination_map: DestinationMap,
         destinations: Destinations,
-        authorizer: Authorizer,
+        rights: Rights,
         advisories: Advisories | None,
     ) -> None:
         self._map: Final[DestinationMap] = destination_map
         self._destinations: Final[Destinations] = destinations
-        self._authorizer: Final[Authorizer] = authorizer
+        self._rights: Final[Rights] = rights
         self._advisories: Final[Advisories | None] = advisories
 
     def add(self, state: ConnectionState, info: ProducerInfo) -> None:
@@ -54,9 +54,7 @@ class Producing:
             return []
         parts = [part for part in info.destination.parts() if not part.is_pattern]
         for part in parts:
-            if part.is_advisory:
-                raise AuthorizationError(f"User {state.principal.name} is not authorized to write to: {part}")
-            self._authorizer.check(state.principal, WRITE, part)
+            self._rights.check_write(state, part)
         self._destinations.ensure_all(state, parts)
         return parts
 

@@ -10,16 +10,17 @@ from spanwire.broker.dead_letters import EXPIRED, DeadLetters
 from spanwire.broker.destination_map import DestinationMap
 from spanwire.broker.destinations import Destinations
 from spanwire.broker.formats import MessageFormats
-from spanwire.broker.ports import NO_TOKEN, WRITE, Authorizer
+from spanwire.broker.ports import NO_TOKEN
 from spanwire.broker.queue import Queue
 from spanwire.broker.reference import BrokerDestination, MessageReference
+from spanwire.broker.rights import Rights
 from spanwire.broker.topic import Topic
 from spanwire.broker.transactions import LocalTransaction, TransactedSend
 from spanwire.broker.unstored import Unstored
 from spanwire.broker.usage import RESUME_SHARE
 from spanwire.broker.waiting import Waiting, WaitingLine, WithheldMessage
 from spanwire.model.destination import QUEUE, Destination
-from spanwire.model.errors import AuthorizationError, JmsError, ResourceAllocationError
+from spanwire.model.errors import DestinationDoesNotExistError, JmsError, ResourceAllocationError
 from spanwire.model.message import Message
 
 
@@ -32,7 +33,7 @@ class Sending:
         destination_map: DestinationMap,
         destinations: Destinations,
         formats: MessageFormats,
-        authorizer: Authorizer,
+        rights: Rights,
         waiting: WaitingLine,
         unstored: Unstored,
         dead_letters: DeadLetters,
@@ -41,7 +42,7 @@ class Sending:
         self._map: Final[DestinationMap] = destination_map
         self._destinations: Final[Destinations] = destinations
         self._formats: Final[MessageFormats] = formats
-        self._authorizer: Final[Authorizer] = authorizer
+        self._rights: Final[Rights] = rights
         self._waiting: Final[WaitingLine] = waiting
         self._unstored: Final[Unstored] = unstored
         self._dead_letters: Final[DeadLetters] = dead_letters
@@ -55,20 +56,13 @@ class Sending:
         home = self._map.find(destination)
         if home is None or destination.is_composite:
             return self._send_to_many(state, message, transaction, token)
-        self._check(state, home.destination)
+        self._rights.check_write(state, home.destination)
         if transaction is not None:
             self._gather(transaction, home, message)
             return True
         if state.parked or self._must_wait(home, message):
             return self._park(state, message, token)
         return self._deliver(state, home, message, token)
-
-    def _check(self, state: ConnectionState, destination: Destination) -> None:
-        if destination.is_advisory:
-            raise AuthorizationError(
-                f"User {state.principal.name} is not authorized to write to: {destination} (only the broker does)"
-            )
-        self._authorizer.check(state.principal, WRITE, destination)
 
     def _send_to_many(
         self, state: ConnectionState, message: Message, transaction: LocalTransaction | None, token: int
@@ -133,13 +127,15 @@ class Sending:
         """The physical destinations, each once; none is made before all are allowed."""
         wanted: dict[str, Destination] = {}
         for part in destination.parts():
+            if part.is_pattern and part.is_temporary:
+                raise DestinationDoesNotExistError(part.qualified_name)  # those of other connections are their business
             if not part.is_pattern or part.is_advisory:
-                self._check(state, part)
+                self._rights.check_write(state, part)
                 wanted[part.qualified_name] = part
                 continue
             for home in self._map.matching(part):
                 if not home.destination.is_advisory:
-                    self._check(state, home.destination)
+                    self._rights.check_write(state, home.destination)
                     wanted[home.destination.qualified_name] = home.destination
         return self._destinations.ensure_all(state, list(wanted.values()))
 

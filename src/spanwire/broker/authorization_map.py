@@ -1,0 +1,195 @@
+"""Access lists by destination (ActiveMQ's ``authorizationMap``): what no entry allows is refused.
+
+The entries of all patterns that match a destination are united, so a pattern can only add to what another gives. ``*``
+in an access list stands for everybody who is logged in. Advisory topics need entries like any other topic: Java clients
+listen to ``ActiveMQ.Advisory.TempQueue`` and ``ActiveMQ.Advisory.TempTopic``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from spanwire.broker.ports import READ, WRITE, Authorizer, Principal
+from spanwire.model.destination import TEMP_QUEUE, Destination
+from spanwire.model.errors import AuthorizationError
+
+EVERYBODY: Final = "*"
+MAX_REMEMBERED: Final = 10_000  # decisions of one set of groups; one costs about 100 bytes
+MAX_GROUP_SETS: Final = 1_000  # sets of groups with remembered decisions
+
+_VERBS: Final[dict[str, str]] = {READ: "read from", WRITE: "write to"}
+
+
+@dataclass(frozen=True)
+class AccessList:
+    """The groups that have each right; ``admin`` is the right to create and to remove."""
+
+    read: frozenset[str] = frozenset()
+    write: frozenset[str] = frozenset()
+    admin: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class AuthorizationEntry:
+    """The access list of one queue or topic, or of all under a pattern."""
+
+    destination: Destination
+    access: AccessList
+
+
+class AuthorizationMap(Authorizer):
+    """Decides from access lists. Who is in which group is left to the `Authenticator`.
+
+    Temporary destinations have a list of their own; without one everybody may use them. (They are safe from others
+    anyhow: a connection reads only its own.) ``default`` adds to the entries of every other destination.
+    """
+
+    def __init__(
+        self,
+        entries: list[AuthorizationEntry],
+        temporary: AccessList | None = None,
+        default: AccessList | None = None,
+    ) -> None:
+        self._temporary: Final[AccessList | None] = temporary
+        self._default: Final[list[AccessList]] = [] if default is None else [default]
+        self._entries: Final[list[AuthorizationEntry]] = entries
+        self._names: Final[dict[str, list[AccessList]]] = {}
+        self._patterns: Final[list[_Node]] = [_Node(), _Node()]  # by kind
+        self._decisions: Final[dict[frozenset[str], _Decisions]] = {}
+        for entry in entries:
+            if entry.destination.is_pattern:
+                self._add_pattern(entry)
+            else:
+                self._names.setdefault(entry.destination.qualified_name, []).append(entry.access)
+
+    def check(self, principal: Principal, action: str, destination: Destination) -> None:
+        """Raises `AuthorizationError` unless one of the principal's groups has the right.
+
+        A wildcard pattern passes when an entry that gives the right can match something under it.
+        """
+        decisions = self._decisions.get(principal.groups)
+        if decisions is None:
+            decisions = self._new_decisions(principal.groups)
+        known = decisions.of(action)
+        allowed = known.get(destination.qualified_name)
+        if allowed is None:
+            allowed = self._decide(principal.groups, action, destination)
+            if destination.kind < TEMP_QUEUE:  # names of temporary ones never come again
+                if len(known) >= MAX_REMEMBERED:
+                    known.clear()
+                known[destination.qualified_name] = allowed
+        if not allowed:
+            verb = _VERBS.get(action, "create")
+            raise AuthorizationError(f"User {principal.name} is not authorized to {verb}: {destination}")
+
+    def _new_decisions(self, groups: frozenset[str]) -> _Decisions:
+        if len(self._decisions) >= MAX_GROUP_SETS:
+            self._decisions.clear()
+        decisions = _Decisions()
+        self._decisions[groups] = decisions
+        return decisions
+
+    def _decide(self, groups: frozenset[str], action: str, destination: Destination) -> bool:
+        for access in self._lists(destination):
+            listed = access.read if action == READ else access.write if action == WRITE else access.admin
+            if EVERYBODY in listed or not groups.isdisjoint(listed):
+                return True
+        return destination.is_temporary and self._temporary is None
+
+    def _lists(self, destination: Destination) -> list[AccessList]:
+        """The access lists that count for ``destination``."""
+        if destination.is_temporary:
+            return [] if self._temporary is None else [self._temporary]
+        if destination.is_pattern:
+            return self._overlapping(destination) + self._default
+        found = self._names.get(destination.qualified_name, []) + self._default
+        nodes = [self._patterns[destination.kind]]
+        for element in destination.elements:
+            below: list[_Node] = []
+            for node in nodes:
+                found.extend(node.rest)
+                child = node.children.get(element)
+                if child is not None:
+                    below.append(child)
+                if node.any_element is not None:
+                    below.append(node.any_element)
+            nodes = below
+            if not nodes:
+                break
+        for node in nodes:
+            found.extend(node.rest)
+            found.extend(node.here)
+        return found
+
+    def _overlapping(self, pattern: Destination) -> list[AccessList]:
+        found: list[AccessList] = []
+        for entry in self._entries:
+            if entry.destination.kind == pattern.kind and overlap(pattern, entry.destination):
+                found.append(entry.access)
+        return found
+
+    def _add_pattern(self, entry: AuthorizationEntry) -> None:
+        node = self._patterns[entry.destination.kind]
+        elements = entry.destination.elements
+        if elements[-1] != ">":
+            for element in elements:
+                node = node.next(element)
+            node.here.append(entry.access)
+            return
+        for element in elements[:-1]:
+            node = node.next(element)
+        node.rest.append(entry.access)
+
+
+class _Decisions:
+    """What was decided for one set of groups, by qualified name."""
+
+    def __init__(self) -> None:
+        self.read: Final[dict[str, bool]] = {}
+        self.write: Final[dict[str, bool]] = {}
+        self.admin: Final[dict[str, bool]] = {}
+
+    def of(self, action: str) -> dict[str, bool]:
+        """Those of one action."""
+        if action == WRITE:
+            return self.write
+        return self.read if action == READ else self.admin
+
+
+class _Node:
+    """The patterns with one common beginning: those that end ``here``, those that go on with ``>`` (``rest``)."""
+
+    def __init__(self) -> None:
+        self.children: Final[dict[str, _Node]] = {}
+        self.any_element: _Node | None = None
+        self.here: Final[list[AccessList]] = []
+        self.rest: Final[list[AccessList]] = []
+
+    def next(self, element: str) -> _Node:
+        """The patterns that go on with ``element``."""
+        if element == "*":
+            if self.any_element is None:
+                self.any_element = _Node()
+            return self.any_element
+        found = self.children.get(element)
+        if found is None:
+            found = _Node()
+            self.children[element] = found
+        return found
+
+
+def overlap(pattern: Destination, other: Destination) -> bool:
+    """Whether some name falls under both ``pattern`` and ``other``, which may be a name or a pattern."""
+    if not other.is_pattern:
+        return pattern.matches(other)
+    left = pattern.elements
+    right = other.elements
+    for index in range(max(len(left), len(right))):
+        if (index == len(left) - 1 and left[index] == ">") or (index == len(right) - 1 and right[index] == ">"):
+            return True  # also when the other one has ended: > matches no further element, too
+        if index >= len(left) or index >= len(right):
+            return False
+        if left[index] != "*" and right[index] != "*" and left[index] != right[index]:
+            return False
+    return True

@@ -1,0 +1,74 @@
+"""Whether a connection may do what it asks for: asks the `Authorizer`, words the refusal, leaves a line in the audit.
+
+Every place of effect calls this, with a physical destination: after composites, wildcards and options are expanded,
+implicit creation and removal included. The words are those of ActiveMQ.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from spanwire.broker.audit import Audit
+from spanwire.broker.connection_state import ConnectionState
+from spanwire.broker.ports import ADMIN, READ, WRITE, Authorizer, Principal
+from spanwire.model.destination import Destination
+from spanwire.model.errors import AuthorizationError
+
+
+class Rights:
+    """The rights of connections. Who has which right is left to the `Authorizer`."""
+
+    def __init__(self, authorizer: Authorizer, audit: Audit) -> None:
+        self._authorizer: Final[Authorizer] = authorizer
+        self._audit: Final[Audit] = audit
+
+    def check_read(self, state: ConnectionState, destination: Destination) -> None:
+        """Raises `AuthorizationError` unless the connection may consume from or browse ``destination``.
+
+        A pattern passes when something under it may be read; each match is asked for with `may_read` then.
+        """
+        try:
+            self._authorizer.check(state.principal, READ, destination)
+        except AuthorizationError:
+            self.refuse(state, f"read from: {destination}")
+
+    def check_write(self, state: ConnectionState, destination: Destination) -> None:
+        """Raises `AuthorizationError` unless the connection may send to ``destination``; to advisory topics nobody
+        may.
+        """
+        if destination.is_advisory:
+            self.refuse(state, f"write to: {destination}", " (only the broker does)")
+        try:
+            self._authorizer.check(state.principal, WRITE, destination)
+        except AuthorizationError:
+            self.refuse(state, f"write to: {destination}")
+
+    def check_create(self, state: ConnectionState, destination: Destination) -> None:
+        """Raises `AuthorizationError` unless the connection may make ``destination``."""
+        try:
+            self._authorizer.check(state.principal, ADMIN, destination)
+        except AuthorizationError:
+            self.refuse(state, f"create: {destination}")
+
+    def check_remove(self, state: ConnectionState, destination: Destination) -> None:
+        """Raises `AuthorizationError` unless the connection may remove ``destination``."""
+        try:
+            self._authorizer.check(state.principal, ADMIN, destination)
+        except AuthorizationError:
+            self.refuse(state, f"remove: {destination}")
+
+    def may_read(self, principal: Principal, destination: Destination) -> bool:
+        """Whether a wildcard subscription of ``principal`` gets what ``destination`` holds. Not worth an audit line:
+        the subscription asked for what it may have of a pattern.
+        """
+        try:
+            self._authorizer.check(principal, READ, destination)
+        except AuthorizationError:
+            return False
+        return True
+
+    def refuse(self, state: ConnectionState, what: str, reason: str = "") -> None:
+        """Always raises `AuthorizationError`, with a line in the audit: the connection may not do ``what``."""
+        info = state.info
+        self._audit.refused(state.principal.name, info.remote_address, info.protocol, what.replace(": ", " ", 1))
+        raise AuthorizationError(f"User {state.principal.name} is not authorized to {what}{reason}")
