@@ -16,8 +16,6 @@ from spanwire.model.message import Message
 
 MIB: Final = 1024 * 1024
 MAX_PARKED_BYTES: Final = 1 * MIB  # sends of one connection that wait for space before we stop reading from it
-MAX_CONSUMERS_PER_CONNECTION: Final = 1_000
-MAX_PRODUCERS_PER_CONNECTION: Final = 1_000
 MAX_SESSIONS_PER_CONNECTION: Final = 1_000
 MAX_TRANSACTIONS_PER_CONNECTION: Final = 1_000  # open local transactions: one per session at the most
 

@@ -6,7 +6,7 @@ from typing import Final
 
 from spanwire.broker.advisory import Advisories
 from spanwire.broker.browse import Browse
-from spanwire.broker.connection_state import MAX_CONSUMERS_PER_CONNECTION, ConnectionState
+from spanwire.broker.connection_state import ConnectionState
 from spanwire.broker.context import BrokerContext
 from spanwire.broker.destination_map import DestinationMap
 from spanwire.broker.destinations import Destinations, attach, consumer_count, detach
@@ -60,10 +60,10 @@ class Consuming:
         key = str(info.consumer_id)
         if key in state.consumers:
             raise IllegalStateError(f"consumer {key} is registered already")
-        if len(state.consumers) >= MAX_CONSUMERS_PER_CONNECTION:
+        if len(state.consumers) >= state.info.max_consumers:
             raise ResourceAllocationError(
                 f"Can't add consumer on connection {state.connection_id}: "
-                f"at maximum limit: {MAX_CONSUMERS_PER_CONNECTION}"
+                f"at maximum limit: {state.info.max_consumers}"
             )
         if info.subscription_name is not None:
             raise IllegalStateError("durable subscriptions are not supported yet")

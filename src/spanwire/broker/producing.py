@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from spanwire.broker.advisory import Advisories
-from spanwire.broker.connection_state import MAX_PRODUCERS_PER_CONNECTION, ConnectionState
+from spanwire.broker.connection_state import ConnectionState
 from spanwire.broker.destination_map import DestinationMap
 from spanwire.broker.destinations import Destinations
 from spanwire.broker.rights import Rights
@@ -34,10 +34,10 @@ class Producing:
         key = str(info.producer_id)
         if key in state.producers:
             return
-        if len(state.producers) >= MAX_PRODUCERS_PER_CONNECTION:
+        if len(state.producers) >= state.info.max_producers:
             raise ResourceAllocationError(
                 f"Can't add producer on connection {state.connection_id}: "
-                f"at maximum limit: {MAX_PRODUCERS_PER_CONNECTION}"
+                f"at maximum limit: {state.info.max_producers}"
             )
         parts = self._parts(state, info)
         state.producers[key] = info

@@ -8,14 +8,22 @@ as a call of its own.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Final
 
 from spanwire.model.destination import Destination
 from spanwire.model.ids import ConsumerId, ProducerId
 
+MAX_CONSUMERS_PER_CONNECTION: Final = 1_000  # unless the connector grants another number
+MAX_PRODUCERS_PER_CONNECTION: Final = 1_000
+
 
 @dataclass(frozen=True)
 class ConnectionInfo:
-    """A client's announcement of itself. The password is kept out of every repr."""
+    """A client's announcement of itself. The password is kept out of every repr.
+
+    The last three are the connector's word, not the client's: the distinguished name in its verified TLS certificate
+    (as Java prints it: ``CN=orders, O=Example, C=DE``), and how many consumers and producers it may have.
+    """
 
     connection_id: str
     client_id: str | None = None
@@ -24,6 +32,9 @@ class ConnectionInfo:
     remote_address: str = ""
     protocol: str = ""
     fault_tolerant: bool = False
+    certificate_subject: str | None = None
+    max_consumers: int = MAX_CONSUMERS_PER_CONNECTION
+    max_producers: int = MAX_PRODUCERS_PER_CONNECTION
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import Final, Protocol
 
 from spanwire.model.environment import Time
+from spanwire.model.info import MAX_CONSUMERS_PER_CONNECTION, MAX_PRODUCERS_PER_CONNECTION
 
 MIB: Final = 1024 * 1024
 MAX_FRAME_SIZE: Final = 101 * MIB  # largest body (100 MiB) and its headers
@@ -59,11 +60,32 @@ class ProtocolConnection(Protocol):
         """True once the transport should write what is left and close the socket."""
         ...
 
+    @property
+    def pending_bytes(self) -> int:
+        """Bytes held of a frame whose end has not come yet."""
+        ...
+
 
 class ConnectionSettings:
-    """What a transport connector tells each connection it accepts."""
+    """What a transport connector tells each connection it accepts, and grants it.
 
-    __slots__ = ("connector_name", "local_uri", "max_frame_size", "max_inactivity_ms", "options", "remote_address")
+    ``login_timeout`` and ``detection_timeout`` are seconds from the socket's first moment on. ``certificate_subject`` is
+    the distinguished name in the client's verified TLS certificate, as Java prints it; None without one.
+    """
+
+    __slots__ = (
+        "certificate_subject",
+        "connector_name",
+        "detection_timeout",
+        "local_uri",
+        "login_timeout",
+        "max_consumers",
+        "max_frame_size",
+        "max_inactivity_ms",
+        "max_producers",
+        "options",
+        "remote_address",
+    )
 
     def __init__(
         self,
@@ -73,6 +95,12 @@ class ConnectionSettings:
         max_frame_size: int = MAX_FRAME_SIZE,
         max_inactivity_ms: int = 30_000,
         options: dict[str, str] | None = None,
+        *,
+        login_timeout: float = LOGIN_DEADLINE,
+        detection_timeout: float = LOGIN_DEADLINE,
+        max_consumers: int = MAX_CONSUMERS_PER_CONNECTION,
+        max_producers: int = MAX_PRODUCERS_PER_CONNECTION,
+        certificate_subject: str | None = None,
     ) -> None:
         self.remote_address: Final[str] = remote_address
         self.local_uri: Final[str] = local_uri
@@ -80,3 +108,24 @@ class ConnectionSettings:
         self.max_frame_size: Final[int] = max_frame_size
         self.max_inactivity_ms: Final[int] = max_inactivity_ms
         self.options: Final[dict[str, str]] = options if options is not None else {}
+        self.login_timeout: Final[float] = login_timeout
+        self.detection_timeout: Final[float] = detection_timeout
+        self.max_consumers: Final[int] = max_consumers
+        self.max_producers: Final[int] = max_producers
+        self.certificate_subject: Final[str | None] = certificate_subject
+
+    def with_certificate(self, subject: str | None) -> ConnectionSettings:
+        """The same for a client that has shown a verified certificate."""
+        return ConnectionSettings(
+            self.remote_address,
+            self.local_uri,
+            self.connector_name,
+            self.max_frame_size,
+            self.max_inactivity_ms,
+            self.options,
+            login_timeout=self.login_timeout,
+            detection_timeout=self.detection_timeout,
+            max_consumers=self.max_consumers,
+            max_producers=self.max_producers,
+            certificate_subject=subject,
+        )

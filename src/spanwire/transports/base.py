@@ -94,12 +94,12 @@ class EventLoop(Protocol):
 
 
 @runtime_checkable
-class HalfReceiver(Protocol):
-    """A connection that tells how many bytes of an incomplete frame it holds."""
+class Carrier(Protocol):
+    """A connection that carries another one inside, such as TLS."""
 
     @property
-    def pending_bytes(self) -> int:
-        """Bytes of the frame whose end has not come yet."""
+    def carried(self) -> object:
+        """The innermost connection, the one that the broker knows. Changes as the layers get to know each other."""
         ...
 
 

@@ -20,7 +20,7 @@ from spanwire.transports.base import (
     MAX_BYTES_PER_CALLBACK,
     MIN_TIMER,
     SWEEP_INTERVAL,
-    HalfReceiver,
+    Carrier,
 )
 from spanwire.transports.turn import Turn
 
@@ -50,7 +50,8 @@ class SocketPump(asyncio.Protocol):
         self._acceptor: Final = acceptor
         self._transport: asyncio.Transport | None = None
         self._connection: ProtocolConnection | None = None
-        self._half_receiver: HalfReceiver | None = None
+        self._carrier: Carrier | None = None
+        self._attached: object = None
         self._held: Final[deque[memoryview]] = deque()
         self._pending_bytes = 0
         self._reading = True
@@ -69,9 +70,9 @@ class SocketPump(asyncio.Protocol):
         transport.set_write_buffer_limits(high=0)
         self._transport = transport
         self._connection = connection
-        if isinstance(connection, HalfReceiver):
-            self._half_receiver = connection
-        self._turn.attach(connection, self)
+        if isinstance(connection, Carrier):
+            self._carrier = connection
+        self._attach(connection if self._carrier is None else self._carrier.carried)
         self._turn.touch(self)
 
     def data_received(self, data: bytes) -> None:
@@ -103,7 +104,7 @@ class SocketPump(asyncio.Protocol):
         if connection is None or transport is None:
             return
         self._leave(self._turn.clock.now())
-        self._turn.detach(connection)
+        self._turn.detach(self._attached)
         self._acceptor.gone(transport)
         self._connection = None
 
@@ -182,8 +183,9 @@ class SocketPump(asyncio.Protocol):
         assert connection is not None
         try:
             connection.receive_data(data, now)
-            if self._half_receiver is not None:
-                self._count_pending(self._half_receiver.pending_bytes, now)
+            if self._carrier is not None and self._carrier.carried is not self._attached:
+                self._attach(self._carrier.carried)
+            self._count_pending(connection.pending_bytes, now)
         except Exception:
             logger.exception(UNEXPECTED, self._peer())
             self._drop(now)
@@ -192,7 +194,15 @@ class SocketPump(asyncio.Protocol):
     def _count_pending(self, pending_bytes: int, now: Time) -> None:
         if pending_bytes != self._pending_bytes:
             self._pending_bytes = pending_bytes
-            self._turn.received(self._connection, pending_bytes, now)
+            self._turn.received(self._attached, pending_bytes, now)
+
+    def _attach(self, connection: object) -> None:
+        """Be known as the socket of ``connection``: the broker marks that one when it has something to send."""
+        if self._attached is not None:
+            self._turn.detach(self._attached)
+            self._pending_bytes = 0
+        self._attached = connection
+        self._turn.attach(connection, self)
 
     def _take_held(self) -> None:
         """Feed held pieces for `CALLBACK_BUDGET`; the rest follows in the next turn, so that the others get theirs."""

@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spanwire.broker.connection_state import (
-    MAX_CONSUMERS_PER_CONNECTION,
-    MAX_PRODUCERS_PER_CONNECTION,
-    MAX_SESSIONS_PER_CONNECTION,
-)
+from spanwire.broker.connection_state import MAX_SESSIONS_PER_CONNECTION
 from spanwire.broker.destination_map import MAX_DESTINATIONS
 from spanwire.broker.destinations import MAX_TEMPORARY_PER_CONNECTION
 from spanwire.broker.ports import Principal
@@ -24,7 +20,13 @@ from spanwire.model.errors import (
     ResourceAllocationError,
 )
 from spanwire.model.ids import ConsumerId, ProducerId, SessionId
-from spanwire.model.info import ConnectionInfo, ConsumerInfo, ProducerInfo
+from spanwire.model.info import (
+    MAX_CONSUMERS_PER_CONNECTION,
+    MAX_PRODUCERS_PER_CONNECTION,
+    ConnectionInfo,
+    ConsumerInfo,
+    ProducerInfo,
+)
 from tests.support.dialogue.broker_dialogue import Listener, Stage, destination
 
 QUEUE = "queue://Q"

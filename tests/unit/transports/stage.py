@@ -170,6 +170,7 @@ class FakeConnection:
         self.eofs = 0
         self.wants_read = True
         self.closed = False
+        self.pending_bytes = 0
         self.due: float | None = None
         self.timeouts: list[float] = []
         self.on_receive: Callable[[bytes], None] | None = None
@@ -201,11 +202,3 @@ class FakeConnection:
     def handle_timeout(self, now: Time) -> None:
         self.timeouts.append(now.monotonic)
         self.due = None
-
-
-class HalfReceivingConnection(FakeConnection):
-    """One that tells how much of an incomplete frame it holds."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.pending_bytes = 0

@@ -20,7 +20,6 @@ from tests.unit.transports.stage import (
     FakeLoop,
     FakeSocket,
     FakeStore,
-    HalfReceivingConnection,
 )
 
 
@@ -356,7 +355,7 @@ def test_an_unexpected_error_while_closing_still_closes_the_socket(
 
 def test_over_the_receive_budget_the_connection_that_holds_most_is_closed() -> None:
     stage = Stage(budget_bytes=100)
-    first, second = HalfReceivingConnection(), HalfReceivingConnection()
+    first, second = FakeConnection(), FakeConnection()
     first_pump, first_socket = stage.connect(first)
     second_pump, second_socket = stage.connect(second)
     first.pending_bytes = 80
@@ -371,7 +370,7 @@ def test_over_the_receive_budget_the_connection_that_holds_most_is_closed() -> N
 
 def test_a_completed_frame_gives_its_share_of_the_receive_budget_back() -> None:
     stage = Stage(budget_bytes=100)
-    connection = HalfReceivingConnection()
+    connection = FakeConnection()
     pump, socket = stage.connect(connection)
     for _ in range(5):
         connection.pending_bytes = 90

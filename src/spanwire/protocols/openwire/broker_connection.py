@@ -27,7 +27,7 @@ from spanwire.model.errors import (
     SpanwireError,
     StoreError,
 )
-from spanwire.protocols.base import LOGIN_DEADLINE, ConnectionSettings, ProtocolConnection
+from spanwire.protocols.base import ConnectionSettings, ProtocolConnection
 from spanwire.protocols.openwire import _marshallers as wire
 from spanwire.protocols.openwire.client_commands import ClientCommands
 from spanwire.protocols.openwire.codec import FrameDecoder
@@ -119,7 +119,7 @@ class OpenWireBrokerConnection(ClientConnection, ProtocolConnection):
         self._wire_format = WireFormat()
         self._client: ClientCommands | None = None
         self._monitor: InactivityMonitor | None = None
-        self._deadline = now.monotonic + LOGIN_DEADLINE
+        self._deadline = now.monotonic + settings.login_timeout
         self._refusals_logged = 0
         self._has_broker_info = False
         self._wrote = False
@@ -188,7 +188,7 @@ class OpenWireBrokerConnection(ClientConnection, ProtocolConnection):
             return
         if self._client is None:
             if now.monotonic >= self._deadline:
-                self._break_off(OpenWireProtocolError(f"no login within {LOGIN_DEADLINE:.0f} s"), now)
+                self._break_off(OpenWireProtocolError(f"no login within {self._settings.login_timeout:g} s"), now)
         elif monitor is not None:
             monitor.suspend(not self.wants_read, now.monotonic)
             if monitor.is_silent(now.monotonic):

@@ -22,7 +22,7 @@ from spanwire.model.environment import Time
 from spanwire.model.errors import IllegalStateError, InvalidDestinationError, JmsError, SpanwireError
 from spanwire.model.ids import ConsumerId, ProducerId, SessionId, TransactionId
 from spanwire.model.info import ConnectionInfo, ConsumerInfo, ProducerInfo
-from spanwire.protocols.base import LOGIN_DEADLINE, ConnectionSettings, ProtocolConnection
+from spanwire.protocols.base import ConnectionSettings, ProtocolConnection
 from spanwire.protocols.stomp.acknowledgement import Acknowledgement
 from spanwire.protocols.stomp.codec import FrameDecoder
 from spanwire.protocols.stomp.destinations import DestinationNames
@@ -93,7 +93,7 @@ class StompBrokerConnection(ClientConnection, ProtocolConnection):
         self._state = BEFORE_LOGIN
         self._version = V1_0
         self._heart_beat = HeartBeat(0, 0)
-        self._login_deadline: Final[float] = now.monotonic + LOGIN_DEADLINE
+        self._login_deadline: Final[float] = now.monotonic + settings.login_timeout
         self._last_received = now.monotonic
         self._last_sent = now.monotonic
         self._sending = False
@@ -289,6 +289,9 @@ class StompBrokerConnection(ClientConnection, ProtocolConnection):
             headers.get("passcode"),
             self._settings.remote_address,
             f"stomp {VERSION_NAMES[version]}",
+            certificate_subject=self._settings.certificate_subject,
+            max_consumers=self._settings.max_consumers,
+            max_producers=self._settings.max_producers,
         )
         connection = self._broker.add_connection(self, info, now)
         self._connection = connection

@@ -1,0 +1,188 @@
+"""One port for several protocols: which one a client speaks shows in the first bytes it sends (ActiveMQ's ``auto``
+transport).
+
+    OpenWire  0 | size (3) | 1 | ActiveMQ     the WireFormatInfo that both sides begin with
+    STOMP     CONNECT or STOMP and a line end, after any line ends
+
+Nothing is answered before the protocol is known. What is known but not wanted is told apart for the log only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from spanwire.model.environment import Time
+from spanwire.protocols.base import ConnectionSettings, ProtocolConnection
+
+OPENWIRE: Final = "openwire"
+STOMP: Final = "stomp"
+FOREIGN: Final = "foreign"
+UNDECIDED: Final = "undecided"  # the bytes so far can still become a protocol that is known here
+
+MAX_LINE_ENDS: Final = 16  # bytes before a STOMP command, of clients that begin with a heart-beat
+MAX_PROBE_BYTES: Final = 32  # after these every beginning is decided
+
+_MAGIC_OFFSET: Final = 4  # the command type and the magic come after the size
+_MAGIC: Final = b"\x01ActiveMQ"
+_COMMANDS: Final = (b"CONNECT\n", b"CONNECT\r\n", b"STOMP\n", b"STOMP\r\n")
+_FOREIGN_NAMES: Final = (
+    (b"\x16\x03", "TLS, which this port does not speak; connect to an ssl connector"),
+    (b"AMQP", "AMQP, which this version does not support"),
+    (b"\x10", "MQTT, which this version does not support"),
+    (b"GET ", "HTTP"),
+    (b"POST ", "HTTP"),
+    (b"HEAD ", "HTTP"),
+    (b"PUT ", "HTTP"),
+    (b"OPTIONS ", "HTTP"),
+    (b"CONNECT ", "HTTP"),
+    (b"SSH-", "SSH"),
+)
+
+Factory = Callable[[ConnectionSettings, Time], ProtocolConnection]
+Report = Callable[[str, Time], None]
+
+
+def detect(data: bytes) -> str:
+    """`OPENWIRE`, `STOMP`, `FOREIGN`, or `UNDECIDED` while more bytes are needed.
+
+    The size of a WireFormatInfo stays below 64 KiB, so an OpenWire client's first byte is 0.
+    """
+    if not data:
+        return UNDECIDED
+    if data[0] == 0:
+        return _compare(data[_MAGIC_OFFSET:], _MAGIC, OPENWIRE)
+    text = data[: MAX_LINE_ENDS + 1].lstrip(b"\r\n")
+    if not text:
+        return UNDECIDED if len(data) <= MAX_LINE_ENDS else FOREIGN
+    text = data.lstrip(b"\r\n")
+    answer = FOREIGN
+    for command in _COMMANDS:
+        found = _compare(text, command, STOMP)
+        if found == STOMP:
+            return STOMP
+        if found == UNDECIDED:
+            answer = UNDECIDED
+    return answer
+
+
+def _compare(data: bytes, beginning: bytes, found: str) -> str:
+    if data.startswith(beginning):
+        return found
+    return UNDECIDED if beginning.startswith(data) else FOREIGN
+
+
+def foreign_name(data: bytes) -> str:
+    """What a client speaks that is none of ours, for the log."""
+    for beginning, name in _FOREIGN_NAMES:
+        if data.startswith(beginning):
+            return name
+    return "a protocol that is not known here"
+
+
+class DetectingConnection(ProtocolConnection):
+    """A connection whose protocol its first bytes tell. From then on it passes everything to that protocol's own.
+
+    ``factories`` are the protocols that the port takes, by name. ``report`` hears why a connection was closed here. One
+    deadline holds from the start of the connection to its accepted login, so the protocol's connection is made as of
+    that start.
+    """
+
+    def __init__(
+        self,
+        settings: ConnectionSettings,
+        factories: dict[str, Factory],
+        report: Report,
+        now: Time,
+    ) -> None:
+        self._settings: Final[ConnectionSettings] = settings
+        self._factories: Final[dict[str, Factory]] = factories
+        self._report: Final[Report] = report
+        self._started: Final[Time] = now
+        self._deadline: Final[float] = now.monotonic + settings.detection_timeout
+        self._probe = b""
+        self._closed = False
+        self._inner: ProtocolConnection | None = None
+
+    @property
+    def carried(self) -> object:
+        """The connection that the broker knows; this one until the protocol is known."""
+        return self if self._inner is None else self._inner
+
+    def receive_data(self, data: bytes, now: Time) -> None:
+        """Pass bytes on, or look at the first ones."""
+        inner = self._inner
+        if inner is not None:
+            inner.receive_data(data, now)
+            return
+        if self._closed:
+            return
+        begun = self._probe + data[:MAX_PROBE_BYTES]
+        protocol = detect(begun)
+        if protocol == UNDECIDED:
+            self._probe = begun
+            return
+        self._probe, held = b"", len(self._probe)
+        factory = self._factories.get(protocol)
+        if factory is None:
+            name = foreign_name(begun) if protocol == FOREIGN else f"{protocol}, which this connector does not take"
+            self._closed = True
+            self._report(f"the client speaks {name}", now)
+            return
+        inner = factory(self._settings, self._started)
+        self._inner = inner
+        inner.receive_data(begun[:held] + data, now)
+
+    def receive_eof(self, now: Time) -> None:
+        """The client is gone."""
+        self._closed = True
+        inner = self._inner
+        if inner is not None:
+            inner.receive_eof(now)
+
+    def data_to_send(self) -> list[bytes]:
+        """Take what is to be written: nothing until the protocol is known."""
+        inner = self._inner
+        return [] if inner is None else inner.data_to_send()
+
+    def unsent(self, count: int) -> None:
+        """The transport still holds ``count`` bytes."""
+        inner = self._inner
+        if inner is not None:
+            inner.unsent(count)
+
+    def next_timeout(self) -> float | None:
+        """The deadline of the detection, then what the protocol asks for."""
+        inner = self._inner
+        if inner is not None:
+            return inner.next_timeout()
+        return None if self._closed else self._deadline
+
+    def handle_timeout(self, now: Time) -> None:
+        """Close a client that does not say what it speaks."""
+        inner = self._inner
+        if inner is not None:
+            inner.handle_timeout(now)
+        elif not self._closed and now.monotonic >= self._deadline:
+            self._closed = True
+            self._report(f"the client did not begin any protocol within {self._settings.detection_timeout:g} s", now)
+
+    @property
+    def wants_read(self) -> bool:
+        """What the protocol wants."""
+        inner = self._inner
+        return inner is None or inner.wants_read
+
+    @property
+    def closed(self) -> bool:
+        """Whether the socket is to be closed."""
+        inner = self._inner
+        return self._closed if inner is None else inner.closed
+
+    @property
+    def pending_bytes(self) -> int:
+        """Bytes of a frame whose end has not come yet."""
+        inner = self._inner
+        if inner is None:
+            return len(self._probe)
+        return inner.pending_bytes
