@@ -85,7 +85,9 @@ class Listener:
     # The port
 
     def dispatch(self, message: Message, sequence: int, redelivery_count: int) -> None:
-        self.deliveries.append(Delivery(message, sequence, redelivery_count))
+        delivery = Delivery(message, sequence, redelivery_count)
+        self.deliveries.append(delivery)
+        self.peer.stage.dispatches.append((self, delivery))
         self.peer.out_bytes += message.size
 
     def dispatch_end(self) -> None:
@@ -351,6 +353,7 @@ class Stage:
         memory_limit_bytes: int = 1024 * 1024 * 1024,
     ) -> None:
         self.environment = FixedEnvironment()
+        self.dispatches: list[tuple[Listener, Delivery]] = []  # all dispatches in their order
         self.store = store if store is not None else LateStore()
         self.broker = Broker(
             "stage",
