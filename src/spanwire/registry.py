@@ -28,6 +28,9 @@ TRANSPORT_SCHEMES: Final[dict[str, str]] = {
     "stomp+nio": "stomp",
 }
 
+ENCRYPTION: Final = "spanwire.service.config.encryption:encryption"  # needs the extra `security`
+ENCRYPTION_CLASS: Final = "spanwire.service.config.encryption:Encryption"
+
 STORES: Final[dict[str, str]] = {
     "memory": "spanwire.stores.memory:MemoryStore",
     "journal": "spanwire.stores.journal.journal:Journal",

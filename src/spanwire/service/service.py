@@ -31,6 +31,7 @@ from spanwire.protocols.base import ConnectionSettings, ProtocolConnection
 from spanwire.service.config.model import BrokerConfiguration
 from spanwire.service.environment import RealEnvironment
 from spanwire.service.persistence import Persistence
+from spanwire.service.security import Security
 from spanwire.transports.admission import Admission, ReceiveBudget
 from spanwire.transports.base import CLOSE_LINGER, RECEIVE_SHARE, ConnectionFactory
 from spanwire.transports.connector import TransportConnector
@@ -64,6 +65,7 @@ class BrokerService:
         self.connectors: Final = [TransportConnector(settings, admission) for settings in configuration.connectors]
         self._allow_anonymous: Final = allow_anonymous
         self._finished: Final = asyncio.Event()
+        self._security: Final = Security(configuration)
         self._persistence: Final = Persistence(directory, configuration.persistence)
         self._broker: Broker | None = None
         self._turn: Turn | None = None
@@ -87,6 +89,7 @@ class BrokerService:
             broker = self._open_broker()
             turn = self._begin_turns(broker)
             await self._open_control(broker)
+            self._security.start()
             for connector in self.connectors:
                 await connector.start(_connection_factory(connector.settings.protocol, broker), turn)
         except BaseException:
@@ -128,6 +131,7 @@ class BrokerService:
             waited += STOP_POLL
 
     async def _give_back(self) -> None:
+        self._security.stop()
         for connector in self.connectors:
             connector.stop()
         if self._turn is not None:
@@ -146,11 +150,12 @@ class BrokerService:
 
     async def _refuse_open_binds(self) -> None:
         """Raises `ConfigurationError` for connectors that the network can reach and nothing protects."""
-        if self._allow_anonymous:
+        obstacle = self._security.obstacle()
+        if self._allow_anonymous or obstacle is None:
             return
-        advice = "bind 127.0.0.1, add a simpleAuthenticationPlugin (next version), or start with --allow-anonymous"
+        advice = f"{obstacle}, or start with --allow-anonymous"
         lines = [
-            f"connector {connector.name} would open {connector.uri} to other machines without authentication: {advice}"
+            f"connector {connector.name} would open {connector.uri} to other machines {advice}"
             for connector in self.connectors
             if not await connector.binds_loopback()
         ]
@@ -173,6 +178,8 @@ class BrokerService:
             self._persistence.store,
             formats,
             advisory_format=self._advisory_format(broker_id, formats),
+            authenticator=self._security.authenticator(),
+            authorizer=self._security.authorizer(),
             policies=PolicyMap(list(configuration.policies)),
             memory_limit_bytes=configuration.usage.memory_limit_bytes,
         )

@@ -25,9 +25,9 @@ MAX_WORD: Final = 60  # characters of a word from the file that are repeated in 
 
 @dataclass(slots=True)
 class Attribute:
-    """One setting and where it stands."""
+    """One setting and where it stands. The value may be a password, so no repr shows it."""
 
-    value: str
+    value: str = field(repr=False)
     line: int
 
 
@@ -40,7 +40,7 @@ class Element:
     namespace: str = ""
     attributes: dict[str, Attribute] = field(default_factory=dict)
     children: list[Element] = field(default_factory=list)
-    text: str = ""
+    text: str = field(default="", repr=False)
 
     def value(self, name: str) -> str | None:
         """The text of a setting, or None when it is not there."""

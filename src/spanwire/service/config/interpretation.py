@@ -11,6 +11,7 @@ from spanwire.broker.policy import DEFAULT_DEAD_LETTER_QUEUE, DEFAULT_EXPIRE_PER
 from spanwire.model.destination import QUEUE, TOPIC, Destination
 from spanwire.model.errors import ConfigurationError
 from spanwire.service.config import words
+from spanwire.service.config.decryption import Decryption
 from spanwire.service.config.document import Attribute, Element, Findings
 from spanwire.service.config.model import (
     DEFAULT_BROKER_NAME,
@@ -20,6 +21,7 @@ from spanwire.service.config.model import (
     UsageConfiguration,
 )
 from spanwire.service.config.properties import UnknownPlaceholderError, Variables
+from spanwire.service.config.security import SecurityInterpreter
 from spanwire.service.config.uri import connector_settings
 from spanwire.service.config.values import Settings
 from spanwire.service.config.words import LATER, NO_EFFECT, ONLY, Rule, Words
@@ -31,6 +33,7 @@ MAX_PREFETCH: Final = 32_766  # hard cap of any prefetch
 MIN_SEGMENT_BYTES: Final = 1024 * 1024
 MAX_SEGMENT_BYTES: Final = 2 * GIB - 1  # a Java int, KahaDB's own bound
 MAX_BROKER_NAME: Final = 255  # characters; the name stands in directory names
+LOGIN_CONFIG: Final = "java.security.auth.login.config"  # the Java property that names the JAAS configuration
 MAX_DAY_MS: Final = 24 * 3600 * 1000
 LATER_ELEMENTS: Final = frozenset(name for name, rule in words.BROKER.children.items() if rule.kind == LATER)
 FOREIGN_CHARACTER: Final = re.compile(r"[^A-Za-z0-9._\-:]")  # ActiveMQ's rule for broker names
@@ -42,12 +45,16 @@ class Interpreter:
 
     findings: Findings
     base: Path
+    variables: Variables
+    decryption: Decryption
 
     def broker(self, broker: Element) -> BrokerConfiguration:
         """The configuration; what cannot be honoured is in the findings, so look there first."""
         self.check(broker, words.BROKER)
         settings = Settings(broker, self.findings)
         self._management(broker)
+        plugins = self.inner(broker, "plugins", words.PLUGINS)
+        security = self._security()
         data_directory = settings.text("dataDirectory")
         return BrokerConfiguration(
             broker_name=self._broker_name(broker),
@@ -61,6 +68,8 @@ class Interpreter:
             usage=self._usage(broker),
             destinations=self._destinations(broker),
             policies=self._policies(broker),
+            authentication=security.authentication(plugins),
+            authorization=security.authorization(plugins),
             source=self.findings.source,
             warnings=tuple(self.findings.warnings),
         )
@@ -144,6 +153,12 @@ class Interpreter:
             return None
         path = Path(text)
         return path if path.is_absolute() else self.base / path
+
+    def _security(self) -> SecurityInterpreter:
+        path = Path(
+            self.variables.value(LOGIN_CONFIG) or f"{self.variables.value('activemq.conf') or '.'}/login.config"
+        )
+        return SecurityInterpreter(self.findings, self.inner, path, self.variables.replace, self.decryption)
 
     def _management(self, broker: Element) -> None:
         self.inner(broker, "managementContext", words.MANAGEMENT)

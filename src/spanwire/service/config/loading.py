@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from spanwire.model.errors import ConfigurationError
+from spanwire.service.config.decryption import Decryption
 from spanwire.service.config.document import Element, Findings, read_text_file
 from spanwire.service.config.interpretation import Interpreter, replace_placeholders
 from spanwire.service.config.model import BrokerConfiguration, default_configuration
@@ -40,16 +41,19 @@ def read_configuration(
 ) -> BrokerConfiguration:
     """The configuration in ``content``, which was read from ``path``: TOML if that ends so, else XML."""
     findings = Findings(str(path))
-    variables = Variables({**_places(path, environment), **given}, environment)
+    decryption = Decryption(environment)
+    variables = Variables({**_places(path, environment), **given}, environment, decryption)
     if path.suffix.lower() == ".toml":
         broker: Element | None = read_toml(content, findings.source)
     else:
-        broker = SpringDocument(read_xml(content, findings.source), findings, variables, path.parent).broker()
+        broker = SpringDocument(
+            read_xml(content, findings.source), findings, variables, path.parent, decryption
+        ).broker()
     if broker is None:
         findings.raise_if_any()
         raise ConfigurationError(f"{path}: there is no broker in it")
     replace_placeholders(broker, variables, findings)
-    configuration = Interpreter(findings, Path.cwd()).broker(broker)
+    configuration = Interpreter(findings, Path.cwd(), variables, decryption).broker(broker)
     findings.raise_if_any()
     return configuration
 

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
+from spanwire.broker.authorization_map import AccessList, AuthorizationEntry
 from spanwire.broker.policy import PolicyEntry
 from spanwire.broker.usage import DEFAULT_MEMORY_LIMIT_BYTES
 from spanwire.model.destination import Destination
+from spanwire.model.secret import Secret
 from spanwire.transports.base import ConnectorSettings
 
 MIB: Final = 1024 * 1024
@@ -37,6 +39,67 @@ class UsageConfiguration:
 
 
 @dataclass(frozen=True, slots=True)
+class UserConfiguration:
+    """A user who logs in with a password."""
+
+    name: str
+    password: Secret
+    groups: frozenset[str] = frozenset()
+
+
+class UserSource(Protocol):
+    """Files that say who the users are, and may change while the broker runs if ``reload``."""
+
+    @property
+    def reload(self) -> bool: ...
+
+    def read(self) -> tuple[UserConfiguration, ...]:
+        """All users; raises `ConfigurationError`."""
+        ...
+
+    def stamp(self) -> tuple[tuple[int, int, int], ...]:
+        """What changes when the files do; raises `ConfigurationError`."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class LoginModuleConfiguration:
+    """One way to log in: as ``guest`` with its groups, or, without a guest, as one of ``users``.
+
+    ``flag`` is that of `spanwire.broker.authentication`. A guest ``without_credentials`` lets in nobody who gives a
+    name or a password.
+    """
+
+    flag: str
+    guest: str | None = None
+    guest_groups: frozenset[str] = frozenset()
+    without_credentials: bool = False
+    users: tuple[UserConfiguration, ...] = ()
+    files: UserSource | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AuthenticationConfiguration:
+    """Who may log in."""
+
+    modules: tuple[LoginModuleConfiguration, ...]
+
+    @property
+    def lets_anybody_in(self) -> bool:
+        """Whether a client without a password can get in."""
+        return any(module.guest is not None for module in self.modules)
+
+
+@dataclass(frozen=True, slots=True)
+class AuthorizationConfiguration:
+    """Who may do what. ``temporary`` None leaves temporary destinations to everybody; ``default`` adds to all."""
+
+    entries: tuple[AuthorizationEntry, ...]
+    temporary: AccessList | None = None
+    default: AccessList | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class BrokerConfiguration:
     """One broker. ``data_directory`` None means the default place for its name; ``warnings`` are for the operator."""
 
@@ -51,6 +114,8 @@ class BrokerConfiguration:
     usage: UsageConfiguration = UsageConfiguration()
     destinations: tuple[Destination, ...] = ()
     policies: tuple[PolicyEntry, ...] = ()
+    authentication: AuthenticationConfiguration | None = None
+    authorization: AuthorizationConfiguration | None = None
     source: str = "built-in default"
     warnings: tuple[str, ...] = field(default=())
 

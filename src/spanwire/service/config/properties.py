@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from spanwire.model.errors import ConfigurationError
+from spanwire.service.config.decryption import Decryption
 
 MAX_EXPANSIONS: Final = 200  # replacements within one value, so that properties naming each other come to an end
 MAX_VALUE: Final = 64 * 1024  # characters of one value after replacement
@@ -29,7 +30,10 @@ class UnknownPlaceholderError(ConfigurationError):
 class Variables:
     """Where placeholders get their values from. Values may be secrets and never stand in an error or a repr."""
 
-    def __init__(self, given: Mapping[str, str], environment: Mapping[str, str]) -> None:
+    def __init__(
+        self, given: Mapping[str, str], environment: Mapping[str, str], decryption: Decryption | None = None
+    ) -> None:
+        self._decryption: Final = Decryption(environment) if decryption is None else decryption
         self._values: Final = dict(given)
         self._environment: Final = environment
 
@@ -37,6 +41,10 @@ class Variables:
         """Properties of the file itself; those given before win."""
         for name, value in properties.items():
             self._values.setdefault(name, value)
+
+    def value(self, name: str) -> str | None:
+        """The value of one name that was given, or that the file holds."""
+        return self._values.get(name)
 
     def names(self) -> list[str]:
         """The names that have a value, without those of the environment."""
@@ -64,7 +72,7 @@ class Variables:
         if value is None:
             value = self._environment.get(re.sub(r"[.\-]", "_", name).upper())
         if value is not None:
-            return value
+            return self._decryption.plain(value)
         if colon:
             return default
         raise UnknownPlaceholderError(name)

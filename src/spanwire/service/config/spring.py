@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from spanwire.model.errors import ConfigurationError
+from spanwire.service.config.decryption import SETTINGS, Decryption
 from spanwire.service.config.document import MAX_WORD, Element, Findings, read_text_file
 from spanwire.service.config.properties import Variables, read_properties
 
@@ -22,8 +23,22 @@ CONFIGURERS: Final = frozenset(
     {
         "org.springframework.beans.factory.config.PropertyPlaceholderConfigurer",
         "org.springframework.context.support.PropertySourcesPlaceholderConfigurer",
+        *(
+            f"org.jasypt.{package}.properties.EncryptablePropertyPlaceholderConfigurer"
+            for package in ("spring", "spring2", "spring3", "spring31", "spring4")
+        ),
     }
 )
+ENCRYPTORS: Final = frozenset(
+    {
+        "org.jasypt.encryption.pbe.StandardPBEStringEncryptor",
+        "org.jasypt.encryption.pbe.config.EnvironmentStringPBEConfig",
+        "org.jasypt.encryption.pbe.config.SimpleStringPBEConfig",
+    }
+)
+ENCRYPTOR_LINKS: Final = frozenset(
+    {"config", "ivGenerator", "ivGeneratorClassName"}
+)  # the format follows from the rest
 CONFIGURER_SETTINGS: Final = frozenset(
     (
         "fileEncoding ignoreResourceNotFound ignoreUnresolvablePlaceholders localOverride location locations "
@@ -38,7 +53,13 @@ LATER_BEANS: Final = (
     "org.springframework.jndi.",
 )  # parts of bridges and pipelines
 FABRIC_PROPERTIES: Final = "io.fabric8.mq.fabric.ConfigurationProperties"
-HARMLESS_BEANS: Final = frozenset({"org.apache.activemq.hooks.osgi.SpringOsgiContextHook"})  # of Java containers
+HARMLESS_BEANS: Final = frozenset(
+    {
+        "org.apache.activemq.hooks.osgi.SpringOsgiContextHook",  # of Java containers
+        "org.jasypt.iv.RandomIvGenerator",
+        "org.jasypt.iv.NoIvGenerator",
+    }
+)
 MAX_CLASS: Final = 120  # characters of a class name that are repeated in an error
 MAX_LOCATIONS: Final = 16  # property files of one document
 
@@ -46,11 +67,14 @@ MAX_LOCATIONS: Final = 16  # property files of one document
 class SpringDocument:
     """One document whose root is ``beans`` or ``broker``."""
 
-    def __init__(self, root: Element, findings: Findings, variables: Variables, base: Path) -> None:
+    def __init__(
+        self, root: Element, findings: Findings, variables: Variables, base: Path, decryption: Decryption
+    ) -> None:
         self._root: Final = root
         self._findings: Final = findings
         self._variables: Final = variables
         self._base: Final = base
+        self._decryption: Final = decryption
         self._locations = 0
 
     def broker(self) -> Element | None:
@@ -106,6 +130,8 @@ class SpringDocument:
         class_name = bean.value("class") or ""
         if class_name in CONFIGURERS:
             self._configurer(bean)
+        elif class_name in ENCRYPTORS:
+            self._encryptor(bean)
         elif class_name in HARMLESS_BEANS:
             return
         elif class_name.startswith(LATER_BEANS):
@@ -118,6 +144,8 @@ class SpringDocument:
     def _configurer(self, bean: Element) -> None:
         for element in bean.children:
             name = element.value("name") or ""
+            if element.name == "constructor-arg" and element.value("ref") is not None:
+                continue  # the encryptor; there is one for the whole file
             if element.name != "property":
                 self._findings.unknown(element.line, "element in <bean>", element.name, ["property"])
             elif name not in CONFIGURER_SETTINGS:
@@ -127,6 +155,21 @@ class SpringDocument:
             elif name in ("location", "locations"):
                 for text in _texts(element):
                     self._location(text, element.line)
+
+    def _encryptor(self, bean: Element) -> None:
+        """What decrypts ``ENC(…)``: its algorithm and where its password comes from."""
+        for element in bean.children:
+            name = element.value("name") or ""
+            if element.name != "property":
+                self._findings.unknown(element.line, "element in <bean>", element.name, ["property"])
+            elif name in SETTINGS:
+                try:
+                    self._decryption.configure(name, self._variables.replace(element.value("value") or ""))
+                except ConfigurationError as error:
+                    self._findings.error(element.line, f"{name} of the encryptor bean: {error}")
+            elif name not in ENCRYPTOR_LINKS:
+                known = [*SETTINGS, *ENCRYPTOR_LINKS]
+                self._findings.unknown(element.line, "property of the encryptor bean", name, known)
 
     def _properties(self, element: Element) -> None:
         found: dict[str, str] = {}

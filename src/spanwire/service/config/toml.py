@@ -28,7 +28,11 @@ TABLE_LINE: Final = re.compile(rf"\s*\[\[?\s*({KEY}(?:\s*\.\s*{KEY})*)\s*\]\]?")
 KEY_LINE: Final = re.compile(rf"\s*({KEY}(?:\s*\.\s*{KEY})*)\s*=")
 BROKEN_AT: Final = re.compile(r"at line (\d+)")
 SPELLINGS: Final = {"kahaDb": "kahaDB", "kahadb": "kahaDB", "mKahaDb": "mKahaDB", "levelDb": "levelDB"}
-ITEMS: Final = {"policyEntries": "policyEntry"}  # other lists lose their final s
+ITEMS: Final = {
+    "policyEntries": "policyEntry",
+    "users": "authenticationUser",
+    "authorizationEntries": "authorizationEntry",
+}  # other lists lose their final s
 
 
 class _Lines:

@@ -7,6 +7,8 @@ from typing import Final
 
 from spanwire.model.destination import QUEUE, TOPIC, Destination, check_name, parse_destination
 from spanwire.model.errors import InvalidDestinationError
+from spanwire.model.secret import Secret
+from spanwire.service.config.decryption import Decryption
 from spanwire.service.config.document import Element, Findings
 
 MAX_LONG: Final = 2**63 - 1  # a Java long
@@ -60,6 +62,10 @@ class Settings:
             self._wrong(name, text, "a number of bytes such as 1024, 64 mb or 1 gb")
             return default
         return found
+
+    def secret(self, name: str, decryption: Decryption) -> Secret:
+        """A password, as it stands or in ``ENC(…)``; an empty one when it is absent. Raises `ConfigurationError`."""
+        return Secret(decryption.plain(self.element.value(name) or ""))
 
     def destination(self, name: str, kind: int, pattern: bool) -> Destination | None:
         """A physical name as destination; ``pattern`` says whether wildcards are allowed."""

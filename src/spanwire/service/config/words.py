@@ -88,12 +88,14 @@ BROKER: Final = Words(
     },
     children={
         **_all(
-            YES, "transportConnectors persistenceAdapter destinations destinationPolicy systemUsage managementContext"
+            YES,
+            "transportConnectors persistenceAdapter destinations destinationPolicy systemUsage managementContext "
+            "plugins",
         ),
         "shutdownHooks": JAVA,
         **_all(
             NOT_YET,
-            "networkConnectors jmsBridgeConnectors plugins destinationInterceptors sslContext "
+            "networkConnectors jmsBridgeConnectors destinationInterceptors sslContext "
             "jobSchedulerStore tempDataStore proxyConnectors services ioExceptionHandler persistenceFactory "
             "memoryManager usageManager consumerSystemUsage producerSystemUsage messageAuthorizationPolicy "
             "destinationFactory taskRunnerFactory brokerContext adminView masterConnector producerCompositeQueue",
@@ -236,3 +238,51 @@ CONNECTORS: Final = Words(settings={}, children=_all(YES, "transportConnector"))
 POLICY: Final = Words(settings={}, children=_all(YES, "policyMap policyEntries"))
 POLICY_MAP: Final = Words(settings={}, children={**_all(YES, "policyEntries"), **_all(NOT_YET, "defaultEntry")})
 POLICY_ENTRIES: Final = Words(settings={}, children=_all(YES, "policyEntry"))
+
+PLUGINS: Final = Words(
+    settings={},
+    children={
+        **_all(YES, "simpleAuthenticationPlugin jaasAuthenticationPlugin authorizationPlugin"),
+        **_all(
+            NOT_YET,
+            "jaasCertificateAuthenticationPlugin jaasDualAuthenticationPlugin connectionDotFilePlugin "
+            "destinationDotFilePlugin destinationPathSeparatorPlugin destinationsPlugin discardingDLQBrokerPlugin "
+            "forcePersistencyModeBrokerPlugin loggingBrokerPlugin multicastTraceBrokerPlugin redeliveryPlugin "
+            "runtimeConfigurationPlugin shiroPlugin statisticsBrokerPlugin timeStampingBrokerPlugin "
+            "traceBrokerPathPlugin udpTraceBrokerPlugin virtualSelectorCacheBrokerPlugin bean",
+        ),
+    },
+)
+SIMPLE_AUTHENTICATION: Final = Words(
+    settings={**_all(YES, "anonymousAccessAllowed anonymousUser anonymousGroup"), "id": JAVA},
+    children={**_all(YES, "users"), **_all(NOT_YET, "userGroups userPasswords")},
+)
+USERS: Final = Words(settings={}, children=_all(YES, "authenticationUser"))
+USER: Final = Words(settings={**_all(YES, "username password groups"), "id": JAVA}, children={})
+JAAS_AUTHENTICATION: Final = Words(
+    settings={**_all(YES, "configuration"), **_all(ONLY_TRUE, "discoverLoginConfig"), "id": JAVA}, children={}
+)
+AUTHORIZATION: Final = Words(settings={"id": JAVA}, children=_all(YES, "map"))
+AUTHORIZATION_HOLDER: Final = Words(
+    settings={},
+    children={**_all(YES, "authorizationMap"), **_all(NOT_YET, "cachedLDAPAuthorizationMap lDAPAuthorizationMap bean")},
+)
+AUTHORIZATION_MAP: Final = Words(
+    settings={"id": JAVA, "groupClass": Rule(ONLY, ("org.apache.activemq.jaas.groupprincipal",))},
+    children=_all(YES, "authorizationEntries tempDestinationAuthorizationEntry defaultEntry"),
+)
+AUTHORIZATION_ENTRIES: Final = Words(settings={}, children=_all(YES, "authorizationEntry"))
+AUTHORIZATION_ENTRY: Final = Words(
+    settings={
+        **_all(YES, "queue topic read write admin"),
+        **_all(ONLY_FALSE, "tempQueue tempTopic"),
+        "groupClass": Rule(ONLY, ("org.apache.activemq.jaas.groupprincipal",)),
+        "id": JAVA,
+    },
+    children=_all(NOT_YET, "destination"),
+)
+TEMPORARY_ENTRY: Final = Words(
+    settings={**_all(YES, "read write admin"), **_all(JAVA, "id groupClass")},
+    children=_all(YES, "tempDestinationAuthorizationEntry"),
+)
+DEFAULT_ENTRY: Final = Words(settings={}, children=_all(YES, "authorizationEntry"))

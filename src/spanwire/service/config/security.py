@@ -1,0 +1,252 @@
+"""The plugins of a configuration that say who may log in and who may do what."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Protocol
+
+from spanwire.broker.authentication import SUFFICIENT
+from spanwire.broker.authorization_map import AccessList, AuthorizationEntry
+from spanwire.model.destination import QUEUE, TOPIC
+from spanwire.model.errors import ConfigurationError
+from spanwire.service.config import words
+from spanwire.service.config.decryption import Decryption
+from spanwire.service.config.document import MAX_WORD, Element, Findings, closest, read_text_file
+from spanwire.service.config.login_config import LoginModuleEntry, read_login_config
+from spanwire.service.config.model import (
+    AuthenticationConfiguration,
+    AuthorizationConfiguration,
+    LoginModuleConfiguration,
+    UserConfiguration,
+)
+from spanwire.service.config.user_files import UserFiles
+from spanwire.service.config.values import Settings, as_flag
+from spanwire.service.config.words import Words
+
+JAAS: Final = "org.apache.activemq.jaas."
+PROPERTIES_MODULE: Final = JAAS + "PropertiesLoginModule"
+GUEST_MODULE: Final = JAAS + "GuestLoginModule"
+OTHER_MODULES: Final = frozenset(
+    JAAS + name
+    for name in (
+        "LDAPLoginModule",
+        "EncryptableLDAPLoginModule",
+        "TextFileCertificateLoginModule",
+        "CertificateLoginModule",
+    )
+)
+USER_FILE: Final = JAAS + "properties.user"
+GROUP_FILE: Final = JAAS + "properties.group"
+PROPERTIES_OPTIONS: Final = frozenset({USER_FILE, GROUP_FILE, "baseDir", "debug", "decrypt", "reload"})
+GUEST_USER: Final = JAAS + "guest.user"
+GUEST_GROUP: Final = JAAS + "guest.group"
+GUEST_OPTIONS: Final = frozenset({GUEST_USER, GUEST_GROUP, "credentialsInvalidate", "debug"})
+DEFAULT_REALM: Final = "activemq-domain"
+AUTHENTICATIONS: Final = ("simpleAuthenticationPlugin", "jaasAuthenticationPlugin")
+
+
+class Inner(Protocol):
+    """Gives the inner elements of a name, checked against their words."""
+
+    def __call__(self, element: Element, name: str, known: Words) -> list[Element]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class SecurityInterpreter:
+    """Interprets the ``plugins`` element. ``login_config`` is where JAAS names are looked up."""
+
+    findings: Findings
+    inner: Inner
+    login_config: Path
+    replace: Callable[[str], str]
+    decryption: Decryption
+
+    def authentication(self, plugins: list[Element]) -> AuthenticationConfiguration | None:
+        """Who may log in; None when nothing says so."""
+        found: list[AuthenticationConfiguration] = []
+        for group in plugins:
+            for plugin in self.inner(group, "simpleAuthenticationPlugin", words.SIMPLE_AUTHENTICATION):
+                found.append(self._simple(plugin))
+            for plugin in self.inner(group, "jaasAuthenticationPlugin", words.JAAS_AUTHENTICATION):
+                found.append(self._jaas(plugin))
+        if len(found) > 1:
+            self.findings.error(plugins[0].line, f"more than one of {' and '.join(AUTHENTICATIONS)}; keep one")
+        return found[0] if found else None
+
+    def authorization(self, plugins: list[Element]) -> AuthorizationConfiguration | None:
+        """Who may do what; None when nothing says so."""
+        found: list[AuthorizationConfiguration] = []
+        for group in plugins:
+            authenticated = any(group.child(name) is not None for name in AUTHENTICATIONS)
+            for plugin in self.inner(group, "authorizationPlugin", words.AUTHORIZATION):
+                if not authenticated:
+                    advice = "add a <simpleAuthenticationPlugin> or a <jaasAuthenticationPlugin>"
+                    self.findings.error(plugin.line, f"<authorizationPlugin> knows no users without a login: {advice}")
+                maps = [
+                    element
+                    for holder in self.inner(plugin, "map", words.AUTHORIZATION_HOLDER)
+                    for element in self.inner(holder, "authorizationMap", words.AUTHORIZATION_MAP)
+                ]
+                if len(maps) != 1:
+                    self.findings.error(plugin.line, "<authorizationPlugin> must hold one <map><authorizationMap>")
+                found.extend(self._map(element) for element in maps)
+        if len(found) > 1:
+            self.findings.error(plugins[0].line, "more than one authorizationMap; keep one")
+        return found[0] if found else None
+
+    # -- logging in ----------------------------------------------------------------------------------------------------
+
+    def _simple(self, plugin: Element) -> AuthenticationConfiguration:
+        settings = Settings(plugin, self.findings)
+        modules: list[LoginModuleConfiguration] = []
+        if settings.flag("anonymousAccessAllowed", False):
+            guest = settings.text("anonymousUser") or "anonymous"
+            group = settings.text("anonymousGroup") or "anonymous"
+            modules.append(LoginModuleConfiguration(SUFFICIENT, guest, frozenset({group}), without_credentials=True))
+        users: list[UserConfiguration] = []
+        for holder in self.inner(plugin, "users", words.USERS):
+            for element in self.inner(holder, "authenticationUser", words.USER):
+                user = self._user(element)
+                if user is not None:
+                    users.append(user)
+        for name, count in Counter(user.name for user in users).items():
+            if count > 1:
+                self.findings.error(plugin.line, f"<simpleAuthenticationPlugin> names user {name[:MAX_WORD]!r} twice")
+        if not users and not modules:
+            self.findings.error(plugin.line, "<simpleAuthenticationPlugin> lets nobody in: it has no users")
+        modules.append(LoginModuleConfiguration(SUFFICIENT, users=tuple(users)))
+        return AuthenticationConfiguration(tuple(modules))
+
+    def _user(self, element: Element) -> UserConfiguration | None:
+        settings = Settings(element, self.findings)
+        name = element.value("username")
+        if not name:
+            self.findings.error(element.line, "<authenticationUser> has no username")
+            return None
+        try:
+            password = settings.secret("password", self.decryption)
+        except ConfigurationError as error:
+            self.findings.error(element.line, f"password of <authenticationUser> {name[:MAX_WORD]!r}: {error}")
+            return None
+        if password.is_empty():
+            self.findings.error(element.line, f"<authenticationUser> {name[:MAX_WORD]!r} has no password")
+            return None
+        return UserConfiguration(name, password, _groups(element, "groups"))
+
+    def _jaas(self, plugin: Element) -> AuthenticationConfiguration:
+        settings = Settings(plugin, self.findings)
+        realm = settings.text("configuration") or DEFAULT_REALM
+        try:
+            source = str(self.login_config)
+            realms = read_login_config(read_text_file(self.login_config).decode("utf-8"), source)
+        except UnicodeDecodeError:
+            self.findings.error(plugin.line, f"{self.login_config} is not in UTF-8")
+            return AuthenticationConfiguration(())
+        except ConfigurationError as error:
+            advice = "write a login.config beside the configuration or give -D java.security.auth.login.config=PATH"
+            self.findings.error(plugin.line, f"<jaasAuthenticationPlugin>: {error}; {advice}")
+            return AuthenticationConfiguration(())
+        entries = realms.get(realm)
+        if not entries:
+            close = closest(realm, realms)
+            hint = f"; did you mean {close}?" if close else ""
+            self.findings.error(plugin.line, f"{source} has no login modules for {realm[:MAX_WORD]!r}{hint}")
+            return AuthenticationConfiguration(())
+        modules: list[LoginModuleConfiguration] = []
+        for entry in entries:
+            try:
+                modules.append(self._module(entry))
+            except ConfigurationError as error:
+                self.findings.error(plugin.line, f"{source}:{entry.line}: {error}")
+        return AuthenticationConfiguration(tuple(modules))
+
+    def _module(self, entry: LoginModuleEntry) -> LoginModuleConfiguration:
+        if entry.class_name == PROPERTIES_MODULE:
+            return self._properties_module(entry)
+        if entry.class_name == GUEST_MODULE:
+            _check_options(entry, GUEST_OPTIONS)
+            return LoginModuleConfiguration(
+                entry.flag,
+                self.replace(entry.options.get(GUEST_USER, "guest")),
+                frozenset({self.replace(entry.options.get(GUEST_GROUP, "guests"))}),
+                without_credentials=_flag(entry, "credentialsInvalidate"),
+            )
+        if entry.class_name in OTHER_MODULES:
+            raise ConfigurationError(
+                f"the login module {entry.class_name} is not yet supported; use PropertiesLoginModule"
+            )
+        shown = entry.class_name[:MAX_WORD]
+        raise ConfigurationError(f"the login module {shown} is not built: Spanwire runs no Java classes")
+
+    def _properties_module(self, entry: LoginModuleEntry) -> LoginModuleConfiguration:
+        _check_options(entry, PROPERTIES_OPTIONS)
+        base = Path(self.replace(entry.options.get("baseDir", "")) or self.login_config.parent)
+        if not base.is_absolute():
+            base = self.login_config.parent / base
+        files = UserFiles(
+            base / self.replace(entry.options.get(USER_FILE, "user")),
+            base / self.replace(entry.options.get(GROUP_FILE, "group")),
+            _flag(entry, "reload"),
+            self.decryption,
+        )
+        return LoginModuleConfiguration(entry.flag, users=files.read(), files=files)
+
+    # -- access lists --------------------------------------------------------------------------------------------------
+
+    def _map(self, element: Element) -> AuthorizationConfiguration:
+        entries: list[AuthorizationEntry] = []
+        for holder in self.inner(element, "authorizationEntries", words.AUTHORIZATION_ENTRIES):
+            for entry in self.inner(holder, "authorizationEntry", words.AUTHORIZATION_ENTRY):
+                made = self._entry(entry)
+                if made is not None:
+                    entries.append(made)
+        temporary: AccessList | None = None
+        for entry in self.inner(element, "tempDestinationAuthorizationEntry", words.TEMPORARY_ENTRY):
+            temporary = _access(entry)
+        default: AccessList | None = None
+        for holder in self.inner(element, "defaultEntry", words.DEFAULT_ENTRY):
+            for entry in self.inner(holder, "authorizationEntry", words.AUTHORIZATION_ENTRY):
+                default = _access(entry)
+        return AuthorizationConfiguration(tuple(entries), temporary, default)
+
+    def _entry(self, element: Element) -> AuthorizationEntry | None:
+        settings = Settings(element, self.findings)
+        named = [name for name in ("queue", "topic") if name in element.attributes]
+        if len(named) != 1:
+            self.findings.error(element.line, "<authorizationEntry> must name either a queue or a topic")
+            return None
+        destination = settings.destination(named[0], QUEUE if named[0] == "queue" else TOPIC, pattern=True)
+        if destination is None:
+            return None
+        if ">" in destination.elements[:-1]:
+            self.findings.error(element.line, f"{named[0]} of <authorizationEntry>: > may stand at the end only")
+            return None
+        return AuthorizationEntry(destination, _access(element))
+
+
+def _access(element: Element) -> AccessList:
+    return AccessList(_groups(element, "read"), _groups(element, "write"), _groups(element, "admin"))
+
+
+def _groups(element: Element, name: str) -> frozenset[str]:
+    """A list of groups, separated by commas."""
+    text = element.value(name) or ""
+    return frozenset(group.strip() for group in text.split(",") if group.strip())
+
+
+def _check_options(entry: LoginModuleEntry, known: frozenset[str]) -> None:
+    for name in entry.options:
+        if name not in known:
+            close = closest(name, known)
+            hint = f"; did you mean {close}?" if close else ""
+            raise ConfigurationError(f"unknown option {name[:MAX_WORD]!r} of {entry.class_name}{hint}")
+
+
+def _flag(entry: LoginModuleEntry, name: str) -> bool:
+    found = as_flag(entry.options.get(name, "false"))
+    if found is None:
+        raise ConfigurationError(f"{name} of {entry.class_name} must be true or false")
+    return found

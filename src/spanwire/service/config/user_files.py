@@ -1,0 +1,73 @@
+"""The users.properties and groups.properties of ActiveMQ's PropertiesLoginModule.
+
+users.properties     name=password          the password may stand in ENC(…)
+groups.properties    group=name,name        a group and who is in it
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from spanwire.model.errors import ConfigurationError
+from spanwire.model.secret import Secret
+from spanwire.service.config.decryption import Decryption
+from spanwire.service.config.document import read_text_file
+from spanwire.service.config.model import UserConfiguration
+from spanwire.service.config.properties import read_properties
+
+MAX_USERS: Final = 100_000  # of one file
+
+
+@dataclass(frozen=True, slots=True)
+class UserFiles:
+    """Two files that together say who may log in. ``reload``: they may change while the broker runs."""
+
+    users: Path
+    groups: Path
+    reload: bool
+    decryption: Decryption = field(repr=False, compare=False)
+
+    def read(self) -> tuple[UserConfiguration, ...]:
+        """All users. Raises `ConfigurationError` naming the file, and the user where one is at fault."""
+        members = _members(_properties(self.groups))
+        found = []
+        for name, value in _properties(self.users).items():
+            try:
+                password = Secret(self.decryption.plain(value))
+            except ConfigurationError as error:
+                raise ConfigurationError(f"{self.users}: the password of user {name[:60]!r}: {error}") from error
+            if password.is_empty():
+                raise ConfigurationError(f"{self.users}: user {name[:60]!r} has no password; write one behind the =")
+            found.append(UserConfiguration(name, password, frozenset(members.get(name, ()))))
+        if len(found) > MAX_USERS:
+            raise ConfigurationError(f"{self.users}: more than {MAX_USERS} users")
+        return tuple(found)
+
+    def stamp(self) -> tuple[tuple[int, int, int], ...]:
+        """What changes when one of the files does. Raises `ConfigurationError` when one is gone."""
+        found = []
+        for path in (self.users, self.groups):
+            try:
+                status = path.stat()
+            except OSError as error:
+                raise ConfigurationError(f"{path}: cannot be read: {error.strerror}") from error
+            found.append((status.st_mtime_ns, status.st_size, status.st_ino))
+        return tuple(found)
+
+
+def _properties(path: Path) -> dict[str, str]:
+    try:
+        return read_properties(read_text_file(path).decode("utf-8"))
+    except UnicodeDecodeError as error:
+        raise ConfigurationError(f"{path}: is not in UTF-8") from error
+
+
+def _members(groups: dict[str, str]) -> dict[str, set[str]]:
+    found: dict[str, set[str]] = {}
+    for group, names in groups.items():
+        for name in names.split(","):
+            if name.strip():
+                found.setdefault(name.strip(), set()).add(group)
+    return found
