@@ -521,8 +521,11 @@ class Broker:
             queue.recover(entry.sequences, entry.redeliveries, clean)
 
     def stop(self, now: Time) -> None:
-        """End every connection in order; what they held is back in the store's care."""
+        """End every connection in order; what they held is back in the store's care and goes to nobody else."""
         self._turn(now)
+        for state in self._connections.values():
+            for subscription in state.consumers.values():
+                subscription.started = False
         for state in list(self._connections.values()):
             state.outlet.connection.close_with(JmsError("the broker is stopping"))
             state.outlet.mark_dirty()

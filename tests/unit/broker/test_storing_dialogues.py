@@ -212,6 +212,19 @@ def test_after_a_stop_in_order_only_those_that_were_out_say_that_they_may_be_dou
     assert listener.redelivery_counts() == [("1", 1), ("2", 0)]
 
 
+def test_a_stop_in_order_hands_nothing_to_those_who_are_told_last() -> None:
+    stage = Stage()
+    first, second = (stage.peer(name).consumes(QUEUE, prefetch=1) for name in "ab")
+    stage.peer("p").sends(QUEUE, "1", "2", "3")
+    stage.broker.stop(stage.now)
+    assert (first.takes(), second.takes()) == (["1"], ["2"])
+    stage.syncs()
+    again = stage.restarts(clean=True)
+    listener = again.peer("c").consumes(QUEUE)
+    again.settle()
+    assert listener.redelivery_counts() == [("1", 1), ("2", 1), ("3", 0)]
+
+
 def test_what_a_power_cut_left_uncertain_stays_so_over_a_stop_in_order() -> None:
     stage = Stage()
     stage.peer("p").sends(QUEUE, "1", "2", "3")
