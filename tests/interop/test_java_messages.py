@@ -11,6 +11,7 @@ from itertools import product
 import pytest
 
 from tests.interop.conftest import OnBoth
+from tests.support.java import Observation
 
 VERSIONS = range(1, 13)
 MESSAGES = 22  # of the Java side's list; blob messages since version 3 are one more
@@ -33,5 +34,11 @@ def test_every_type_arrives_unchanged_between_versions(on_both: OnBoth) -> None:
     pairs += [f"{sender},false,false,true|{receiver},true,false,true" for sender, receiver in PAIRS]
     ours, classics = on_both("across-versions", *pairs)
     assert len(ours) == len(pairs)
-    assert [row for row in ours if row["differences"] or row["messages"] < MESSAGES] == []
-    assert ours == classics
+    assert [row["format"] for row in ours if row["messages"] < MESSAGES] == []
+    assert [difference for row in ours for difference in _whole_characters(row)] == []
+    assert [difference for row in classics for difference in _whole_characters(row)] == []
+
+
+def _whole_characters(row: Observation) -> list[str]:
+    """The differences, but for texts cut within a character: in another version's layout that half is U+FFFD."""
+    return [text for text in row["differences"] if not text.startswith("headers-half.") or "\ufffd" not in text]

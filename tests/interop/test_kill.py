@@ -11,8 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.interop.conftest import assert_alike
 from tests.support.broker_process import BrokerProcess, spanwire_command
-from tests.support.java import JavaProcess
+from tests.support.classic import classic_broker
+from tests.support.java import JavaProcess, Observation
+from tests.support.peers import require
 from tests.support.stomp_socket import StompSocket
 from tests.support.total_queue import Ledger, check
 
@@ -27,6 +30,14 @@ EVERYTHING = 1_000_000
 def own_spanwire(tmp_path: Path) -> Iterator[BrokerProcess]:
     """A broker that may be killed."""
     with BrokerProcess(spanwire_command(), tmp_path / "spanwire") as broker:
+        yield broker
+
+
+@pytest.fixture
+def own_classic(tmp_path: Path) -> Iterator[BrokerProcess]:
+    """The same of Classic."""
+    require("activemq-broker")
+    with classic_broker(tmp_path / "classic") as broker:
         yield broker
 
 
@@ -160,10 +171,17 @@ def test_kill_9_twice_under_persistent_load_loses_nothing_and_flags_what_comes_t
         assert later.silence()
 
 
-def test_failover_reconnects_to_a_restarted_broker_and_goes_on(java: JavaProcess, own_spanwire: BrokerProcess) -> None:
-    def restart(_: str) -> None:
-        own_spanwire.kill()
-        own_spanwire.start()
+@pytest.mark.parametrize("scenario", ["failover", "failover-transaction"])
+def test_failover_goes_on_with_a_restarted_broker_as_with_classic(
+    java: JavaProcess, own_spanwire: BrokerProcess, own_classic: BrokerProcess, scenario: str
+) -> None:
+    def observed(broker: BrokerProcess) -> list[Observation]:
+        def restart(_: str) -> None:
+            broker.kill()
+            broker.start()
 
-    ours = java.ask("failover", own_spanwire.openwire_uri(), on_event=restart)
-    assert ours == [{"received": "before"}, {"received": "kept"}, {"text": "kept"}, {"text": "after"}]
+        return java.ask(scenario, broker.openwire_uri(), on_event=restart)
+
+    ours = observed(own_spanwire)
+    assert ours
+    assert_alike(ours, observed(own_classic))

@@ -30,6 +30,7 @@ public final class Interop {
         SCENARIOS.put("refusals", Refusals::run);
         SCENARIOS.put("concurrent", Load::concurrent);
         SCENARIOS.put("failover", Load::failover);
+        SCENARIOS.put("failover-transaction", Load::failoverTransaction);
         SCENARIOS.put("persistent-load", Load::persistent);
         SCENARIOS.put("drain", Load::drain);
     }
@@ -41,11 +42,14 @@ public final class Interop {
             String[] words = line.split("\t", -1);
             Scenario scenario = SCENARIOS.get(words[0]);
             String[] arguments = java.util.Arrays.copyOfRange(words, 2, words.length);
-            try (Clients clients = new Clients(words[1])) {
+            try {
                 if (scenario == null) {
                     throw new IllegalArgumentException("no scenario " + words[0]);
                 }
-                scenario.run(clients, arguments, observer);
+                // The broker may go as soon as we are done, so the connections go first.
+                try (Clients clients = new Clients(words[1])) {
+                    scenario.run(clients, arguments, observer);
+                }
                 observer.end("done", true);
             } catch (Throwable failure) {
                 StringWriter trace = new StringWriter();

@@ -15,7 +15,9 @@ import javax.jms.MessageConsumer;
 import javax.jms.MessageProducer;
 import javax.jms.Queue;
 import javax.jms.Session;
+import javax.jms.TemporaryQueue;
 import javax.jms.TextMessage;
+import javax.jms.TransactionRolledBackException;
 import org.apache.activemq.ActiveMQConnection;
 
 /** Many clients at once, and clients whose broker goes away. */
@@ -84,9 +86,7 @@ final class Load {
 
     /** With failover: the client waits for the restarted broker, announces itself again and goes on. */
     static void failover(Clients clients, String[] arguments, Observer observer) throws Exception {
-        ActiveMQConnection connection =
-                clients.openAt("failover:(" + clients.uri + ")?initialReconnectDelay=10&maxReconnectDelay=50");
-        connection.start();
+        ActiveMQConnection connection = failingOver(clients);
         Session session = Clients.session(connection);
         Queue queue = session.createQueue("FAILOVER");
         Session client = connection.createSession(false, Session.CLIENT_ACKNOWLEDGE);
@@ -99,11 +99,52 @@ final class Load {
         producer.send(session.createTextMessage("kept"));
         Message unacknowledged = consumer.receive(Clients.PATIENCE_MS);
         observer.see("received", Clients.text(unacknowledged));
+        TemporaryQueue temporary = session.createTemporaryQueue();
+        MessageConsumer replies = session.createConsumer(temporary);
         observer.await("restart");
         producer.send(session.createTextMessage("after"));
-        observer.see("text", Clients.receive(consumer, Clients.PATIENCE_MS));
-        observer.see("text", Clients.receive(consumer, Clients.PATIENCE_MS));
-        session.createTemporaryQueue();
+        for (int i = 0; i < 2; i++) {
+            Message message = consumer.receive(Clients.PATIENCE_MS);
+            observer.see("text", Clients.text(message));
+            message.acknowledge();
+        }
+        session.createProducer(temporary).send(session.createTextMessage("reply"));
+        observer.see("temporary", Clients.receive(replies, Clients.PATIENCE_MS));
+        observer.see("left", Clients.receive(consumer, Clients.SILENCE_MS));
+    }
+
+    /** A transaction that is open while the broker restarts: the client rolls it back or does all of it again. */
+    static void failoverTransaction(Clients clients, String[] arguments, Observer observer) throws Exception {
+        ActiveMQConnection connection = failingOver(clients);
+        Session transacted = connection.createSession(true, Session.SESSION_TRANSACTED);
+        Queue queue = transacted.createQueue("FAILOVER.TX");
+        Queue target = transacted.createQueue("FAILOVER.TX.TARGET");
+        Clients.send(transacted, queue, "work");
+        transacted.commit();
+        MessageConsumer consumer = transacted.createConsumer(queue);
+        observer.see("received", Clients.receive(consumer, Clients.PATIENCE_MS));
+        Clients.send(transacted, target, "result");
+        observer.await("restart");
+        for (boolean committed = false; !committed; ) {
+            try {
+                transacted.commit();
+                committed = true;
+            } catch (TransactionRolledBackException rolledBack) {
+                observer.see("rolled back", rolledBack.getClass().getName());
+                observer.see("again", Clients.receive(consumer, Clients.PATIENCE_MS));
+                Clients.send(transacted, target, "result");
+            }
+        }
+        observer.see("left", Clients.receive(consumer, Clients.SILENCE_MS));
+        Session session = Clients.session(connection);
+        observer.see("results", Clients.receiveAll(session.createConsumer(target), 1));
+    }
+
+    private static ActiveMQConnection failingOver(Clients clients) throws JMSException {
+        String options = "initialReconnectDelay=10&maxReconnectDelay=50&jms.redeliveryPolicy.initialRedeliveryDelay=1";
+        ActiveMQConnection connection = clients.openAt("failover:(" + clients.uri + ")?" + options);
+        connection.start();
+        return connection;
     }
 
     /** Persistent sends by several threads until the broker dies; what was attempted and what was acknowledged. */
