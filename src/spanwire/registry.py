@@ -21,12 +21,24 @@ MESSAGE_FORMATS: Final[dict[str, str]] = {
 
 ADVISORY_FORMAT: Final = "spanwire.protocols.openwire.advisory_format:OpenWireAdvisoryFormat"
 
+AUTO: Final = "auto"  # the first bytes of a client tell its protocol
+
 TRANSPORT_SCHEMES: Final[dict[str, str]] = {
     "tcp": "openwire",
     "nio": "openwire",
     "stomp": "stomp",
     "stomp+nio": "stomp",
+    "ssl": "openwire",
+    "nio+ssl": "openwire",
+    "stomp+ssl": "stomp",
+    "stomp+nio+ssl": "stomp",
+    "auto": AUTO,
+    "auto+nio": AUTO,
+    "auto+ssl": AUTO,
+    "auto+nio+ssl": AUTO,
 }
+
+PKCS12: Final = "spanwire.tls.pkcs12:read_store"  # needs the extra `security`
 
 ENCRYPTION: Final = "spanwire.service.config.encryption:encryption"  # needs the extra `security`
 ENCRYPTION_CLASS: Final = "spanwire.service.config.encryption:Encryption"

@@ -69,8 +69,8 @@ class ProtocolConnection(Protocol):
 class ConnectionSettings:
     """What a transport connector tells each connection it accepts, and grants it.
 
-    ``login_timeout`` and ``detection_timeout`` are seconds from the socket's first moment on. ``certificate_subject`` is
-    the distinguished name in the client's verified TLS certificate, as Java prints it; None without one.
+    ``login_timeout`` and ``detection_timeout`` are seconds from the socket's first moment on. ``certificate_subject``
+    is the distinguished name in the client's verified TLS certificate, as Java prints it; None without one.
     """
 
     __slots__ = (

@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Final, cast
 
@@ -91,7 +91,7 @@ class BrokerService:
             await self._open_control(broker)
             self._security.start()
             for connector in self.connectors:
-                await connector.start(_connection_factory(connector.settings.protocol, broker), turn)
+                await connector.start(_connection_factories(connector.settings.spoken(), broker), turn)
         except BaseException:
             await self._give_back()
             raise
@@ -254,6 +254,11 @@ def message_formats() -> MessageFormats:
     for reference in registry.MESSAGE_FORMATS.values():
         found.update(cast(Callable[[], dict[int, MessageFormat]], registry.load(reference))())
     return MessageFormats(found)
+
+
+def _connection_factories(protocols: Iterable[str], broker: Broker) -> dict[str, ConnectionFactory]:
+    """What makes the connections of each protocol."""
+    return {protocol: _connection_factory(protocol, broker) for protocol in protocols}
 
 
 def _connection_factory(protocol: str, broker: Broker) -> ConnectionFactory:

@@ -13,7 +13,10 @@ from typing import Final, Protocol, runtime_checkable
 
 from spanwire.model.environment import Time
 from spanwire.model.errors import SpanwireError
-from spanwire.protocols.base import MAX_FRAME_SIZE, ConnectionSettings, ProtocolConnection
+from spanwire.model.info import MAX_CONSUMERS_PER_CONNECTION, MAX_PRODUCERS_PER_CONNECTION
+from spanwire.protocols.base import LOGIN_DEADLINE, MAX_FRAME_SIZE, ConnectionSettings, ProtocolConnection
+from spanwire.registry import AUTO
+from spanwire.tls.settings import TlsSettings
 
 KIB: Final = 1024
 MAX_CONNECTIONS: Final = 10_000  # over all connectors; the system's own file limit is often lower
@@ -105,7 +108,10 @@ class Carrier(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ConnectorSettings:
-    """One listening address and what holds for the connections it accepts. ``port`` 0 lets the system choose."""
+    """One listening address and what holds for the connections it accepts. ``port`` 0 lets the system choose.
+
+    ``protocol`` is `AUTO` when the first bytes of a client choose one of ``protocols``.
+    """
 
     name: str
     scheme: str
@@ -119,6 +125,16 @@ class ConnectorSettings:
     socket_buffer_size: int = 0
     keep_alive: bool = False
     options: dict[str, str] = field(default_factory=dict)
+    protocols: tuple[str, ...] = ()
+    login_timeout: float = LOGIN_DEADLINE
+    detection_timeout: float = LOGIN_DEADLINE
+    max_consumers: int = MAX_CONSUMERS_PER_CONNECTION
+    max_producers: int = MAX_PRODUCERS_PER_CONNECTION
+    tls: TlsSettings | None = None
+
+    def spoken(self) -> tuple[str, ...]:
+        """The protocols that clients may speak."""
+        return self.protocols if self.protocol == AUTO else (self.protocol,)
 
     def uri(self, port: int | None = None) -> str:
         """``scheme://host:port``; options stay out of it, since they may hold what is nobody's business."""

@@ -5,14 +5,19 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
+import ssl
+from collections.abc import Mapping
 from typing import Final
 
 from spanwire.model.environment import Time
 from spanwire.protocols.base import ConnectionSettings, ProtocolConnection
+from spanwire.protocols.detect import DetectingConnection, Report
+from spanwire.tls.context import server_context
 from spanwire.transports import tcp
 from spanwire.transports.admission import Admission, is_loopback
 from spanwire.transports.base import ConnectionFactory, ConnectorSettings
 from spanwire.transports.pump import SocketPump, peer_name
+from spanwire.transports.tls import TlsConnection
 from spanwire.transports.turn import Turn
 
 logger = logging.getLogger(__name__)
@@ -29,7 +34,8 @@ class TransportConnector:
     def __init__(self, settings: ConnectorSettings, admission: Admission) -> None:
         self.settings: Final = settings
         self.connection_count = 0
-        self._factory: ConnectionFactory | None = None
+        self._factories: dict[str, ConnectionFactory] = {}
+        self._context: ssl.SSLContext | None = None
         self._admission: Final = admission
         self._listener: socket.socket | None = None
         self._server: asyncio.Server | None = None
@@ -55,18 +61,20 @@ class TransportConnector:
         return all(is_loopback(host) for _, host in await tcp.resolve(self.settings))
 
     async def bind(self) -> None:
-        """Take the port; raises `TransportError` in one line when that cannot be."""
+        """Open the key store and take the port; raises `ConfigurationError` or `TransportError` in one line."""
+        if self.settings.tls is not None:
+            self._context = server_context(self.settings.tls)
         family, host = (await tcp.resolve(self.settings))[0]
         self._listener = tcp.bind(self.settings, family, host)
         self._port = int(self._listener.getsockname()[1])
 
-    async def start(self, factory: ConnectionFactory, turn: Turn) -> None:
-        """Accept connections, each made by ``factory`` and flushed by ``turn``.
+    async def start(self, factories: Mapping[str, ConnectionFactory], turn: Turn) -> None:
+        """Accept connections, made by the factory of their protocol and flushed by ``turn``.
 
         Raises `TransportError` when another process got the port first.
         """
         assert self._listener is not None
-        self._factory = factory
+        self._factories = {name: factories[name] for name in self.settings.spoken()}
         loop = asyncio.get_running_loop()
         try:
             self._server = await loop.create_server(
@@ -87,7 +95,6 @@ class TransportConnector:
 
     def accepted(self, transport: asyncio.Transport, now: Time) -> ProtocolConnection | None:
         """The connection for a new socket; None, with a log line, over a limit."""
-        assert self._factory is not None
         peer = transport.get_extra_info("peername")
         if not isinstance(peer, tuple):
             return None  # reset before it was accepted
@@ -108,9 +115,13 @@ class TransportConnector:
             max_frame_size=self.settings.max_frame_size,
             max_inactivity_ms=self.settings.max_inactivity_ms,
             options=self.settings.options,
+            login_timeout=self.settings.login_timeout,
+            detection_timeout=self.settings.detection_timeout,
+            max_consumers=self.settings.max_consumers,
+            max_producers=self.settings.max_producers,
         )
         try:
-            return self._factory(settings, now)
+            return self._connection(settings, lambda reason, at: self._refused_connection(host, reason, at), now)
         except Exception:
             logger.exception("connection of %s refused: unexpected error", host)
             self.gone(transport)
@@ -120,6 +131,17 @@ class TransportConnector:
         """An accepted socket is closed."""
         self.connection_count -= 1
         self._admission.leave(self._hosts.pop(transport))
+
+    def _connection(self, settings: ConnectionSettings, report: Report, now: Time) -> ProtocolConnection:
+        """The layers of one connection, from the outside in: TLS, detection, protocol."""
+
+        def detecting(inner: ConnectionSettings, at: Time) -> ProtocolConnection:
+            return DetectingConnection(inner, self._factories, report, at)
+
+        factory = next(iter(self._factories.values())) if len(self._factories) == 1 else detecting
+        if self._context is None:
+            return factory(settings, now)
+        return TlsConnection(self._context, factory, settings, report, now)
 
     def _over_limit(self, host: str) -> str | None:
         if self.connection_count >= self.settings.maximum_connections:

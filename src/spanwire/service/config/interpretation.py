@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -22,6 +22,7 @@ from spanwire.service.config.model import (
 )
 from spanwire.service.config.properties import UnknownPlaceholderError, Variables
 from spanwire.service.config.security import SecurityInterpreter
+from spanwire.service.config.tls import read_stores
 from spanwire.service.config.uri import connector_settings
 from spanwire.service.config.values import Settings
 from spanwire.service.config.words import LATER, NO_EFFECT, ONLY, Rule, Words
@@ -34,6 +35,7 @@ MIN_SEGMENT_BYTES: Final = 1024 * 1024
 MAX_SEGMENT_BYTES: Final = 2 * GIB - 1  # a Java int, KahaDB's own bound
 MAX_BROKER_NAME: Final = 255  # characters; the name stands in directory names
 LOGIN_CONFIG: Final = "java.security.auth.login.config"  # the Java property that names the JAAS configuration
+MAX_PER_CONNECTION: Final = 100_000  # consumers or producers that a connector can be told to grant
 MAX_DAY_MS: Final = 24 * 3600 * 1000
 LATER_ELEMENTS: Final = frozenset(name for name, rule in words.BROKER.children.items() if rule.kind == LATER)
 FOREIGN_CHARACTER: Final = re.compile(r"[^A-Za-z0-9._\-:]")  # ActiveMQ's rule for broker names
@@ -164,6 +166,8 @@ class Interpreter:
         self.inner(broker, "managementContext", words.MANAGEMENT)
 
     def _connectors(self, broker: Element) -> tuple[ConnectorSettings, ...]:
+        contexts = self.inner(broker, "sslContext", words.SSL_CONTEXT)
+        stores = read_stores(contexts, self.findings, self.base, self.variables, self.decryption)
         found: list[ConnectorSettings] = []
         for group in self.inner(broker, "transportConnectors", words.CONNECTORS):
             for connector in self.inner(group, "transportConnector", words.TRANSPORT_CONNECTOR):
@@ -171,10 +175,23 @@ class Interpreter:
                 if uri is None:
                     self.findings.error(connector.line, '<transportConnector> has no uri; write uri="tcp://host:port"')
                     continue
-                settings = connector_settings(uri.value, connector.value("name"), uri.line, self.findings)
+                settings = connector_settings(uri.value, connector.value("name"), uri.line, self.findings, stores)
                 if settings is not None:
-                    found.append(settings)
+                    found.append(self._quotas(connector, settings))
         return tuple(found)
+
+    def _quotas(self, connector: Element, settings: ConnectorSettings) -> ConnectorSettings:
+        """With what each connection may have; 0 is no way to switch a limit off."""
+        values = Settings(connector, self.findings)
+        return replace(
+            settings,
+            max_consumers=values.number(
+                "maximumConsumersAllowedPerConnection", settings.max_consumers, 1, MAX_PER_CONNECTION
+            ),
+            max_producers=values.number(
+                "maximumProducersAllowedPerConnection", settings.max_producers, 1, MAX_PER_CONNECTION
+            ),
+        )
 
     def _persistence(self, broker: Element, persistent: bool) -> PersistenceConfiguration:
         directory: Path | None = None

@@ -12,21 +12,22 @@ from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import unquote
 
-from spanwire.protocols.base import MAX_FRAME_SIZE
-from spanwire.registry import TRANSPORT_SCHEMES
+from spanwire.protocols.base import LOGIN_DEADLINE, MAX_FRAME_SIZE
+from spanwire.registry import AUTO, PROTOCOLS, TRANSPORT_SCHEMES
 from spanwire.service.config.document import MAX_WORD, Findings
+from spanwire.service.config.tls import NO_STORES, Stores, connector_tls
 from spanwire.service.config.values import MAX_LONG, NUMBER, as_flag
 from spanwire.transports.base import ACCEPT_BACKLOG, MAX_CONNECTIONS, ConnectorSettings
 
 MAX_URI: Final = 4_096  # characters
 MAX_OPTIONS: Final = 64
 DEFAULT_INACTIVITY_MS: Final = 30_000
+MAX_LOGIN_TIMEOUT: Final = 600.0  # seconds that connectAttemptTimeout may ask for
 
 LATER_SCHEMES: Final = frozenset(
     (
-        "amqp amqp+nio amqp+nio+ssl amqp+ssl amqp+ws amqp+wss auto auto+nio auto+nio+ssl auto+ssl discovery failover "
-        "fanout http https masterslave mqtt mqtt+nio mqtt+nio+ssl mqtt+ssl multicast nio+ssl peer ssl static "
-        "stomp+nio+ssl stomp+ssl udp vm ws wss xmpp"
+        "amqp amqp+nio amqp+nio+ssl amqp+ssl amqp+ws amqp+wss discovery failover fanout http https masterslave mqtt "
+        "mqtt+nio mqtt+nio+ssl mqtt+ssl multicast peer static udp vm ws wss xmpp"
     ).split()
 )
 
@@ -54,6 +55,7 @@ SOCKET: Final[dict[str, tuple[str, str | None]]] = {
     "allowLinkStealing": (FLAG, "false"),
     "backlog": (NUMBERS, None),
     "closeAsync": (FLAG, None),
+    "connectAttemptTimeout": (NUMBERS, None),
     "connectionTimeout": (NUMBERS, None),
     "daemon": (FLAG, None),
     "dynamicManagement": (FLAG, "false"),
@@ -78,6 +80,20 @@ STOMP: Final[dict[str, tuple[str, str | None]]] = {
     "maxDataLength": (NUMBERS, None),
     "maxFrameSize": (NUMBERS, None),
 }
+TLS: Final[dict[str, tuple[str, str | None]]] = {
+    "enabledCipherSuites": (TEXT, None),
+    "enabledProtocols": (TEXT, None),
+    "needClientAuth": (FLAG, None),
+    "verifyHostName": (FLAG, "false"),  # a broker cannot know its clients' host names
+    "wantClientAuth": (FLAG, None),
+}
+DETECTION: Final[dict[str, tuple[str, str | None]]] = {
+    "auto.protocols": (TEXT, None),
+    "protocolDetectionTimeOut": (NUMBERS, None),
+    "protocols": (TEXT, None),
+}
+DETECTED: Final = {"default": "openwire", "openwire": "openwire", "stomp": "stomp"}  # ActiveMQ's names
+LATER_PROTOCOLS: Final = frozenset({"amqp", "mqtt", "ws"})
 WITHOUT_EFFECT: Final = frozenset(
     {"closeAsync", "connectionTimeout", "daemon", "ioBufferSize", "jmxPort", "name"}
 )  # matters of the Java implementation
@@ -143,8 +159,13 @@ def redacted(text: str) -> str:
     return shown + ("?…" if question else "")
 
 
-def connector_settings(text: str, name: str | None, line: int, findings: Findings) -> ConnectorSettings | None:
-    """The connector that a ``transportConnector`` asks for; None, with everything noted, when it cannot be had."""
+def connector_settings(
+    text: str, name: str | None, line: int, findings: Findings, stores: Stores = NO_STORES
+) -> ConnectorSettings | None:
+    """The connector that a ``transportConnector`` asks for; None, with everything noted, when it cannot be had.
+
+    ``stores`` hold the key of TLS connectors.
+    """
     uri = parse_uri(text, lambda reason: findings.error(line, reason))
     if uri is None:
         return None
@@ -161,6 +182,7 @@ def connector_settings(text: str, name: str | None, line: int, findings: Finding
         )
         return None
     options = _checked_options(uri, protocol, line, findings)
+    login_timeout = _seconds(options, "connectAttemptTimeout", LOGIN_DEADLINE, MAX_LOGIN_TIMEOUT)
     return ConnectorSettings(
         name=name or f"{uri.scheme}://{uri.host}:{uri.port}",
         scheme=uri.scheme,
@@ -174,12 +196,41 @@ def connector_settings(text: str, name: str | None, line: int, findings: Finding
         socket_buffer_size=_number(options, "socketBufferSize", 0),
         keep_alive=options.get("keepAlive", "false").lower() == "true",
         options=options,
+        protocols=_protocols(options, line, findings) if protocol == AUTO else (),
+        login_timeout=login_timeout,
+        detection_timeout=_seconds(options, "protocolDetectionTimeOut", login_timeout, login_timeout),
+        tls=connector_tls(f"the connector {redacted(text)}", options, stores, line, findings) if is_tls(uri) else None,
     )
+
+
+def is_tls(uri: TransportUri) -> bool:
+    """Whether everything on this transport is encrypted."""
+    return uri.scheme == "ssl" or uri.scheme.endswith("+ssl")
+
+
+def _protocols(options: dict[str, str], line: int, findings: Findings) -> tuple[str, ...]:
+    """What a connector that detects protocols takes: all that there are, unless it names some."""
+    found: list[str] = []
+    text = options.get("auto.protocols") or options.get("protocols") or ""
+    for name in (part.strip().lower() for part in text.split(",")):
+        if name in DETECTED:
+            found.append(DETECTED[name])
+        elif name in LATER_PROTOCOLS:
+            findings.not_yet(line, f"the protocol {name}")
+        elif name:
+            findings.unknown(line, "protocol", name, DETECTED, spelt=True)
+    return tuple(dict.fromkeys(found)) or tuple(PROTOCOLS)
+
+
+def _seconds(options: dict[str, str], name: str, default: float, highest: float) -> float:
+    """Milliseconds of an option, within bounds; 0 does not switch a deadline off."""
+    return min(_number(options, name, 0) / 1000 or default, highest)
 
 
 def _checked_options(uri: TransportUri, protocol: str, line: int, findings: Findings) -> dict[str, str]:
     """The options that are understood, without ``transport.``; the others are noted."""
-    known = {**SOCKET, **WIRE_FORMAT, **(STOMP if protocol == "stomp" else {})}
+    known = {**SOCKET, **WIRE_FORMAT, **(STOMP if protocol in ("stomp", AUTO) else {})}
+    known |= {**(TLS if is_tls(uri) else {}), **(DETECTION if protocol == AUTO else {})}
     found: dict[str, str] = {}
     for full_name, value in uri.options.items():
         name = full_name.removeprefix("transport.")
@@ -215,6 +266,6 @@ def _number(options: dict[str, str], name: str, default: int) -> int:
 
 def _frame_size(options: dict[str, str], protocol: str) -> int:
     asked = [_number(options, "wireFormat.maxFrameSize", MAX_FRAME_SIZE)]
-    if protocol == "stomp":
+    if protocol in ("stomp", AUTO):
         asked += [_number(options, "maxFrameSize", MAX_FRAME_SIZE), _number(options, "maxDataLength", MAX_FRAME_SIZE)]
     return min([MAX_FRAME_SIZE, *(size for size in asked if size > 0)])

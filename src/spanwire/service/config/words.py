@@ -95,7 +95,7 @@ BROKER: Final = Words(
         "shutdownHooks": JAVA,
         **_all(
             NOT_YET,
-            "networkConnectors jmsBridgeConnectors destinationInterceptors sslContext "
+            "networkConnectors jmsBridgeConnectors destinationInterceptors "
             "jobSchedulerStore tempDataStore proxyConnectors services ioExceptionHandler persistenceFactory "
             "memoryManager usageManager consumerSystemUsage producerSystemUsage messageAuthorizationPolicy "
             "destinationFactory taskRunnerFactory brokerContext adminView masterConnector producerCompositeQueue",
@@ -105,7 +105,7 @@ BROKER: Final = Words(
 
 TRANSPORT_CONNECTOR: Final = Words(
     settings={
-        **_all(YES, "name uri"),
+        **_all(YES, "name uri maximumConsumersAllowedPerConnection maximumProducersAllowedPerConnection"),
         **_all(
             ONLY_FALSE,
             "allowLinkStealing auditNetworkProducers disableAsyncDispatch displayStackTrace enableStatusMonitor "
@@ -115,8 +115,7 @@ TRANSPORT_CONNECTOR: Final = Words(
         **_all(JAVA, "warnOnRemoteClose id"),
         **_all(
             NOT_YET,
-            "discoveryUri updateClusterFilter connectURI maximumConsumersAllowedPerConnection "
-            "maximumProducersAllowedPerConnection publishedAddressPolicy brokerInfo discoveryAgent server",
+            "discoveryUri updateClusterFilter connectURI publishedAddressPolicy brokerInfo discoveryAgent server",
         ),
     },
     children=_all(NOT_YET, "discoveryAgent publishedAddressPolicy messageAuthorizationPolicy brokerInfo server"),
@@ -232,6 +231,16 @@ MANAGEMENT: Final = Words(
     },
     children={},
 )  # fmt: skip
+SSL_CONTEXT: Final = Words(
+    settings={
+        **_all(YES, "keyStore keyStorePassword keyStoreKey keyStoreKeyPassword trustStore trustStorePassword"),
+        **_all(Rule(ONLY, ("tls", "tlsv1.2", "tlsv1.3")), "protocol"),
+        **_all(Rule(ONLY, ("jks", "pkcs12", "pem")), "keyStoreType trustStoreType"),  # the file's content tells
+        **_all(JAVA, "id keyStoreAlgorithm trustStoreAlgorithm secureRandomAlgorithm provider"),
+        **_all(NOT_YET, "crlPath keyManagers trustManagers secureRandom"),
+    },
+    children={**_all(YES, "sslContext"), **_all(NOT_YET, "keyManagers trustManagers")},
+)
 DESTINATION: Final = Words(settings=_all(YES, "physicalName"), children={})
 DESTINATIONS: Final = Words(settings={}, children={**_all(YES, "queue topic"), **_all(NOT_YET, "tempQueue tempTopic")})
 CONNECTORS: Final = Words(settings={}, children=_all(YES, "transportConnector"))

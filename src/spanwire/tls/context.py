@@ -1,0 +1,93 @@
+"""The two `ssl.SSLContext`s: a connector's and a client's.
+
+TLS 1.2 is the oldest version, there is no renegotiation and no compression, suites are forward secret with an
+authenticated cipher. A connector's context is tried out before it is used, so that an expired certificate or a suite
+that its key cannot serve shows when the broker starts and not when a client comes.
+"""
+
+from __future__ import annotations
+
+import ssl
+from typing import Final
+
+from spanwire.model.errors import ConfigurationError
+from spanwire.tls import stores, suites
+from spanwire.tls.settings import (
+    NEED_CLIENT_CERTIFICATE,
+    NO_CLIENT_CERTIFICATE,
+    ClientTlsSettings,
+    TlsSettings,
+)
+
+MAX_FLIGHTS: Final = 8  # of the handshake that tries a context out; a real one has four
+
+
+def server_context(settings: TlsSettings) -> ssl.SSLContext:
+    """What a connector accepts with. Raises `ConfigurationError` in one line."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    suites.apply(context, settings.protocols, settings.cipher_suites)
+    context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION | ssl.OP_CIPHER_SERVER_PREFERENCE
+    certificate = stores.load_key(context, settings.key_store)
+    _try_out(context, certificate, settings)
+    if settings.trust_store is not None:
+        stores.load_trust(context, settings.trust_store)
+        context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    if settings.client_certificate == NEED_CLIENT_CERTIFICATE:
+        context.verify_mode = ssl.CERT_REQUIRED
+    elif settings.client_certificate != NO_CLIENT_CERTIFICATE:
+        context.verify_mode = ssl.CERT_OPTIONAL
+    return context
+
+
+def client_context(settings: ClientTlsSettings) -> ssl.SSLContext:
+    """What a client connects with; it verifies the broker's certificate always. Raises `ConfigurationError`."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    suites.apply(context, settings.protocols, settings.cipher_suites)
+    context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION
+    context.check_hostname = settings.verify_host_name
+    if settings.trust_store is None:
+        context.load_default_certs()
+    else:
+        stores.load_trust(context, settings.trust_store)
+        context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    if settings.key_store is not None:
+        stores.load_key(context, settings.key_store)
+    return context
+
+
+def _try_out(context: ssl.SSLContext, certificate: str, settings: TlsSettings) -> None:
+    """One handshake in memory with a client that believes exactly this certificate."""
+    believer = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    believer.check_hostname = False
+    suites.apply(believer, settings.protocols, settings.cipher_suites)
+    believer.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    path = settings.key_store.path
+    try:
+        believer.load_verify_locations(cadata=certificate)
+        _shake_hands(context, believer)
+    except ssl.SSLCertVerificationError as error:
+        raise ConfigurationError(
+            f"{path}: no client would accept this certificate: {error.verify_message}; make a new one"
+        ) from error
+    except ssl.SSLError as error:
+        reason = (error.reason or "unknown").lower().replace("_", " ")
+        raise ConfigurationError(
+            f"{path}: the certificate does not work with the enabled protocols and cipher suites: {reason}"
+        ) from error
+
+
+def _shake_hands(server_side: ssl.SSLContext, client_side: ssl.SSLContext) -> None:
+    to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
+    server = server_side.wrap_bio(to_server, to_client, server_side=True)
+    client = client_side.wrap_bio(to_client, to_server)
+    waiting = [client, server]
+    for _ in range(MAX_FLIGHTS):
+        for side in list(waiting):
+            try:
+                side.do_handshake()
+            except ssl.SSLWantReadError:
+                continue
+            waiting.remove(side)
+        if not waiting:
+            return
+    raise ssl.SSLError("the handshake does not end")

@@ -1,0 +1,28 @@
+"""PKCS#12 stores (RFC 7292), which Python's own library cannot read. Loaded only when a configuration names one; needs
+the package `cryptography`.
+"""
+
+from __future__ import annotations
+
+from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, Encoding, PrivateFormat
+from cryptography.hazmat.primitives.serialization.pkcs12 import load_pkcs12
+
+from spanwire.model.errors import ConfigurationError
+from spanwire.model.secret import Secret
+from spanwire.tls.stores import StoreContent
+
+
+def read_store(content: bytes, password: Secret, passphrase: Secret) -> StoreContent:
+    """What the store holds, its key encrypted anew under ``passphrase``. Raises `ConfigurationError`."""
+    try:
+        store = load_pkcs12(content, password.reveal().encode("utf-8"))
+    except (ValueError, TypeError) as error:
+        given = "is wrong" if not password.is_empty() else "is missing"
+        raise ConfigurationError(f"the password of the PKCS#12 store {given}, or the file is damaged") from error
+    key: bytes | None = None
+    if store.key is not None:
+        encryption = BestAvailableEncryption(passphrase.reveal().encode("ascii"))
+        key = store.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, encryption)
+    chain = () if store.cert is None else (store.cert.certificate.public_bytes(Encoding.PEM).decode("ascii"),)
+    others = tuple(found.certificate.public_bytes(Encoding.PEM).decode("ascii") for found in store.additional_certs)
+    return StoreContent(key, chain, others)

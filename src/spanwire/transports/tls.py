@@ -1,0 +1,203 @@
+"""TLS around a protocol connection, without a socket: ciphertext and time in, ciphertext out (RFC 8446, RFC 5246).
+
+It is a protocol connection itself, so that admission, deadlines, the receive budget and the pump treat it like any
+other, and a test needs no network. The connection inside is made when the handshake is done, as of the socket's first
+moment: one deadline holds for handshake, detection and login together.
+"""
+
+from __future__ import annotations
+
+import ssl
+from typing import Final
+
+from spanwire.model.environment import Time
+from spanwire.protocols.base import ConnectionSettings, ProtocolConnection
+from spanwire.protocols.detect import Report
+from spanwire.tls.subject import subject_of
+from spanwire.transports.base import KIB, Carrier, ConnectionFactory
+
+HANDSHAKE_DEADLINE: Final = 10.0  # seconds; a connector's shorter time to log in holds for the handshake, too
+MAX_RECORD: Final = 16 * KIB  # plaintext of one record
+FEED_BYTES: Final = MAX_RECORD + KIB  # ciphertext given to the engine at a time: about one record
+ENCRYPT_BYTES: Final = 64 * KIB  # plaintext given to it at a time: its buffer keeps the size it once had
+MAX_BARREN_BYTES: Final = 64 * KIB  # ciphertext without a byte of plaintext: a handshake with a long chain has 10 KiB
+
+_FAULTS: Final = {
+    "HTTP_REQUEST": "the client speaks HTTP, not TLS",
+    "HTTPS_PROXY_REQUEST": "the client speaks HTTP, not TLS",
+    "WRONG_VERSION_NUMBER": "the client does not speak TLS",
+    "UNKNOWN_PROTOCOL": "the client does not speak TLS",
+    "UNSUPPORTED_PROTOCOL": "the client offers no TLS version that is enabled here; 1.2 is the oldest that can be",
+    "VERSION_TOO_LOW": "the client offers no TLS version that is enabled here; 1.2 is the oldest that can be",
+    "NO_SHARED_CIPHER": "the client offers no cipher suite that is enabled here",
+    "PEER_DID_NOT_RETURN_A_CERTIFICATE": "the client showed no certificate, and needClientAuth asks for one",
+}
+
+
+class TlsConnection:
+    """The broker's end of TLS. Leaves keys and rules to ``context``, and what is said inside to the protocol.
+
+    ``report`` hears why a connection was closed here. Compiled connections carry their port as a base class; this one
+    is not compiled and meets it by its shape.
+    """
+
+    def __init__(
+        self,
+        context: ssl.SSLContext,
+        factory: ConnectionFactory,
+        settings: ConnectionSettings,
+        report: Report,
+        now: Time,
+    ) -> None:
+        self._factory: Final = factory
+        self._settings: Final = settings
+        self._report: Final = report
+        self._started: Final = now
+        self._timeout: Final = min(HANDSHAKE_DEADLINE, settings.login_timeout)
+        self._incoming: Final = ssl.MemoryBIO()
+        self._outgoing: Final = ssl.MemoryBIO()
+        self._engine: Final = context.wrap_bio(self._incoming, self._outgoing, server_side=True)
+        self._inner: ProtocolConnection | None = None
+        self._barren_bytes = 0
+        self._closed = False
+        self._said_goodbye = False
+
+    @property
+    def carried(self) -> object:
+        """The connection that the broker knows; this one until the handshake is done."""
+        inner = self._inner
+        if inner is None:
+            return self
+        return inner.carried if isinstance(inner, Carrier) else inner
+
+    def receive_data(self, data: bytes, now: Time) -> None:
+        """Take ciphertext, pass on the plaintext."""
+        view = memoryview(data)
+        for start in range(0, len(view), FEED_BYTES):
+            if self._closed:
+                return
+            piece = view[start : start + FEED_BYTES]
+            self._incoming.write(piece)
+            self._barren_bytes += len(piece)
+            self._advance(now)
+            if self._barren_bytes > MAX_BARREN_BYTES:
+                self._fail(f"the client sent {self._barren_bytes} bytes of TLS without anything in them", now)
+
+    def receive_eof(self, now: Time) -> None:
+        """The client is gone."""
+        self._closed = True
+        if self._inner is not None:
+            self._inner.receive_eof(now)
+
+    def data_to_send(self) -> list[bytes]:
+        """Take what is to be written, encrypted."""
+        out: list[bytes] = []
+        inner = self._inner
+        if inner is not None and not self._said_goodbye:
+            chunks = inner.data_to_send()
+            if chunks:
+                self._encrypt(chunks, out)
+            if inner.closed or self._closed:
+                self._say_goodbye()
+        if self._outgoing.pending:
+            out.append(self._outgoing.read())
+        return out
+
+    def unsent(self, count: int) -> None:
+        """The transport still holds ``count`` bytes; ciphertext is little longer than what it hides."""
+        if self._inner is not None:
+            self._inner.unsent(count)
+
+    def next_timeout(self) -> float | None:
+        """The deadline of the handshake, then what the protocol asks for."""
+        if self._inner is not None:
+            return self._inner.next_timeout()
+        return None if self._closed else self._started.monotonic + self._timeout
+
+    def handle_timeout(self, now: Time) -> None:
+        """Close a client whose handshake does not end."""
+        if self._inner is not None:
+            self._inner.handle_timeout(now)
+        elif not self._closed and now.monotonic >= self._started.monotonic + self._timeout:
+            self._fail(f"the TLS handshake did not end within {self._timeout:g} s", now)
+
+    @property
+    def wants_read(self) -> bool:
+        """What the protocol wants."""
+        return self._inner is None or self._inner.wants_read
+
+    @property
+    def closed(self) -> bool:
+        """Whether the socket is to be closed."""
+        return self._closed or (self._inner is not None and self._inner.closed)
+
+    @property
+    def pending_bytes(self) -> int:
+        """What came since the last plaintext, and the protocol's half frame."""
+        return self._barren_bytes + (0 if self._inner is None else self._inner.pending_bytes)
+
+    def _advance(self, now: Time) -> None:
+        try:
+            inner = self._inner
+            if inner is None:
+                inner = self._shake_hands()
+            while not inner.closed:
+                plaintext = self._engine.read(MAX_RECORD)
+                if not plaintext:
+                    self._closed = True  # the client said goodbye
+                    return
+                self._barren_bytes = 0
+                inner.receive_data(plaintext, now)
+        except ssl.SSLWantReadError:
+            return
+        except ssl.SSLZeroReturnError:
+            self._closed = True
+        except ssl.SSLError as error:
+            self._fail(_words(error), now)
+
+    def _shake_hands(self) -> ProtocolConnection:
+        """The connection inside; raises `ssl.SSLWantReadError` while the handshake is not done."""
+        self._engine.do_handshake()
+        subject = subject_of(self._engine.getpeercert())
+        inner = self._factory(self._settings.with_certificate(subject), self._started)
+        self._inner = inner
+        self._barren_bytes = 0
+        return inner
+
+    def _encrypt(self, chunks: list[bytes], out: list[bytes]) -> None:
+        """Small chunks share records."""
+        data = chunks[0] if len(chunks) == 1 else b"".join(chunks)
+        view = memoryview(data)
+        try:
+            for start in range(0, len(view), ENCRYPT_BYTES):
+                self._engine.write(view[start : start + ENCRYPT_BYTES])
+                out.append(self._outgoing.read())
+        except ssl.SSLError:
+            self._closed = self._said_goodbye = True  # the client ended TLS; nobody reads any more
+
+    def _say_goodbye(self) -> None:
+        """What comes next is the end, and nobody cut the connection."""
+        self._said_goodbye = True
+        try:
+            self._engine.unwrap()
+        except ssl.SSLError:
+            return  # it does not wait for the client's own
+
+    def _fail(self, reason: str, now: Time) -> None:
+        if not self._closed:
+            self._closed = True
+            self._report(reason, now)
+
+
+def _words(error: ssl.SSLError) -> str:
+    """Why TLS broke, for the log."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"the client's certificate was refused: {error.verify_message}"
+    reason = error.reason or "unknown error"
+    known = _FAULTS.get(reason)
+    if known is not None:
+        return known
+    told = reason.lower().replace("_", " ")
+    if "ALERT" in reason:
+        return f"the client ended TLS: {told.rpartition('alert ')[2]}"
+    return f"TLS broke: {told}"
