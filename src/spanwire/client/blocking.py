@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 import select
 import socket
+import ssl
 import time
 from dataclasses import dataclass, field
 from types import TracebackType
@@ -23,6 +24,8 @@ from spanwire.client.session import Consumer, Producer, Session
 from spanwire.model.destination import Destination
 from spanwire.model.errors import JmsError, ProtocolError
 from spanwire.protocols.openwire import _marshallers as wire
+from spanwire.tls.context import client_context
+from spanwire.tls.settings import ClientTlsSettings
 
 CONNECT_TIMEOUT: Final = 15.0  # seconds until the socket is open, and until the broker has accepted the login
 CLOSE_TIMEOUT: Final = 15.0  # ActiveMQ's closeTimeout
@@ -58,14 +61,29 @@ class BlockingConnection:
         self._unsent = bytearray()
 
     @classmethod
-    def open(cls, host: str, port: int, credentials: Credentials, timeout_s: float = CONNECT_TIMEOUT) -> Self:
-        """Connect and log in. Raises `JmsError` in one line when there is no broker or it refuses."""
+    def open(
+        cls,
+        host: str,
+        port: int,
+        credentials: Credentials,
+        timeout_s: float = CONNECT_TIMEOUT,
+        tls: ClientTlsSettings | None = None,
+    ) -> Self:
+        """Connect and log in; over TLS when ``tls`` says how.
+
+        Raises `JmsError` in one line when there is no broker, its certificate does not hold, or it refuses;
+        `ConfigurationError` for a trust or key store that cannot be used. Nothing of the login is sent before the
+        certificate is verified.
+        """
+        context = None if tls is None else client_context(tls)
         try:
             channel = socket.create_connection((host, port), timeout_s)
         except (OSError, ValueError) as error:
             reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
             raise JmsError(f"no connection to {host}:{port}: {reason}; is the broker started?") from error
         channel.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if context is not None:
+            channel = _secured(channel, context, host, port)
         channel.setblocking(False)
         opened = cls(channel, credentials, host)
         try:
@@ -171,10 +189,10 @@ class BlockingConnection:
         self._unsent += self._connection.data_to_send()
         try:
             self._transfer(timeout_s)
-        except BlockingIOError:
+        except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
             return
         except OSError as error:
-            raise JmsError(f"the connection broke: {error.strerror or error}") from error
+            raise JmsError(f"the connection broke: {_told(error)}") from error
         except ProtocolError as error:
             raise JmsError(f"the other side does not speak OpenWire: {error}") from error
 
@@ -192,16 +210,44 @@ class BlockingConnection:
         return left if timeout_s is None else min(timeout_s, left)
 
     def _transfer(self, timeout_s: float | None) -> None:
+        if self._decrypted():
+            timeout_s = 0.0  # no system call tells of what the TLS engine holds
         readable, writable, _ = select.select([self._channel], [self._channel] if self._unsent else [], [], timeout_s)
         if writable:
             count = self._channel.send(self._unsent)
             del self._unsent[:count]
             self._connection.sent(time.monotonic())
-        if readable:
+        if readable or self._decrypted():
             data = self._channel.recv(READ_BYTES)
             if not data:
                 raise JmsError("the broker closed the connection")
             self._connection.receive_data(data, time.monotonic())
+
+    def _decrypted(self) -> bool:
+        return isinstance(self._channel, ssl.SSLSocket) and self._channel.pending() > 0
+
+
+def _secured(channel: socket.socket, context: ssl.SSLContext, host: str, port: int) -> socket.socket:
+    """The socket after a handshake that verified the broker's certificate; closes it and raises `JmsError` else."""
+    try:
+        return context.wrap_socket(channel, server_hostname=host)
+    except ssl.SSLCertVerificationError as error:
+        channel.close()
+        reason = error.verify_message.rstrip(".")
+        advice = "name the certificate of its authority as trust store, or correct the host"
+        raise JmsError(f"the certificate of {host}:{port} does not hold: {reason}; {advice}") from error
+    except (OSError, ValueError) as error:
+        channel.close()
+        raise JmsError(f"no TLS with {host}:{port}: {_told(error)}; is that an ssl connector?") from error
+
+
+def _told(error: Exception) -> str:
+    """A broken connection in a few words."""
+    if isinstance(error, TimeoutError):
+        return "no answer in time"
+    if isinstance(error, ssl.SSLError) and error.reason:
+        return error.reason.lower().replace("_", " ")
+    return (error.strerror if isinstance(error, OSError) else None) or str(error) or type(error).__name__
 
 
 def wall_ms() -> int:

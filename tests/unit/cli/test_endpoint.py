@@ -15,6 +15,7 @@ from spanwire.model.errors import ConfigurationError
         ("tcp://localhost:61616", ("localhost", 61616)),
         ("nio://[::1]:1?wireFormat.cacheEnabled=false", ("::1", 1)),
         ("tcp://:61616", ("localhost", 61616)),
+        ("ssl://a:61617?socket.verifyHostName=false", ("a", 61617)),
     ],
 )
 def test_an_openwire_address_is_understood(url: str, found: tuple[str, int]) -> None:
@@ -25,7 +26,7 @@ def test_an_openwire_address_is_understood(url: str, found: tuple[str, int]) -> 
     ("url", "part"),
     [
         ("failover:(tcp://a:1,tcp://b:2)", "failover is not yet supported"),
-        ("ssl://a:1", "ssl is not yet supported"),
+        ("mqtt+ssl://a:1", "mqtt.ssl is not yet supported"),
         ("stomp://a:61613", "speak OpenWire"),
         ("tcp://a", "names no port"),
         ("a:1", "no transport URI"),

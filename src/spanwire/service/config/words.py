@@ -90,7 +90,7 @@ BROKER: Final = Words(
         **_all(
             YES,
             "transportConnectors persistenceAdapter destinations destinationPolicy systemUsage managementContext "
-            "plugins",
+            "plugins sslContext",
         ),
         "shutdownHooks": JAVA,
         **_all(
