@@ -221,7 +221,7 @@ class Broker:
 
     def add_session(self, state: ConnectionState, session_id: SessionId) -> None:
         """A session of this connection; announcing it twice changes nothing."""
-        self._check_own(state, session_id.connection_id)
+        self.check_own(state, session_id.connection_id)
         if len(state.sessions) >= MAX_SESSIONS_PER_CONNECTION and session_id.value not in state.sessions:
             raise ResourceAllocationError(
                 f"Can't add session on connection {state.connection_id}: "
@@ -234,7 +234,7 @@ class Broker:
     ) -> None:
         """End a session with its consumers and producers."""
         self._turn(now)
-        self._check_own(state, session_id.connection_id)
+        self.check_own(state, session_id.connection_id)
         if session_id.value not in state.sessions:
             raise JmsError(f"Cannot remove session that had not been registered: {session_id}")
         state.sessions.discard(session_id.value)
@@ -249,7 +249,7 @@ class Broker:
     def add_producer(self, state: ConnectionState, info: ProducerInfo, now: Time) -> None:
         """A producer of this connection; its destination, if it has one, is checked and made now."""
         self._turn(now)
-        self._check_own(state, info.producer_id.connection_id)
+        self.check_own(state, info.producer_id.connection_id)
         self._check_session(state, info.producer_id.session_id, "Cannot add a producer")
         self._producing.add(state, info)
 
@@ -271,7 +271,7 @@ class Broker:
         ``automatic``: what has been flushed to the socket counts as acknowledged (STOMP ``ack:auto``).
         """
         self._turn(now)
-        self._check_own(state, info.consumer_id.connection_id)
+        self.check_own(state, info.consumer_id.connection_id)
         self._check_session(state, info.consumer_id.session_id, f"{self.name} Cannot add a consumer")
         subscription = self._consuming.add(state, info, consumer, automatic)
         if self._advisories is not None and may_hear(subscription):
@@ -315,7 +315,8 @@ class Broker:
         """Make a destination that the configuration names."""
         self._destinations.ensure_own(destination)
 
-    def _check_own(self, state: ConnectionState, connection_id: str) -> None:
+    def check_own(self, state: ConnectionState, connection_id: str) -> None:
+        """Raises `AuthorizationError` for an id of another connection inside a command (CVE-2026-74761)."""
         if connection_id != state.connection_id:
             self._rights.refuse(state, f"act for connection {connection_id}")
 

@@ -335,7 +335,7 @@ class ClientCommands(wire.CommandVisitor):
 
     def _check_own(self, connection_id: str) -> None:
         if connection_id != self._connection_id:
-            raise AuthorizationError(f"connection {connection_id} is another one than that of this client")
+            self._broker.check_own(self.state, connection_id)
 
     def _transaction(self, structure: wire.TransactionId | None) -> TransactionId | None:
         transaction_id = local_transaction_of(structure)
