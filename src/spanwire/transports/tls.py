@@ -20,6 +20,7 @@ HANDSHAKE_DEADLINE: Final = 10.0  # seconds; a connector's shorter time to log i
 MAX_RECORD: Final = 16 * KIB  # plaintext of one record
 FEED_BYTES: Final = MAX_RECORD + KIB  # ciphertext given to the engine at a time: about one record
 ENCRYPT_BYTES: Final = 64 * KIB  # plaintext given to it at a time: its buffer keeps the size it once had
+MAX_UNREAD_REPLIES: Final = 64 * KIB  # of the engine itself, to a client that asks for new keys and reads nothing
 MAX_BARREN_BYTES: Final = 64 * KIB  # ciphertext without a byte of plaintext: a handshake with a long chain has 10 KiB
 
 _FAULTS: Final = {
@@ -59,6 +60,7 @@ class TlsConnection:
         self._engine: Final = context.wrap_bio(self._incoming, self._outgoing, server_side=True)
         self._inner: ProtocolConnection | None = None
         self._barren_bytes = 0
+        self._unread_replies = 0
         self._closed = False
         self._said_goodbye = False
 
@@ -79,7 +81,11 @@ class TlsConnection:
             piece = view[start : start + FEED_BYTES]
             self._incoming.write(piece)
             self._barren_bytes += len(piece)
+            before = self._outgoing.pending
             self._advance(now)
+            self._unread_replies += self._outgoing.pending - before
+            if self._unread_replies > MAX_UNREAD_REPLIES:
+                self._fail(f"the client left {self._unread_replies} bytes of TLS handshakes unread", now)
             if self._barren_bytes > MAX_BARREN_BYTES:
                 self._fail(f"the client sent {self._barren_bytes} bytes of TLS without anything in them", now)
 
@@ -105,6 +111,8 @@ class TlsConnection:
 
     def unsent(self, count: int) -> None:
         """The transport still holds ``count`` bytes; ciphertext is little longer than what it hides."""
+        if count == 0:
+            self._unread_replies = 0
         if self._inner is not None:
             self._inner.unsent(count)
 
