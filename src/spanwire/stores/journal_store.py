@@ -30,6 +30,7 @@ from spanwire.stores.directory import DataDirectory
 from spanwire.stores.disk import FileDisk
 from spanwire.stores.journal.batch import Batch, write_batch
 from spanwire.stores.journal.fetch import Fetch, StoredBytes
+from spanwire.stores.journal.group_commit import GroupCommit
 from spanwire.stores.journal.journal import Journal, OpenedJournal, open_journal
 from spanwire.stores.journal.segment import DEFAULT_SEGMENT_BYTES, SPARE_NAME, STORE_ID_SIZE, damage, segment_name
 from spanwire.stores.reader import JournalReader
@@ -69,7 +70,9 @@ class JournalStore:
         self._on_stored, self._on_fetched, self._on_failed, self._schedule = callbacks
         self._sync: Final = sync
         self._in_flight: Batch | None = None
-        self._ack_deadline: float | None = None
+        self._deadline: float | None = None
+        self._group: Final = GroupCommit()
+        self._answered = 0
         self._error: StoreError | None = None
         self._writer: Final = JournalWriter(self._disk, self._batch_written, self._thread_failed, sync)
         self._reader: Final = JournalReader(self._read_disk, self._messages_read, self._thread_failed)
@@ -141,7 +144,7 @@ class JournalStore:
 
     def next_deadline(self) -> float | None:
         """Monotonic seconds of the `turn` that must come even if nothing happens, or None."""
-        return self._ack_deadline
+        return self._deadline
 
     def stop(self) -> None:
         """Write everything, mark the stop as clean and let go of the directory. Blocks until it is on the disk.
@@ -166,16 +169,27 @@ class JournalStore:
         journal = self._journal
         if not journal.has_work:
             return
-        if journal.may_wait:
-            if self._ack_deadline is None:
-                self._ack_deadline = now + ACK_SYNC_DELAY
-            if now < self._ack_deadline:
-                return
-        self._ack_deadline = None
+        if self._answered > 0:
+            self._group.completed(self._answered, journal.waiters, now)
+            self._answered = 0
+        if self._may_wait(now):
+            return
+        self._deadline = None
         batch = journal.next_batch()
         if batch is not None:
             self._in_flight = batch
             self._writer.hand_over(batch, journal.segment_bytes if journal.is_half_full else 0)
+
+    def _may_wait(self, now: float) -> bool:
+        """Whether the batch should gather more; `next_deadline` says until when."""
+        if self._journal.may_wait:
+            if self._deadline is None:
+                self._deadline = now + ACK_SYNC_DELAY
+            return now < self._deadline
+        if self._group.holds(self._journal.waiters, now):
+            self._deadline = self._group.deadline
+            return True
+        return False
 
     def _finish(self) -> None:
         """The last batches, written on this thread: the writer's is over."""

@@ -23,10 +23,10 @@ class NewSegment:
 class Batch:
     """``parts`` belong at ``offset`` of segment ``segment``; empty when there are only files to delete.
 
-    When all is done and synced, every call up to ``position`` survives a power cut.
+    When all is done and synced, every call up to ``position`` survives a power cut; ``waiters`` asked to be told.
     """
 
-    __slots__ = ("deletions", "entries", "new_segment", "offset", "parts", "position", "segment", "size")
+    __slots__ = ("deletions", "entries", "new_segment", "offset", "parts", "position", "segment", "size", "waiters")
 
     def __init__(
         self,
@@ -38,6 +38,7 @@ class Batch:
         entries: list[Entry],
         new_segment: NewSegment | None,
         deletions: list[int],
+        waiters: int = 0,
     ) -> None:
         self.position: Final[int] = position
         self.segment: Final[int] = segment
@@ -47,6 +48,7 @@ class Batch:
         self.entries: Final[list[Entry]] = entries
         self.new_segment: Final[NewSegment | None] = new_segment
         self.deletions: Final[list[int]] = deletions
+        self.waiters: Final[int] = waiters
 
 
 def write_batch(disk: Disk, batch: Batch, sync: bool) -> None:

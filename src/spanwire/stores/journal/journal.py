@@ -63,7 +63,8 @@ _PRODUCER_SEQUENCE: Final = Struct("<q")
 class Journal(MessageStore):
     """Keeps messages in segments on a disk. Leaves the writing, reading and syncing to whoever drives it.
 
-    ``stored_position`` is what `completed` last gave. Removing what is not there changes nothing.
+    ``stored_position`` is what `completed` last gave, ``waiters`` how often `position` was asked for since the last
+    batch. Removing what is not there changes nothing.
     """
 
     def __init__(self, recovery: Recovery, store_id: bytes, segment_bytes: int = DEFAULT_SEGMENT_BYTES) -> None:
@@ -88,6 +89,7 @@ class Journal(MessageStore):
         self._failed = False
         self._stopping = False
         self.stored_position = 0
+        self.waiters = 0
 
     # The port
 
@@ -194,6 +196,7 @@ class Journal(MessageStore):
         """See `MessageStore.position`."""
         self._waited = self._position
         self._asked = True
+        self.waiters += 1
         return self._position
 
     # The driver
@@ -266,7 +269,9 @@ class Journal(MessageStore):
                 new_segment = self._roll(size)
             parts = self._encode(entries, size)
         position = self._position if not self._queue else entries[-1].position
-        batch = Batch(position, self._segment, self._segment_end, size, parts, entries, new_segment, deletions)
+        waiters = self.waiters
+        self.waiters = 0
+        batch = Batch(position, self._segment, self._segment_end, size, parts, entries, new_segment, deletions, waiters)
         self._segment_end += size
         self._in_flight = batch
         self._in_flight_bytes = size
