@@ -48,6 +48,11 @@ SCENARIOS = (
     "names",
     "advisories",
     "destination-source",
+    # connections
+    "options",
+    "large",
+    "idle",
+    "requestor",
 )
 
 

@@ -25,6 +25,7 @@ public final class Interop {
         Sessions.register(SCENARIOS);
         Consumers.register(SCENARIOS);
         Destinations.register(SCENARIOS);
+        Options.register(SCENARIOS);
         SCENARIOS.put("advisories", Advisories::counts);
         SCENARIOS.put("destination-source", Advisories::destinationSource);
         SCENARIOS.put("refusals", Refusals::run);
