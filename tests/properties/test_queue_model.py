@@ -60,7 +60,8 @@ class QueueModel(RuleBasedStateMachine):
 
     def begin(self, stage: Stage) -> None:
         self.stage = stage
-        self.producer = stage.peer("p")
+        self.number += 1
+        self.producer = stage.peer(f"p{self.number}")  # no two messages have one id
         self.producer.creates(QUEUE)
         self.holders = []
 
