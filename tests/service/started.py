@@ -30,10 +30,12 @@ CONFIGURATION: Final = """\
 """
 
 
-def spanwire(*arguments: str, environment: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+def spanwire(
+    *arguments: str, environment: dict[str, str] | None = None, command: list[str] = COMMAND
+) -> subprocess.CompletedProcess[str]:
     """One command to its end."""
     return subprocess.run(
-        [*COMMAND, *arguments],
+        [*command, *arguments],
         capture_output=True,
         text=True,
         timeout=TIMEOUT_S,

@@ -1,0 +1,269 @@
+"""TLS over real sockets: STOMP and Python clients, the tools, protocol detection, and what keeps a broker from it."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+import threading
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Final
+
+import pytest
+import stomp
+
+from spanwire.client.blocking import BlockingConnection, Credentials, wall_ms
+from spanwire.client.session import body_of
+from spanwire.model.destination import QUEUE, Destination
+from spanwire.model.errors import JmsError
+from spanwire.tls.settings import ClientTlsSettings, KeyStore, TrustStore
+from tests.service.started import COMMAND, Started, StompClient, spanwire
+from tests.support.certificates import Authority, self_signed
+
+PASSWORD: Final = "c4n4ry-st0re"
+HOST: Final = "127.0.0.1"
+CONNECTORS: Final = """\
+    <transportConnector name="ssl" uri="ssl://127.0.0.1:0"/>
+    <transportConnector name="stomp+ssl" uri="stomp+ssl://127.0.0.1:0"/>
+    <transportConnector name="stomp+nio+ssl"
+        uri="stomp+nio+ssl://127.0.0.1:0?needClientAuth=true&amp;transport.connectAttemptTimeout=1000"/>
+    <transportConnector name="auto" uri="auto://127.0.0.1:0"/>
+    <transportConnector name="auto+nio+ssl" uri="auto+nio+ssl://127.0.0.1:0?transport.wantClientAuth=true"/>
+  </transportConnectors>"""
+
+
+class Encrypted(Started):
+    """A broker with an authority of its own."""
+
+    def __init__(self, directory: Path) -> None:
+        super().__init__(directory)
+        directory.mkdir(parents=True, exist_ok=True)
+        self.authority: Final = Authority()
+        self.key_store: Final = self.authority.issue().write_pkcs12(directory / "broker.p12", PASSWORD)
+        self.trust: Final = self.authority.write_certificate(directory / "authority.pem")
+
+    def text(self) -> str:
+        stores = (
+            f'<sslContext><sslContext keyStore="file:{self.key_store}" keyStorePassword="{PASSWORD}" '
+            f'trustStore="file:{self.trust}"/></sslContext>\n  <transportConnectors>'
+        )
+        text = super().text().replace("<transportConnectors>", stores)
+        return text.replace("  </transportConnectors>", CONNECTORS)
+
+    @property
+    def settings(self) -> ClientTlsSettings:
+        """What a client needs that trusts the authority."""
+        return ClientTlsSettings(TrustStore(self.trust))
+
+    def context(self) -> ssl.SSLContext:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.load_verify_locations(self.trust)
+        return context
+
+    def encrypted(self, name: str, context: ssl.SSLContext | None = None) -> ssl.SSLSocket:
+        plain = socket.create_connection((HOST, self.ports[name]), 30)
+        return (context or self.context()).wrap_socket(plain, server_hostname=HOST)
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Encrypted]:
+    with Encrypted(tmp_path_factory.mktemp("encrypted")) as running:
+        yield running
+
+
+@pytest.mark.parametrize("scheme", ["ssl", "auto+nio+ssl"])
+def test_the_python_client_sends_and_receives(broker: Encrypted, scheme: str) -> None:
+    queue = Destination(QUEUE, f"PYTHON.{scheme}")
+    body = "x" * 300_000
+    with BlockingConnection.open(HOST, broker.ports[scheme], Credentials(), tls=broker.settings) as connection:
+        producer = connection.producer(queue)
+        for number in range(10):
+            connection.send(producer.message(f"{number} {body}", True, wall_ms()), wait=True)
+        consumer = connection.consumer(queue, 100)
+        for number in range(10):
+            dispatch = connection.receive(30)
+            assert dispatch is not None and dispatch.message is not None
+            assert body_of(dispatch.message) == f"{number} {body}"
+            connection.send(consumer.acknowledgement(dispatch, dispatch, 1))
+
+
+def test_our_client_refuses_wrong_hosts_strangers_and_plain_ports(broker: Encrypted) -> None:
+    with pytest.raises(JmsError, match=r"self-signed certificate in certificate chain; name the certificate"):
+        BlockingConnection.open(HOST, broker.ports["ssl"], Credentials(), tls=ClientTlsSettings())
+    other = ClientTlsSettings(TrustStore(self_signed().write_certificate(broker.directory / "other.pem")))
+    with pytest.raises(JmsError, match="does not hold"):
+        BlockingConnection.open(HOST, broker.ports["ssl"], Credentials(), tls=other)
+    with pytest.raises(JmsError, match="is that an ssl connector"):
+        BlockingConnection.open(HOST, broker.ports["tcp"], Credentials(), tls=broker.settings)
+    with pytest.raises(JmsError):
+        BlockingConnection.open(HOST, broker.ports["ssl"], Credentials())
+
+
+def test_a_password_is_not_sent_to_a_broker_without_a_good_certificate(tmp_path: Path) -> None:
+    received = bytearray()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(self_signed().write_pem(tmp_path / "rogue.pem"))
+    with socket.create_server((HOST, 0)) as listener:
+
+        def serve() -> None:
+            plain, _ = listener.accept()
+            try:
+                with context.wrap_socket(plain, server_side=True) as client:
+                    received.extend(client.recv(65536))
+            except OSError:
+                return
+
+        rogue = threading.Thread(target=serve)
+        rogue.start()
+        with pytest.raises(JmsError, match="self-signed certificate"):
+            BlockingConnection.open(
+                HOST,
+                listener.getsockname()[1],
+                Credentials("u", PASSWORD),
+                tls=ClientTlsSettings(verify_host_name=False),
+            )
+        rogue.join(30)
+    assert bytes(received) == b""
+
+
+def test_the_tools_speak_tls(broker: Encrypted) -> None:
+    url = f"ssl://{HOST}:{broker.ports['ssl']}"
+    destination = ("--destination", "queue://TOOLS")
+    sent = spanwire(
+        "producer", "--brokerUrl", url, "--trustStore", str(broker.trust), *destination, "--messageCount", "3"
+    )
+    assert sent.returncode == 0, sent.stderr
+    received = spanwire(
+        "consumer", "--brokerUrl", url, "--trustStore", str(broker.trust), *destination, "--messageCount", "3"
+    )
+    assert received.stdout.splitlines()[0] == "test message: 0"
+    for arguments, part in (
+        ((), "does not hold: self-signed certificate"),
+        (("--trustStore", str(broker.directory / "absent.pem")), "there is no such"),
+    ):
+        refused = spanwire("producer", "--brokerUrl", url, *arguments)
+        assert refused.returncode == 1
+        assert refused.stderr.count("\n") == 1 and part in refused.stderr
+
+
+def test_a_stomp_socket_and_stomp_py_talk_to_each_other(broker: Encrypted) -> None:
+    received: list[str] = []
+    arrived = threading.Event()
+
+    class Listener(stomp.ConnectionListener):  # type: ignore[misc]
+        def on_message(self, frame: object) -> None:
+            received.append(str(getattr(frame, "body", "")))
+            arrived.set()
+
+    hosts = [(HOST, broker.ports["stomp+ssl"])]
+    connection = stomp.Connection12(hosts)
+    connection.set_ssl(for_hosts=hosts, ca_certs=str(broker.trust))
+    connection.set_listener("", Listener())
+    connection.connect(wait=True)
+    connection.subscribe("/queue/STOMPPY", id="1", ack="auto")
+    with broker.encrypted("auto+nio+ssl") as client:
+        client.sendall(b"CONNECT\naccept-version:1.2\nhost:x\n\n\0")
+        assert client.recv(4096).startswith(b"CONNECTED")
+        client.sendall(b"SEND\ndestination:/queue/STOMPPY\n\nover TLS\0")
+        assert arrived.wait(30)
+    connection.disconnect()
+    assert received == ["over TLS"]
+
+
+def test_versions_below_1_2_get_no_connection(broker: Encrypted) -> None:
+    for version in (ssl.TLSVersion.TLSv1, ssl.TLSVersion.TLSv1_1):
+        context = broker.context()
+        context.set_ciphers("ALL:@SECLEVEL=0")
+        with pytest.warns(DeprecationWarning, match="TLSVersion"):
+            context.minimum_version = context.maximum_version = version
+        with pytest.raises(ssl.SSLError):
+            broker.encrypted("ssl", context)
+
+
+def test_client_certificates_are_needed_and_named(broker: Encrypted) -> None:
+    with pytest.raises(OSError), broker.encrypted("stomp+nio+ssl") as client:
+        client.sendall(b"CONNECT\naccept-version:1.2\nhost:x\n\n\0")
+        if not client.recv(4096):
+            raise ConnectionResetError
+    shown = broker.authority.issue(CN="orders")
+    context = broker.context()
+    context.load_cert_chain(shown.write_pem(broker.directory / "client.pem"))
+    with broker.encrypted("stomp+nio+ssl", context) as client:
+        client.sendall(b"CONNECT\naccept-version:1.2\nhost:x\n\n\0")
+        assert client.recv(4096).startswith(b"CONNECTED")
+    key_store = KeyStore(broker.directory / "client.pem")
+    settings = ClientTlsSettings(TrustStore(broker.trust), key_store)
+    BlockingConnection.open(HOST, broker.ports["auto+nio+ssl"], Credentials(), tls=settings).close()
+
+
+def test_a_handshake_that_stops_is_closed_while_others_are_served(broker: Encrypted) -> None:
+    with closing(StompClient(broker.ports["stomp+nio+ssl"], login=False)) as silent, broker.stomp() as healthy:
+        silent.send_raw(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03")
+        healthy.transact("SEND\ndestination:/queue/HEALTHY\nreceipt:1\n\nx", "1")
+        silent.wait_at_most(10)  # the connector gives a login one second
+        assert silent.at_end()
+
+
+@pytest.mark.parametrize("beginning", [b"GET / HTTP/1.1\r\n\r\n", b"\x16\x03\x01\x00\xf0\x01\x00", b"\xff" * 32])
+def test_a_foreign_protocol_is_closed_at_once_by_a_detecting_port(broker: Encrypted, beginning: bytes) -> None:
+    with closing(StompClient(broker.ports["auto"], login=False)) as client:
+        client.wait_at_most(5)
+        client.send_raw(beginning)
+        assert client.at_end()
+
+
+def test_both_protocols_come_in_through_one_port(broker: Encrypted) -> None:
+    queue = Destination(QUEUE, "ONEPORT")
+    with closing(StompClient(broker.ports["auto"])) as client:
+        with BlockingConnection.open(HOST, broker.ports["auto"], Credentials()) as connection:
+            connection.consumer(queue, 10)
+            client.send("SEND\ndestination:/queue/ONEPORT\n\nhello")
+            dispatch = connection.receive(30)
+            assert dispatch is not None and dispatch.message is not None
+            assert body_of(dispatch.message) == "hello"
+
+
+# -- one line and status 1 ---------------------------------------------------------------------------------------------
+
+
+def start(directory: Path, context: str, *, hide: str = "") -> tuple[int, str]:
+    path = directory / "activemq.xml"
+    path.write_text(
+        f'<broker dataDirectory="{directory}/data"><sslContext {context}/><transportConnectors>'
+        '<transportConnector uri="ssl://127.0.0.1:0"/></transportConnectors></broker>',
+        "utf-8",
+    )
+    if hide:
+        program = f"import sys; sys.modules[{hide!r}] = None; {COMMAND[2]}"
+        done = spanwire("start", str(path), command=[COMMAND[0], COMMAND[1], program])
+    else:
+        done = spanwire("start", str(path))
+    assert PASSWORD not in done.stderr + done.stdout
+    assert not (directory / "data").exists()
+    return done.returncode, done.stderr
+
+
+def test_stores_that_cannot_be_used_keep_the_broker_from_starting_with_one_line(tmp_path: Path) -> None:
+    authority = Authority()
+    authority.issue(days=-1).write_pem(tmp_path / "expired.pem")
+    authority.issue().write_pkcs12(tmp_path / "broker.p12", PASSWORD)
+    (tmp_path / "java.jks").write_bytes(b"\xfe\xed\xfe\xed\0\0\0\2")
+    for context, part, hidden in (
+        (f'keyStore="{tmp_path}/absent.pem"', "there is no such key or trust store", ""),
+        (f'keyStore="{tmp_path}/expired.pem"', "certificate has expired", ""),
+        (f'keyStore="{tmp_path}/java.jks"', "keytool -importkeystore", ""),
+        (
+            f'keyStore="{tmp_path}/broker.p12" keyStorePassword="{PASSWORD}x"',
+            "the password of the PKCS#12 store is wrong",
+            "",
+        ),
+        (
+            f'keyStore="{tmp_path}/broker.p12" keyStorePassword="{PASSWORD}"',
+            "install spanwire[security]",
+            "cryptography",
+        ),
+    ):
+        status, line = start(tmp_path, context, hide=hidden)
+        assert status == 1
+        assert line.count("\n") == 1 and part in line, line
