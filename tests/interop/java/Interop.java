@@ -34,6 +34,7 @@ public final class Interop {
         SCENARIOS.put("failover-transaction", Load::failoverTransaction);
         SCENARIOS.put("persistent-load", Load::persistent);
         SCENARIOS.put("drain", Load::drain);
+        SCENARIOS.put("encrypted", Encrypted::roundTrip);
     }
 
     public static void main(String[] ignored) throws Exception {
