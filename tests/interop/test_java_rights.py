@@ -1,4 +1,4 @@
-"""Users and rights as the Java client meets them: the same exceptions and words as from Classic with the same plugins."""
+"""Users and rights as the Java client meets them: what Classic says with the same plugins, in the same words."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from tests.interop.conftest import SOURCES, assert_alike
 from tests.support.broker_process import BrokerProcess, Command, spanwire_command
 from tests.support.canary import CANARY
-from tests.support.classic import _command as classic_command
+from tests.support.classic import classic_command
 from tests.support.java import JavaProcess, compile_java
 from tests.support.peers import require
 

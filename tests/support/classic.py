@@ -24,10 +24,11 @@ JVM_OPTIONS: Final = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx512m")
 
 def classic_broker(directory: Path) -> BrokerProcess:
     """A broker that is not started yet."""
-    return BrokerProcess(_command, directory)
+    return BrokerProcess(classic_command, directory)
 
 
-def _command(directory: Path) -> list[str]:
+def classic_command(directory: Path) -> list[str]:
+    """What starts it with the ``activemq.xml`` of ``directory``."""
     properties = directory / "log4j.properties"
     properties.write_text(LOGGING, encoding="utf-8")
     return [

@@ -358,8 +358,8 @@ class Broker:
         transaction = self._committing.find(state, transaction_id)
         try:
             return self._sending.send(state, message, transaction, token)
-        except JmsError:
-            transaction.rollback_only = True
+        except JmsError as error:
+            transaction.spoil(error)
             raise
 
     def acknowledge(
@@ -418,9 +418,9 @@ class Broker:
         references = self._acknowledgements.take(subscription, ack_type, first, last, count)
         try:
             transaction.add_ack(TransactedAck(subscription, references, ack_type, place, cause))
-        except JmsError:
+        except JmsError as error:
             subscription.put_back(references, place)
-            transaction.rollback_only = True
+            transaction.spoil(error)
             raise
         self._consuming.refill(subscription)
 

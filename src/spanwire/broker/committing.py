@@ -73,7 +73,7 @@ class Committing:
         transaction = self.find(state, transaction_id)
         del state.transactions[str(transaction_id)]
         try:
-            if transaction.rollback_only:
+            if transaction.refusal is not None:
                 raise TransactionError(
                     f"COMMIT FAILED: Transaction marked rollback only xaErrorCode:{XA_ROLLBACK_ONLY}"
                 )

@@ -7,7 +7,7 @@ from typing import Final
 from spanwire.broker.reference import BrokerDestination, MessageReference
 from spanwire.broker.subscription import Subscription
 from spanwire.broker.usage import MemoryUsage
-from spanwire.model.errors import ResourceAllocationError
+from spanwire.model.errors import JmsError, ResourceAllocationError
 from spanwire.model.ids import TransactionId
 from spanwire.model.message import Message
 
@@ -56,7 +56,7 @@ class LocalTransaction:
     The messages it sends count in ``usage`` until it ends.
     """
 
-    __slots__ = ("_size", "_uncommitted", "_usage", "acks", "count", "rollback_only", "sends", "transaction_id")
+    __slots__ = ("_size", "_uncommitted", "_usage", "acks", "count", "refusal", "sends", "transaction_id")
 
     def __init__(self, transaction_id: TransactionId, uncommitted: Uncommitted, usage: MemoryUsage) -> None:
         self._uncommitted: Final[Uncommitted] = uncommitted
@@ -66,7 +66,7 @@ class LocalTransaction:
         self.sends: Final[list[TransactedSend]] = []
         self.acks: Final[list[TransactedAck]] = []
         self.count = 0
-        self.rollback_only = False
+        self.refusal: JmsError | None = None  # of a message or acknowledgement: it can only be rolled back then
 
     def add_send(self, send: TransactedSend) -> None:
         """One more message; raises `ResourceAllocationError` over `MAX_UNCOMMITTED`."""
@@ -80,6 +80,11 @@ class LocalTransaction:
         """Some more acknowledged messages; raises `ResourceAllocationError` over `MAX_UNCOMMITTED`."""
         self._grow(len(ack.references))
         self.acks.append(ack)
+
+    def spoil(self, error: JmsError) -> None:
+        """Something of it was refused. Kept without its traceback, which would keep the message alive."""
+        if self.refusal is None:
+            self.refusal = type(error)(str(error))
 
     def end(self) -> None:
         """It is committed or rolled back: what it holds no longer counts."""

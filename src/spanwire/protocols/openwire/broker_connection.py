@@ -351,15 +351,15 @@ class OpenWireBrokerConnection(ClientConnection, ProtocolConnection):
         assert client is not None
         client.now = now
         client.withheld = False
-        client.rollback_only = False
+        client.refusal = None
         try:
             command.visit(client)
         except (JmsError, StoreError) as error:
             throwable = throwable_of(error)
             if isinstance(command, wire.ConsumerInfo) and isinstance(error, InvalidSelectorError):
                 throwable = invalid_selector(command.selector or "", error)
-            elif client.rollback_only:
-                throwable = rollback_only()
+            elif client.refusal is not None:
+                throwable = rollback_only(client.refusal)
             correlation_id = command.command_id if command.response_required else None
             self._refuse(command.type_id(), throwable, correlation_id, error)
             return

@@ -63,7 +63,7 @@ class ClientCommands(wire.CommandVisitor):
     """Carries out the commands of one client.
 
     The connection sets ``now`` and ``withheld`` before each; ``withheld`` afterwards says that the answer was given or
-    will come through `completed`, ``left`` that the client removed its connection, ``rollback_only`` that the commit
+    will come through `completed`, ``left`` that the client removed its connection, ``refusal`` that the commit
     was that of a transaction which lost a message or acknowledgement before.
     """
 
@@ -80,7 +80,7 @@ class ClientCommands(wire.CommandVisitor):
         self.now = now
         self.withheld = False
         self.left = False
-        self.rollback_only = False
+        self.refusal: JmsError | None = None
         self.undelivered: Final[list[Undelivered]] = []
         self._broker: Final[Broker] = broker
         self._output: Final[OutputBuffer] = output
@@ -157,10 +157,10 @@ class ClientCommands(wire.CommandVisitor):
             if transaction_id is None and self.state.info.fault_tolerant:
                 logger.debug("acknowledgement ignored: %s", error)
                 return
-            self._spoil(transaction_id)
+            self._spoil(transaction_id, error)
             raise
-        except JmsError:
-            self._spoil(transaction_id)
+        except JmsError as refusal:  # the names differ because a compiled variable has one type
+            self._spoil(transaction_id, refusal)
             raise
         self.withheld = not done
 
@@ -191,7 +191,7 @@ class ClientCommands(wire.CommandVisitor):
 
     def _commit(self, command: wire.TransactionInfo, transaction_id: TransactionId) -> None:
         transaction = self.state.transactions.get(str(transaction_id))
-        self.rollback_only = transaction is not None and transaction.rollback_only
+        self.refusal = None if transaction is None else transaction.refusal
         token = command.command_id & UNSIGNED if command.response_required else NO_TOKEN
         self.withheld = not self._broker.commit(self.state, transaction_id, token, self.now)
 
@@ -343,12 +343,12 @@ class ClientCommands(wire.CommandVisitor):
             self._check_own(transaction_id.connection_id)
         return transaction_id
 
-    def _spoil(self, transaction_id: TransactionId | None) -> None:
+    def _spoil(self, transaction_id: TransactionId | None, error: JmsError) -> None:
         """A refused acknowledgement: its transaction cannot be committed any more."""
         if transaction_id is not None:
             transaction = self.state.transactions.get(str(transaction_id))
             if transaction is not None:
-                transaction.rollback_only = True
+                transaction.spoil(error)
 
     def _acknowledged(self, structure: wire.ConsumerId | None) -> Subscription:
         """The subscription of a consumer id; the last one is remembered, for acknowledgements come in runs."""

@@ -54,9 +54,9 @@ def invalid_selector(selector: str, error: InvalidSelectorError) -> Throwable:
     return Throwable(INVALID_SELECTOR_EXCEPTION, selector[:MAX_TEXT_LENGTH], None, cause)
 
 
-def rollback_only() -> Throwable:
+def rollback_only(refusal: SpanwireError) -> Throwable:
     """The answer to the commit of a transaction of which one message or acknowledgement was refused before."""
-    rolled_back = Throwable(ROLLED_BACK_EXCEPTION, ROLLBACK_ONLY_TEXT)
+    rolled_back = Throwable(ROLLED_BACK_EXCEPTION, ROLLBACK_ONLY_TEXT, None, throwable_of(refusal))
     return Throwable(XA_EXCEPTION, ROLLBACK_ONLY_TEXT, None, rolled_back)
 
 

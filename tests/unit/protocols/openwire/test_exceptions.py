@@ -56,8 +56,10 @@ def test_a_bad_selector_is_quoted_and_explained_in_the_cause() -> None:
 
 
 def test_a_spoilt_transaction_answers_with_the_code_that_java_reads_from_the_text() -> None:
-    throwable = rollback_only()
+    throwable = rollback_only(errors.AuthorizationError("User u is not authorized to write to: queue://Q"))
     assert throwable.class_name == "javax.transaction.xa.XAException"
     assert (throwable.message or "").endswith("xaErrorCode:100")
     assert throwable.cause is not None
     assert throwable.cause.class_name == "javax.jms.TransactionRolledBackException"
+    assert throwable.cause.cause is not None
+    assert throwable.cause.cause.class_name == "java.lang.SecurityException"
