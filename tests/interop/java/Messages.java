@@ -78,7 +78,7 @@ final class Messages {
         add(messages, "text-null", session.createTextMessage());
         add(messages, "text-characters", session.createTextMessage("nul \u0000 Zürich 東京 " + EMOJI + "\r\n\t\u0001"));
         add(messages, "text-lone-surrogate", session.createTextMessage("a\uD83Db"));
-        add(messages, "text-big", session.createTextMessage(("Zürich \u0000 東京 " + EMOJI + " ").repeat(6_000)));
+        add(messages, "text-big", session.createTextMessage(("Zürich \u0000 東京 " + EMOJI + " ").repeat(4_000)));
         add(messages, "text-64k", session.createTextMessage("x".repeat(65_536)));
     }
 
@@ -90,7 +90,7 @@ final class Messages {
         add(messages, "bytes", every);
         add(messages, "bytes-empty", session.createBytesMessage());
         BytesMessage big = session.createBytesMessage();
-        byte[] block = new byte[100_000];
+        byte[] block = new byte[70_000];
         for (int i = 0; i < block.length; i++) {
             block[i] = (byte) (i * 31 + i / 251);
         }

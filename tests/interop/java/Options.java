@@ -16,7 +16,7 @@ import org.apache.activemq.ActiveMQConnection;
 final class Options {
     private static final int MESSAGES = 25;
     private static final int LARGE = 8 * 1024 * 1024;
-    private static final long IDLE_MS = 1_500;
+    private static final long IDLE_MS = 2_000;
     private static final List<String> CLIENT = List.of(
             "jms.useAsyncSend=true",
             "jms.alwaysSyncSend=true",
@@ -119,7 +119,7 @@ final class Options {
     /** Longer idle than the inactivity allows: both sides keep the connection alive. */
     private static void idle(Clients clients, String[] arguments, Observer observer) throws Exception {
         ActiveMQConnection connection = clients.connect(
-                "wireFormat.maxInactivityDuration=400", "wireFormat.maxInactivityDurationInitalDelay=100");
+                "wireFormat.maxInactivityDuration=400", "wireFormat.maxInactivityDurationInitalDelay=800");
         Session session = Clients.session(connection);
         Queue queue = session.createQueue("IDLE");
         MessageConsumer consumer = session.createConsumer(queue);

@@ -310,7 +310,11 @@ class OpenWireBrokerConnection(ClientConnection, ProtocolConnection):
         client = ClientCommands(self._broker, state, self._output, message_format, version, now)
         self._client = client
         self._decoder.authenticated()
-        self._monitor = InactivityMonitor(self._wire_format.max_inactivity_ms / 1000, now.monotonic)
+        self._monitor = InactivityMonitor(
+            self._wire_format.max_inactivity_ms / 1000,
+            self._wire_format.max_inactivity_initial_delay_ms / 1000,
+            now.monotonic,
+        )
         if command.response_required:
             self._output.respond(command.command_id)
         if command.manageable:

@@ -1,6 +1,8 @@
 """Keep-alives: who sent nothing for a while says KeepAliveInfo, who says nothing at all for the whole time is gone.
 
-The duration is the one negotiated in the WireFormatInfo exchange; 0 turns both off (ActiveMQ, InactivityMonitor).
+The duration is the one negotiated in the WireFormatInfo exchange; 0 turns both off (ActiveMQ, InactivityMonitor). So is
+the initial delay: at its end a client looks for the first time whether it has been silent, then each third of the
+duration, and it speaks up at the second look at the latest.
 """
 
 from __future__ import annotations
@@ -16,9 +18,10 @@ class InactivityMonitor:
     Sending the keep-alive and closing the connection is left to the caller.
     """
 
-    def __init__(self, period: float, now: float) -> None:
+    def __init__(self, period: float, initial_delay: float, now: float) -> None:
         self._period: Final[float] = period
         self._interval: Final[float] = period / KEEP_ALIVES_PER_PERIOD
+        self._first_look: Final[float] = now + initial_delay + 2 * self._interval
         self._last_read = now
         self._last_write = now
         self._suspended = False
@@ -44,11 +47,14 @@ class InactivityMonitor:
         keep_alive = self._last_write + self._interval
         if self._suspended:
             return keep_alive
-        return min(keep_alive, self._last_read + self._period)
+        return min(keep_alive, self._silent_at())
 
     def is_silent(self, now: float) -> bool:
         """Whether the peer has been silent for the whole period."""
-        return self._period > 0 and not self._suspended and now >= self._last_read + self._period
+        return self._period > 0 and not self._suspended and now >= self._silent_at()
+
+    def _silent_at(self) -> float:
+        return max(self._last_read + self._period, self._first_look)
 
     def is_keep_alive_due(self, now: float) -> bool:
         """Whether a KeepAliveInfo has to go out now; it counts as written then."""

@@ -263,7 +263,20 @@ def test_a_silent_client_is_closed_after_the_period() -> None:
 def test_the_shorter_period_of_the_two_holds() -> None:
     world = World()
     peer = world.connect(inactivity_ms=3000)
-    world.passes(3.1)
+    world.passes(11.0)
+    peer.sends(wire.KeepAliveInfo())
+    world.passes(2.9)
+    assert not peer.connection.closed
+    world.passes(0.2)
+    assert peer.connection.closed
+
+
+def test_a_client_that_waits_for_the_initial_delay_is_not_silent_too_long() -> None:
+    world = World()
+    peer = world.connect(inactivity_ms=3000)
+    world.passes(10.0 + 1.9)
+    assert not peer.connection.closed
+    world.passes(0.2)
     assert peer.connection.closed
 
 
