@@ -29,7 +29,8 @@ CLOSE_LINGER: Final = 2.0  # seconds a closing socket may take to write what is 
 RUN_BUDGET: Final = 0.002  # seconds of the broker's sliced work in one turn
 SWEEP_INTERVAL: Final = 0.25  # seconds between two looks at the timers of the connections
 MIN_TIMER: Final = 0.001  # seconds; a connection whose timer is always due costs a thousand calls a second at most
-SWEEP_SLICE: Final = 1_000  # connections looked at before other work gets its turn
+SWEEP_BUDGET: Final = 0.002  # seconds of looking at connections before other work gets its turn
+SWEEP_SLICE: Final = 16  # connections looked at between two looks at the clock; closing one costs about 0.1 ms
 FLUSH_ROUNDS: Final = 4  # flushes of one turn: a flush can make further dispatches possible
 RECEIVE_SHARE: Final = 25  # percent of memoryUsage that half-received frames of all connections may take
 

@@ -7,7 +7,7 @@ import logging
 import pytest
 
 from spanwire.model.environment import Time
-from spanwire.transports.base import SWEEP_INTERVAL, SWEEP_SLICE
+from spanwire.transports.base import SWEEP_BUDGET, SWEEP_INTERVAL, SWEEP_SLICE
 from spanwire.transports.turn import Turn
 from tests.unit.transports.stage import FakeBroker, FakeLoop, FakeStore
 
@@ -113,6 +113,28 @@ def test_every_connection_is_looked_at_in_each_sweep_also_when_there_are_many() 
         stage.turn.attach(object(), socket)
     stage.loop.advance(SWEEP_INTERVAL * 3 + 0.01)
     assert {socket.sweeps for socket in sockets} == {3}
+
+
+def test_thousands_of_sockets_that_miss_one_deadline_leave_the_others_their_turn() -> None:
+    stage = Stage()
+    order: list[str] = []
+
+    class Missing(SweptSocket):
+        def sweep(self, now: Time) -> None:
+            stage.loop.time += 0.0001  # what closing costs
+            order.append("closed")
+
+    for _ in range(1000):
+        stage.turn.attach(object(), Missing())
+    stage.loop.timers[0].callback()  # the sweep is due
+    others = 0
+    while order.count("closed") < 1000:
+        stage.loop.call_soon(lambda: order.append("other"))
+        stage.loop.turn()
+        others += 1
+    assert others >= 20
+    longest = max(len(run) for run in "".join(word[0] for word in order).split("o"))
+    assert longest <= 2 * (SWEEP_BUDGET / 0.0001 + SWEEP_SLICE)  # the first slice and the one of the next turn
 
 
 def test_after_the_stop_nothing_happens() -> None:

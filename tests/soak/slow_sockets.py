@@ -1,0 +1,163 @@
+"""Slowloris: thousands of sockets that say nothing, or one byte at a time, beside one healthy client.
+
+    python -m tests.soak.slow_sockets --count 2000 --seconds 20
+
+The healthy client sends with a receipt at a fixed rate, first alone, then beside the slow ones; the attacker is a
+process of its own and opens anew what the broker closes. Prints one line of JSON; status 1 when the p99 beside them is
+more than twice that alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import resource
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Final
+
+from spanwire._build import version_text
+from spanwire.protocols.openwire.codec import FrameEncoder
+from spanwire.protocols.openwire.wire_format import WireFormatPreferences, wire_format_info
+from tests.service.started import Started, StompClient
+from tests.soak.idle_connections import HOST, Broker, resident_bytes
+
+RATE: Final = 500  # sends per second of the healthy client
+ALLOWED: Final = 2.0
+PRIORITY: Final = -15  # of the broker and the healthy client, where the system lets us
+KINDS: Final = ("silent", "stomp", "openwire", "hello", "reader")
+SCRIPTS: Final = {
+    "silent": b"",
+    "stomp": b"CONNECT\naccept-version:1.2\nhost:" + b"x" * 7000,
+    "openwire": FrameEncoder().encode(wire_format_info(WireFormatPreferences())) + b"\0\0\xff\xff\x03" + b"x" * 60000,
+    "hello": b"\x16\x03\x01\x3f\xff\x01\x00\x3f\xfb\x03\x03" + b"x" * 16000,
+    "reader": b"CONNECT\naccept-version:1.2\nhost:x\n\n\0SUBSCRIBE\nid:1\ndestination:/topic/NOISE\n\n\0",
+}
+PORTS: Final = {"silent": "tcp", "stomp": "stomp", "openwire": "tcp", "hello": "ssl", "reader": "stomp"}
+
+
+class Slow:
+    """One socket of the attacker; ``reader`` logs in at once, subscribes and never reads."""
+
+    def __init__(self, kind: str, port: int) -> None:
+        self._script: Final = SCRIPTS[kind]
+        self._port: Final = port
+        self._position = 0
+        self.reopened = -1
+        self._open()
+        if kind == "reader":
+            self._channel.sendall(self._script)
+            self._position = len(self._script)
+
+    def _open(self) -> None:
+        self._channel = socket.create_connection((HOST, self._port), 30)
+        self._channel.setblocking(False)
+        self._position = 0
+        self.reopened += 1
+
+    def dribbles(self) -> None:
+        """One byte more; a socket that the broker closed is opened anew."""
+        with contextlib.suppress(BlockingIOError):
+            try:
+                if not self._channel.recv(1, socket.MSG_PEEK):
+                    raise ConnectionResetError
+                self._channel.recv(64)
+            except ConnectionError:
+                self._channel.close()
+                self._open()
+                return
+        if self._position < len(self._script):
+            with contextlib.suppress(BlockingIOError, ConnectionError):
+                self._position += self._channel.send(self._script[self._position : self._position + 1])
+
+
+def attack(count: int, ports: dict[str, int]) -> None:
+    """Until somebody ends it. One line says that all sockets are open."""
+    with contextlib.suppress(OSError):
+        os.setpriority(os.PRIO_PROCESS, 0, 0)
+    sockets = [Slow(KINDS[number % len(KINDS)], ports[PORTS[KINDS[number % len(KINDS)]]]) for number in range(count)]
+    sys.stdout.write("open\n")
+    sys.stdout.flush()
+    while True:
+        started = time.monotonic()
+        for number, slow in enumerate(sockets):
+            slow.dribbles()
+            if number % 100 == 99:  # spread over a second
+                time.sleep(max(0.0, started + (number + 1) / count - time.monotonic()))
+
+
+def latencies(client: StompClient, seconds: float) -> list[float]:
+    """Round trips of sends with a receipt at `RATE`, in seconds; a late one does not make the next one late."""
+    found = []
+    started = time.monotonic()
+    for number in range(int(seconds * RATE)):
+        due = started + number / RATE
+        wait = due - time.monotonic()
+        if wait > 0:
+            time.sleep(wait)
+        client.transact(f"SEND\ndestination:/topic/HEALTHY\nreceipt:{number}\n\n{'x' * 1024}", str(number))
+        found.append(time.monotonic() - due)
+    return sorted(found)
+
+
+def quantile_ms(sorted_values: list[float], share: float) -> float:
+    return round(sorted_values[min(len(sorted_values) - 1, int(len(sorted_values) * share))] * 1000, 3)
+
+
+def measure(broker: Started, count: int, seconds: float) -> dict[str, object]:
+    """Alone, beside the attacker, and alone again."""
+    with broker.stomp() as client:
+        latencies(client, 3)
+        alone = latencies(client, seconds)
+        before = resident_bytes(broker.pid)
+        command = [sys.executable, "-m", "tests.soak.slow_sockets", "--attack", json.dumps(broker.ports)]
+        attacker = subprocess.Popen([*command, "--count", str(count)], stdout=subprocess.PIPE)
+        try:
+            assert attacker.stdout is not None
+            attacker.stdout.readline()
+            beside = latencies(client, seconds)
+            grown = resident_bytes(broker.pid) - before
+        finally:
+            attacker.kill()
+            attacker.wait()
+            if attacker.stdout is not None:
+                attacker.stdout.close()
+    return {
+        "build": version_text(),
+        "sockets": count,
+        "p50_alone_ms": quantile_ms(alone, 0.5),
+        "p99_alone_ms": quantile_ms(alone, 0.99),
+        "p50_beside_ms": quantile_ms(beside, 0.5),
+        "p99_beside_ms": quantile_ms(beside, 0.99),
+        "max_beside_ms": quantile_ms(beside, 1.0),
+        "ratio_p99": round(quantile_ms(beside, 0.99) / quantile_ms(alone, 0.99), 2),
+        "grown_mib": round(grown / 2**20, 1),
+    }
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Latency of a healthy client beside slow sockets.")
+    parser.add_argument("--count", type=int, default=2000)
+    parser.add_argument("--seconds", type=float, default=20.0)
+    parser.add_argument("--attack", metavar="PORTS", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    if options.attack:
+        attack(options.count, json.loads(options.attack))
+    with contextlib.suppress(OSError):  # other programs of this machine should not be what is measured
+        os.setpriority(os.PRIO_PROCESS, 0, PRIORITY)
+    with tempfile.TemporaryDirectory() as folder, Broker(Path(folder)) as broker:
+        found = measure(broker, options.count, options.seconds)
+    sys.stdout.write(json.dumps(found) + "\n")
+    return 0 if float(str(found["ratio_p99"])) <= ALLOWED else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
