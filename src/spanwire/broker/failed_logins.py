@@ -6,6 +6,7 @@ stops guessing with ever new names. A client with a wrong password so delays its
 
 from __future__ import annotations
 
+from ipaddress import AddressValueError, IPv6Address
 from typing import Final
 
 FREE_FAILURES: Final = 5  # of one name at one address: typing errors
@@ -62,6 +63,18 @@ class FailedLogins:
 
     def __len__(self) -> int:
         return len(self._names) + len(self._addresses)
+
+
+def network_of(host: str) -> str:
+    """What one machine cannot easily change: an IPv4 address, or the first half of an IPv6 address."""
+    if ":" not in host:
+        return host
+    try:
+        address = IPv6Address(host.removeprefix("[").removesuffix("]").partition("%")[0])
+    except AddressValueError:
+        return host
+    mapped = address.ipv4_mapped
+    return str(IPv6Address(int(address) >> 64 << 64)) if mapped is None else str(mapped)
 
 
 def _key(address: str, name: str | None) -> str:

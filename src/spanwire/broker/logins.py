@@ -7,7 +7,7 @@ from typing import Final
 
 from spanwire.broker.audit import Audit, host_of
 from spanwire.broker.context import BrokerContext
-from spanwire.broker.failed_logins import FailedLogins
+from spanwire.broker.failed_logins import FailedLogins, network_of
 from spanwire.broker.ports import Authenticator, Principal
 from spanwire.model.errors import AuthenticationError
 from spanwire.model.info import ConnectionInfo
@@ -28,7 +28,8 @@ class Logins:
         """
         now = self._context.monotonic
         host = host_of(info.remote_address)
-        wait = self._failed.wait(host, info.user_name, now)
+        network = network_of(host)
+        wait = self._failed.wait(network, info.user_name, now)
         if wait > 0:
             self._audit.refused(
                 info.user_name, info.remote_address, info.protocol, f"log in for another {ceil(wait)} s"
@@ -37,8 +38,8 @@ class Logins:
         try:
             principal = self._authenticator.authenticate(info)
         except AuthenticationError:
-            self._failed.failed(host, info.user_name, now)
+            self._failed.failed(network, info.user_name, now)
             self._audit.refused(info.user_name, info.remote_address, info.protocol, "log in")
             raise
-        self._failed.succeeded(host, info.user_name)
+        self._failed.succeeded(network, info.user_name)
         return principal

@@ -25,6 +25,7 @@ from spanwire.broker.failed_logins import (
     MAX_DELAY,
     MAX_ENTRIES,
     FailedLogins,
+    network_of,
 )
 from spanwire.broker.ports import Principal
 from spanwire.model.errors import AuthenticationError, SpanwireError
@@ -181,6 +182,23 @@ def test_the_tables_are_bounded() -> None:
     for number in range(3 * MAX_ENTRIES):
         failed.failed(f"h{number}", "u" * 10_000, 0.0)
     assert len(failed) <= 2 * MAX_ENTRIES
+
+
+@pytest.mark.parametrize(
+    ("host", "network"),
+    [
+        ("10.0.0.1", "10.0.0.1"),
+        ("2001:db8::1", "2001:db8::"),
+        ("[2001:db8:0:0:ffff::2]", "2001:db8::"),
+        ("2001:db8:0:1::1", "2001:db8:0:1::"),
+        ("fe80::1%eth0", "fe80::"),
+        ("::ffff:10.0.0.1", "10.0.0.1"),
+        ("not:an:address", "not:an:address"),
+        ("", ""),
+    ],
+)
+def test_all_addresses_that_one_ipv6_machine_can_have_count_as_one(host: str, network: str) -> None:
+    assert network_of(host) == network
 
 
 class Counting:
