@@ -211,7 +211,11 @@ class ClientCommands(wire.CommandVisitor):
         self._producers.add(info)
 
     def consumer_info(self, command: wire.ConsumerInfo) -> None:
-        """A consumer begins. It is told so before the first dispatch. One that is known already goes on as it is."""
+        """A consumer begins. It is told so before the first dispatch. One that is known already goes on as it is.
+
+        A listener of advisories gets those that tell what is there already before the answer: a client that has its
+        answer may send to a temporary destination at once, and must know by then that it exists.
+        """
         info = consumer_info_of(command, self.state.info.client_id)
         self._check_own(info.consumer_id.connection_id)
         if str(info.consumer_id) in self.state.consumers:
@@ -225,7 +229,8 @@ class ClientCommands(wire.CommandVisitor):
         )
         subscription = self._broker.add_consumer(self.state, info, consumer, self.now)
         consumer.subscription = subscription
-        self._respond_first(command)
+        if not info.destination.is_advisory:
+            self._respond_first(command)
         self._broker.start_consumer(subscription, self.now)
 
     def consumer_control(self, command: wire.ConsumerControl) -> None:

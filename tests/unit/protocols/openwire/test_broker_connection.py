@@ -992,6 +992,22 @@ def test_messages_cross_between_all_layouts(sender: int, taker: int) -> None:
     two.receives(wire.Response)
 
 
+def test_a_listener_knows_the_temporary_destinations_before_its_answer_comes() -> None:
+    world = World()
+    owner, listener = world.connect(), world.connect()
+    temporary = wire.ActiveMQTempQueue(f"{owner.connection_id}:1")
+    owner.succeeds(
+        wire.DestinationInfo(
+            connection_id=wire.ConnectionId(owner.connection_id), destination=temporary, operation_type=0
+        )
+    )
+    destination = topic("ActiveMQ.Advisory.TempQueue,ActiveMQ.Advisory.TempTopic")
+    listener.requests(
+        wire.ConsumerInfo(consumer_id=listener.consumer_id(), destination=destination, prefetch_size=1000)
+    )
+    assert listener.told() == ["MessageDispatch", "Response"]
+
+
 @pytest.mark.parametrize("version", [1, 2, 3, 4, 5, 6, 8, 9, 10, 12])
 def test_advisories_reach_old_versions_in_their_own_layout(version: int) -> None:
     world = World()
