@@ -42,7 +42,8 @@ class Broker:
 
     def __init__(self, label: str, command: list[str], directory: Path, memory: str) -> None:
         self.label = label
-        self.ports = {"openwire": free_port(), "stomp": free_port()}
+        openwire = free_port()
+        self.ports = {"openwire": openwire, "stomp": free_port(), "jms": openwire}
         directory.mkdir(parents=True, exist_ok=True)
         configuration = directory / "activemq.xml"
         configuration.write_text(

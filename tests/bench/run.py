@@ -20,8 +20,10 @@ import time
 from dataclasses import asdict, astuple, dataclass
 from pathlib import Path
 
+from tests.bench import chart
 from tests.bench.brokers import Broker, classic, spanwire
 from tests.bench.workloads import WORKLOADS, Workload
+from tests.support.peers import activemq_classpath, missing
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
@@ -31,11 +33,19 @@ RUN_DEADLINE = 180  # seconds for one call of the generator
 GENERATOR_LIMIT = 0.9  # cores above which the generator, not the broker, sets the rate
 
 
-def compile_generator(directory: Path) -> Path:
-    """The load generator, built with the machine's C compiler."""
-    target = directory / "load"
-    subprocess.run(["cc", "-O2", "-pthread", "-D_GNU_SOURCE", "-o", str(target), str(HERE / "load.c")], check=True)
-    return target
+def compile_generators(directory: Path) -> dict[str, list[str]]:
+    """The commands that make load, by protocol: our own in C, and the Java client where it is."""
+    target = str(directory / "load")
+    subprocess.run(["cc", "-O2", "-pthread", "-D_GNU_SOURCE", "-o", target, str(HERE / "load.c")], check=True)
+    commands = {"openwire": [target], "stomp": [target]}
+    if missing("activemq-client") is None:
+        classpath = activemq_classpath()
+        subprocess.run(["javac", "-cp", classpath, "-d", str(directory), str(HERE / "JmsLoad.java")], check=True)
+        commands["jms"] = ["java", "-Xmx512m", "-cp", f"{classpath}:{directory}", "JmsLoad"]
+    return commands
+
+
+Generators = dict[str, list[str]]
 
 
 @dataclass(frozen=True)
@@ -65,12 +75,12 @@ class Row:
         return Figures(*(statistics.median(column) for column in columns))
 
 
-def measure(load: Path, broker: Broker, workload: Workload, number: int) -> Figures:
+def measure(load: Generators, broker: Broker, workload: Workload, number: int) -> Figures:
     """One run of one workload; raises `SystemExit` when a message was lost, doubled or reordered."""
     destination = f"BENCH.{number}.{workload.kind}"
     before = broker.cpu_seconds()
     done = subprocess.run(
-        [str(load), *workload.arguments(broker.ports[workload.protocol], destination)],
+        [*load[workload.protocol], *workload.arguments(broker.ports[workload.protocol], destination)],
         capture_output=True,
         text=True,
         timeout=RUN_DEADLINE,
@@ -92,19 +102,19 @@ def measure(load: Path, broker: Broker, workload: Workload, number: int) -> Figu
     )
 
 
-def warm_up(load: Path, brokers: list[Broker], seconds: float) -> None:
+def warm_up(load: Generators, brokers: list[Broker], seconds: float) -> None:
     """Run every kind of workload on every broker, uncounted."""
     number = 0
     for broker in brokers:
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
             for workload in WORKLOADS:
-                if time.monotonic() < deadline and not workload.rate:
+                if time.monotonic() < deadline and not workload.rate and not workload.synchronous:
                     number += 1
                     measure(load, broker, workload, number)
 
 
-def compare(load: Path, brokers: list[Broker], repeats: int) -> list[Row]:
+def compare(load: Generators, brokers: list[Broker], repeats: int) -> list[Row]:
     """All workloads, the brokers in turn within each repeat."""
     rows: list[Row] = []
     number = 10_000
@@ -177,6 +187,11 @@ def write(rows: list[Row], repeats: int, warm: float, directory: Path) -> Path:
         f"of the whole broker process. A star marks runs in which the generator used more than {GENERATOR_LIMIT} "
         f"cores: judge them by CPU. Every run was checked for loss, doubles and order.\n\n{table(rows)}\n"
     )
+    bars: chart.Bars = {}
+    for row in rows:
+        bars.setdefault(row.workload.name, {})[row.broker] = (row.median.rate, row.median.cpu_us)
+    if chart.draw(bars, directory / f"{name}.png"):
+        text += f"\n![rate and CPU per message]({name}.png)\n"
     target = directory / f"{name}.md"
     target.write_text(text)
     return target
@@ -192,11 +207,12 @@ def main() -> None:
     options = parser.parse_args()
     quick = os.environ.get("QUICK") == "1"
     repeats, warm = (1, QUICK_WARM_UP_SECONDS) if quick else (3, WARM_UP_SECONDS)
-    WORKLOADS[:] = [workload for workload in WORKLOADS if options.only in workload.name]
+    WORKLOADS[:] = [entry for entry in WORKLOADS if options.only in entry.name and (entry.quick or not quick)]
     work = Path(tempfile.mkdtemp(prefix="spanwire-bench-"))
     brokers: list[Broker] = []
     try:
-        load = compile_generator(work)
+        load = compile_generators(work)
+        WORKLOADS[:] = [entry for entry in WORKLOADS if entry.protocol in load]
         if shutil.which("java") and Path("/usr/share/activemq/bin/activemq.jar").exists():
             brokers.append(classic(work / "classic"))
         else:
