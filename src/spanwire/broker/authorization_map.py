@@ -57,6 +57,8 @@ class AuthorizationMap(Authorizer):
         self._names: Final[dict[str, list[AccessList]]] = {}
         self._patterns: Final[list[_Node]] = [_Node(), _Node()]  # by kind
         self._decisions: Final[dict[frozenset[str], _Decisions]] = {}
+        self._writer: Principal | None = None  # the last that was allowed to write, and where: messages come in runs
+        self._written: Destination | None = None
         for entry in entries:
             if entry.destination.is_pattern:
                 self._add_pattern(entry)
@@ -68,6 +70,8 @@ class AuthorizationMap(Authorizer):
 
         A wildcard pattern passes when an entry that gives the right can match something under it.
         """
+        if destination is self._written and principal is self._writer and action == WRITE:
+            return
         decisions = self._decisions.get(principal.groups)
         if decisions is None:
             decisions = self._new_decisions(principal.groups)
@@ -82,6 +86,9 @@ class AuthorizationMap(Authorizer):
         if not allowed:
             verb = _VERBS.get(action, "create")
             raise AuthorizationError(f"User {principal.name} is not authorized to {verb}: {destination}")
+        if action == WRITE:
+            self._writer = principal
+            self._written = destination
 
     def _new_decisions(self, groups: frozenset[str]) -> _Decisions:
         if len(self._decisions) >= MAX_GROUP_SETS:

@@ -155,3 +155,16 @@ def test_remembered_decisions_are_bounded_and_stay_right() -> None:
     assert rights(lists, "g", "queue://A.1") == "rwa"
     assert len(lists._decisions) <= MAX_GROUP_SETS
     assert all(len(kept.write) <= MAX_REMEMBERED for kept in lists._decisions.values())
+
+
+def test_a_run_of_messages_is_decided_for_its_own_writer_destination_and_action() -> None:
+    lists = AuthorizationMap([entry("queue://A", write="g"), entry("queue://B", write="h")])
+    a, b = parse_destination("queue://A"), parse_destination("queue://B")
+    g, h = Principal("g", frozenset({"g"})), Principal("h", frozenset({"h"}))
+    for _ in range(3):
+        lists.check(g, WRITE, a)
+        for principal, action, destination in ((g, READ, a), (g, ADMIN, a), (h, WRITE, a), (g, WRITE, b)):
+            with pytest.raises(AuthorizationError):
+                lists.check(principal, action, destination)
+        lists.check(h, WRITE, b)
+        lists.check(g, WRITE, a)

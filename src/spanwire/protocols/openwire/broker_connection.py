@@ -353,9 +353,7 @@ class OpenWireBrokerConnection(ClientConnection, ProtocolConnection):
         """Carry a command out and answer it, unless that is done already or comes later."""
         client = self._client
         assert client is not None
-        client.now = now
-        client.withheld = False
-        client.refusal = None
+        client.begin(now)
         try:
             command.visit(client)
         except (JmsError, StoreError) as error:

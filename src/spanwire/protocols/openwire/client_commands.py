@@ -62,7 +62,7 @@ logger = logging.getLogger(__name__)
 class ClientCommands(wire.CommandVisitor):
     """Carries out the commands of one client.
 
-    The connection sets ``now`` and ``withheld`` before each; ``withheld`` afterwards says that the answer was given or
+    The connection calls `begin` before each; ``withheld`` afterwards says that the answer was given or
     will come through `completed`, ``left`` that the client removed its connection, ``refusal`` that the commit
     was that of a transaction which lost a message or acknowledgement before.
     """
@@ -90,6 +90,12 @@ class ClientCommands(wire.CommandVisitor):
         self._producers: Final[AnnouncedProducers] = AnnouncedProducers(state.connection_id)
         self._acked: OpenWireConsumer | None = None
         self._acked_producer = ProducerId("", 0, 0)
+
+    def begin(self, now: Time) -> None:
+        """The next command comes."""
+        self.now = now
+        self.withheld = False
+        self.refusal = None
 
     # -- messages ------------------------------------------------------------------------------------------------------
 
