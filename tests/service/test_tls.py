@@ -224,6 +224,64 @@ def test_both_protocols_come_in_through_one_port(broker: Encrypted) -> None:
             assert body_of(dispatch.message) == "hello"
 
 
+# -- who a certificate names -------------------------------------------------------------------------------------------
+
+
+class Certified(Encrypted):
+    """Only clients with a known certificate, each with rights of its own."""
+
+    def __init__(self, directory: Path) -> None:
+        super().__init__(directory)
+        (directory / "login.config").write_text(
+            "CertLogin { org.apache.activemq.jaas.TextFileCertificateLoginModule required\n"
+            'org.apache.activemq.jaas.textfiledn.user="users.properties"\n'
+            'org.apache.activemq.jaas.textfiledn.group="groups.properties"; };\n',
+            "utf-8",
+        )
+        (directory / "users.properties").write_text("orders=CN=orders, O=Example, C=DE\n", "utf-8")
+        (directory / "groups.properties").write_text("traders=orders\n", "utf-8")
+
+    def command(self) -> list[str]:
+        definition = f"'-D', 'java.security.auth.login.config={self.directory}/login.config'"
+        return [COMMAND[0], COMMAND[1], f"import sys; sys.argv += [{definition}]; {COMMAND[2]}"]
+
+    def text(self) -> str:
+        plugins = """<plugins><jaasCertificateAuthenticationPlugin configuration="CertLogin"/>
+          <authorizationPlugin><map><authorizationMap><authorizationEntries>
+            <authorizationEntry queue="TRADE.>" read="traders" write="traders" admin="traders"/>
+            <authorizationEntry topic="ActiveMQ.Advisory.>" read="traders" write="traders" admin="traders"/>
+          </authorizationEntries></authorizationMap></map></authorizationPlugin></plugins></broker>"""
+        return super().text().replace("</broker>", plugins)
+
+
+def test_a_certificate_is_a_login_with_the_rights_of_its_groups(tmp_path: Path) -> None:
+    with Certified(tmp_path) as broker:
+
+        def login(organization: str) -> tuple[ssl.SSLSocket, bytes]:
+            context = broker.context()
+            context.load_cert_chain(
+                broker.authority.issue(C="DE", O=organization, CN="orders").write_pem(tmp_path / "client.pem")
+            )
+            client = broker.encrypted("auto+nio+ssl", context)
+            client.sendall(b"CONNECT\naccept-version:1.2\nhost:x\nlogin:orders\npasscode:x\n\n\0")
+            return client, client.recv(4096)
+
+        client, answer = login("Example")
+        with client:
+            assert answer.startswith(b"CONNECTED")
+            client.sendall(b"SEND\ndestination:/queue/TRADE.A\nreceipt:1\n\nx\0")
+            assert client.recv(4096).startswith(b"RECEIPT")
+            client.sendall(b"SEND\ndestination:/queue/OTHER\nreceipt:2\n\nx\0")
+            assert client.recv(4096).startswith(b"ERROR")
+        stranger, answer = login("Other")
+        with stranger:
+            assert answer.startswith(b"ERROR")
+        plain = StompClient(broker.ports["stomp"], login=False)
+        with closing(plain):  # a name in a frame is no certificate
+            plain.send("CONNECT\naccept-version:1.2\nhost:x\nlogin:orders\npasscode:x\n\n")
+            assert plain.receive().startswith("ERROR")
+
+
 # -- one line and status 1 ---------------------------------------------------------------------------------------------
 
 

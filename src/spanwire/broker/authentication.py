@@ -73,6 +73,21 @@ class UsersModule(LoginModule):
         return user.principal
 
 
+class CertificatesModule(LoginModule):
+    """Known users by the name in their TLS certificate, which the connector has verified; passwords are not looked at
+    (ActiveMQ's TextFileCertificateLoginModule).
+    """
+
+    def __init__(self, principals: dict[str, Principal]) -> None:
+        """``principals`` by distinguished name, as `ConnectionInfo.certificate_subject` has it."""
+        self._principals: Final[dict[str, Principal]] = principals
+
+    def login(self, info: ConnectionInfo) -> Principal | None:
+        """The user to whom the certificate is made out."""
+        subject = info.certificate_subject
+        return None if subject is None else self._principals.get(subject)
+
+
 class GuestModule(LoginModule):
     """One identity for whoever comes. ``without_credentials`` only: a client that gives a name or password must log in
     elsewhere.

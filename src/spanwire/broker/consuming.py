@@ -62,8 +62,7 @@ class Consuming:
             raise IllegalStateError(f"consumer {key} is registered already")
         if len(state.consumers) >= state.info.max_consumers:
             raise ResourceAllocationError(
-                f"Can't add consumer on connection {state.connection_id}: "
-                f"at maximum limit: {state.info.max_consumers}"
+                f"Can't add consumer on connection {state.connection_id}: at maximum limit: {state.info.max_consumers}"
             )
         if info.subscription_name is not None:
             raise IllegalStateError("durable subscriptions are not supported yet")

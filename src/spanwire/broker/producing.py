@@ -36,8 +36,7 @@ class Producing:
             return
         if len(state.producers) >= state.info.max_producers:
             raise ResourceAllocationError(
-                f"Can't add producer on connection {state.connection_id}: "
-                f"at maximum limit: {state.info.max_producers}"
+                f"Can't add producer on connection {state.connection_id}: at maximum limit: {state.info.max_producers}"
             )
         parts = self._parts(state, info)
         state.producers[key] = info

@@ -6,7 +6,15 @@ import asyncio
 import logging
 from typing import Final
 
-from spanwire.broker.authentication import GuestModule, LoginModule, LoginStack, StackEntry, User, UsersModule
+from spanwire.broker.authentication import (
+    CertificatesModule,
+    GuestModule,
+    LoginModule,
+    LoginStack,
+    StackEntry,
+    User,
+    UsersModule,
+)
 from spanwire.broker.authorization_map import AuthorizationMap
 from spanwire.broker.ports import Principal
 from spanwire.model.errors import ConfigurationError
@@ -70,6 +78,8 @@ class Security:
     def _module(self, module: LoginModuleConfiguration) -> LoginModule:
         if module.guest is not None:
             return GuestModule(Principal(module.guest, module.guest_groups), module.without_credentials)
+        if module.certified:
+            return CertificatesModule({user.subject: Principal(user.name, user.groups) for user in module.certified})
         users = UsersModule(_users(module.users))
         if module.files is not None and module.files.reload:
             self._watched.append(_Watched(module.files, users))

@@ -47,6 +47,15 @@ class UserConfiguration:
     groups: frozenset[str] = frozenset()
 
 
+@dataclass(frozen=True, slots=True)
+class CertifiedConfiguration:
+    """A user whom a TLS certificate names; ``subject`` is its distinguished name."""
+
+    name: str
+    subject: str
+    groups: frozenset[str] = frozenset()
+
+
 class UserSource(Protocol):
     """Files that say who the users are, and may change while the broker runs if ``reload``."""
 
@@ -64,7 +73,7 @@ class UserSource(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class LoginModuleConfiguration:
-    """One way to log in: as ``guest`` with its groups, or, without a guest, as one of ``users``.
+    """One way to log in: as ``guest`` with its groups, by a certificate of ``certified``, or else as one of ``users``.
 
     ``flag`` is that of `spanwire.broker.authentication`. A guest ``without_credentials`` lets in nobody who gives a
     name or a password.
@@ -76,6 +85,7 @@ class LoginModuleConfiguration:
     without_credentials: bool = False
     users: tuple[UserConfiguration, ...] = ()
     files: UserSource | None = None
+    certified: tuple[CertifiedConfiguration, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from spanwire.service.config.model import (
     LoginModuleConfiguration,
     UserConfiguration,
 )
-from spanwire.service.config.user_files import UserFiles
+from spanwire.service.config.user_files import UserFiles, read_certified
 from spanwire.service.config.values import Settings, as_flag
 from spanwire.service.config.words import Words
 
@@ -34,18 +34,22 @@ OTHER_MODULES: Final = frozenset(
     for name in (
         "LDAPLoginModule",
         "EncryptableLDAPLoginModule",
-        "TextFileCertificateLoginModule",
         "CertificateLoginModule",
     )
 )
 USER_FILE: Final = JAAS + "properties.user"
 GROUP_FILE: Final = JAAS + "properties.group"
 PROPERTIES_OPTIONS: Final = frozenset({USER_FILE, GROUP_FILE, "baseDir", "debug", "decrypt", "reload"})
+CERTIFICATE_MODULE: Final = JAAS + "TextFileCertificateLoginModule"
+CERTIFIED_FILE: Final = JAAS + "textfiledn.user"
+CERTIFIED_GROUP_FILE: Final = JAAS + "textfiledn.group"
+CERTIFICATE_OPTIONS: Final = frozenset({CERTIFIED_FILE, CERTIFIED_GROUP_FILE, "baseDir", "debug", "reload"})
 GUEST_USER: Final = JAAS + "guest.user"
 GUEST_GROUP: Final = JAAS + "guest.group"
 GUEST_OPTIONS: Final = frozenset({GUEST_USER, GUEST_GROUP, "credentialsInvalidate", "debug"})
 DEFAULT_REALM: Final = "activemq-domain"
-AUTHENTICATIONS: Final = ("simpleAuthenticationPlugin", "jaasAuthenticationPlugin")
+JAAS_PLUGINS: Final = ("jaasAuthenticationPlugin", "jaasCertificateAuthenticationPlugin")
+AUTHENTICATIONS: Final = ("simpleAuthenticationPlugin", *JAAS_PLUGINS)
 
 
 class Inner(Protocol):
@@ -70,8 +74,8 @@ class SecurityInterpreter:
         for group in plugins:
             for plugin in self.inner(group, "simpleAuthenticationPlugin", words.SIMPLE_AUTHENTICATION):
                 found.append(self._simple(plugin))
-            for plugin in self.inner(group, "jaasAuthenticationPlugin", words.JAAS_AUTHENTICATION):
-                found.append(self._jaas(plugin))
+            for name in JAAS_PLUGINS:
+                found += [self._jaas(plugin) for plugin in self.inner(group, name, words.JAAS_AUTHENTICATION)]
         if len(found) > 1:
             self.findings.error(plugins[0].line, f"more than one of {' and '.join(AUTHENTICATIONS)}; keep one")
         return found[0] if found else None
@@ -158,12 +162,22 @@ class SecurityInterpreter:
         modules: list[LoginModuleConfiguration] = []
         for entry in entries:
             try:
+                self._check_kind(plugin, entry)
                 modules.append(self._module(entry))
             except ConfigurationError as error:
                 self.findings.error(plugin.line, f"{source}:{entry.line}: {error}")
         return AuthenticationConfiguration(tuple(modules))
 
+    def _check_kind(self, plugin: Element, entry: LoginModuleEntry) -> None:
+        """The plugin for certificates looks at nothing else, so a module for passwords would be a trap there."""
+        if plugin.name == "jaasCertificateAuthenticationPlugin" and entry.class_name == PROPERTIES_MODULE:
+            raise ConfigurationError(
+                "passwords are the matter of a <jaasAuthenticationPlugin>; use that for this module"
+            )
+
     def _module(self, entry: LoginModuleEntry) -> LoginModuleConfiguration:
+        if entry.class_name == CERTIFICATE_MODULE:
+            return self._certificate_module(entry)
         if entry.class_name == PROPERTIES_MODULE:
             return self._properties_module(entry)
         if entry.class_name == GUEST_MODULE:
@@ -183,9 +197,7 @@ class SecurityInterpreter:
 
     def _properties_module(self, entry: LoginModuleEntry) -> LoginModuleConfiguration:
         _check_options(entry, PROPERTIES_OPTIONS)
-        base = Path(self.replace(entry.options.get("baseDir", "")) or self.login_config.parent)
-        if not base.is_absolute():
-            base = self.login_config.parent / base
+        base = self._base(entry)
         files = UserFiles(
             base / self.replace(entry.options.get(USER_FILE, "user")),
             base / self.replace(entry.options.get(GROUP_FILE, "group")),
@@ -193,6 +205,19 @@ class SecurityInterpreter:
             self.decryption,
         )
         return LoginModuleConfiguration(entry.flag, users=files.read(), files=files)
+
+    def _certificate_module(self, entry: LoginModuleEntry) -> LoginModuleConfiguration:
+        _check_options(entry, CERTIFICATE_OPTIONS)
+        if _flag(entry, "reload"):
+            raise ConfigurationError(f"reload of {entry.class_name} is not yet supported; restart the broker instead")
+        base = self._base(entry)
+        users = base / self.replace(entry.options.get(CERTIFIED_FILE, "user"))
+        groups = base / self.replace(entry.options.get(CERTIFIED_GROUP_FILE, "group"))
+        return LoginModuleConfiguration(entry.flag, certified=read_certified(users, groups))
+
+    def _base(self, entry: LoginModuleEntry) -> Path:
+        """Where the files of a module lie: beside the login.config unless it says otherwise."""
+        return self.login_config.parent / self.replace(entry.options.get("baseDir", ""))
 
     # -- access lists --------------------------------------------------------------------------------------------------
 

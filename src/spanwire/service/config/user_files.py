@@ -2,6 +2,8 @@
 
 users.properties     name=password          the password may stand in ENC(…)
 groups.properties    group=name,name        a group and who is in it
+
+Those of its TextFileCertificateLoginModule have the same groups, and ``name=CN=orders, O=Example`` for each user.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from spanwire.model.errors import ConfigurationError
 from spanwire.model.secret import Secret
 from spanwire.service.config.decryption import Decryption
 from spanwire.service.config.document import read_text_file
-from spanwire.service.config.model import UserConfiguration
+from spanwire.service.config.model import CertifiedConfiguration, UserConfiguration
 from spanwire.service.config.properties import read_properties
 
 MAX_USERS: Final = 100_000  # of one file
@@ -55,6 +57,23 @@ class UserFiles:
                 raise ConfigurationError(f"{path}: cannot be read: {error.strerror}") from error
             found.append((status.st_mtime_ns, status.st_size, status.st_ino))
         return tuple(found)
+
+
+def read_certified(users: Path, groups: Path) -> tuple[CertifiedConfiguration, ...]:
+    """The users of a TextFileCertificateLoginModule. Raises `ConfigurationError` naming the file."""
+    members = _members(_properties(groups))
+    found: dict[str, CertifiedConfiguration] = {}
+    for name, subject in _properties(users).items():
+        if "=" not in subject:
+            raise ConfigurationError(f"{users}: user {name[:60]!r} has no distinguished name; write {name[:60]}=CN=…")
+        if subject in found:
+            raise ConfigurationError(f"{users}: users {found[subject].name[:60]!r} and {name[:60]!r} have one name")
+        found[subject] = CertifiedConfiguration(name, subject, frozenset(members.get(name, ())))
+    if not found:
+        raise ConfigurationError(f"{users}: names no user")
+    if len(found) > MAX_USERS:
+        raise ConfigurationError(f"{users}: more than {MAX_USERS} users")
+    return tuple(found.values())
 
 
 def _properties(path: Path) -> dict[str, str]:

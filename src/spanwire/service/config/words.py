@@ -251,10 +251,14 @@ POLICY_ENTRIES: Final = Words(settings={}, children=_all(YES, "policyEntry"))
 PLUGINS: Final = Words(
     settings={},
     children={
-        **_all(YES, "simpleAuthenticationPlugin jaasAuthenticationPlugin authorizationPlugin"),
+        **_all(
+            YES,
+            "simpleAuthenticationPlugin jaasAuthenticationPlugin jaasCertificateAuthenticationPlugin "
+            "authorizationPlugin",
+        ),
         **_all(
             NOT_YET,
-            "jaasCertificateAuthenticationPlugin jaasDualAuthenticationPlugin connectionDotFilePlugin "
+            "jaasDualAuthenticationPlugin connectionDotFilePlugin "
             "destinationDotFilePlugin destinationPathSeparatorPlugin destinationsPlugin discardingDLQBrokerPlugin "
             "forcePersistencyModeBrokerPlugin loggingBrokerPlugin multicastTraceBrokerPlugin redeliveryPlugin "
             "runtimeConfigurationPlugin shiroPlugin statisticsBrokerPlugin timeStampingBrokerPlugin "

@@ -81,8 +81,8 @@ def test_anonymous_access_is_off_unless_it_is_turned_on() -> None:
         (USERS.replace(f'password="{CANARY}2"', ""), "<authenticationUser> 'guest' has no password"),
         (USERS + USERS, "more than one of simpleAuthenticationPlugin and jaasAuthenticationPlugin"),
         (
-            USERS + "<jaasCertificateAuthenticationPlugin configuration='x'/>",
-            "<jaasCertificateAuthenticationPlugin> is not",
+            USERS + "<jaasDualAuthenticationPlugin configuration='x'/>",
+            "<jaasDualAuthenticationPlugin> is not",
         ),
         (USERS + "<statisticsBrokerPlugin enabled='x'/>", "<statisticsBrokerPlugin> is not yet supported"),
         (USERS + "<bean class='evil.Plugin'/>", "<bean> is not yet supported"),

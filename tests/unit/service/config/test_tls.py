@@ -215,3 +215,53 @@ def test_a_grant_cannot_be_switched_off() -> None:
     assert "must be a whole number from 1" in refused(
         "tcp://h:1", attributes='maximumConsumersAllowedPerConnection="0"'
     )
+
+
+# -- certificates that log in ------------------------------------------------------------------------------------------
+
+
+def certified(directory: Path, users: str, options: str = "", module: str = "TextFileCertificateLoginModule") -> str:
+    """What becomes of a realm with certificates: the users, or the error."""
+    (directory / "users.properties").write_text(users, "utf-8")
+    (directory / "groups.properties").write_text("traders=orders,bills\n", "utf-8")
+    (directory / "login.config").write_text(
+        f"certs {{ org.apache.activemq.jaas.{module} required "
+        'org.apache.activemq.jaas.textfiledn.user="users.properties" '
+        f'org.apache.activemq.jaas.textfiledn.group="groups.properties" {options}; }};',
+        "utf-8",
+    )
+    text = '<broker><plugins><jaasCertificateAuthenticationPlugin configuration="certs"/></plugins></broker>'
+    given = {"java.security.auth.login.config": str(directory / "login.config")}
+    try:
+        configuration = read_configuration(text.encode(), PATH, given, {})
+    except ConfigurationError as error:
+        return str(error)
+    assert configuration.authentication is not None
+    assert not configuration.authentication.lets_anybody_in
+    found = [user for entry in configuration.authentication.modules for user in entry.certified]
+    return "; ".join(f"{user.name}: {user.subject} ({', '.join(user.groups)})" for user in found)
+
+
+def test_certificates_and_their_groups_are_read_as_java_writes_them(tmp_path: Path) -> None:
+    assert certified(tmp_path, "orders=CN=orders, O=Example\nother=CN=other\n") == (
+        "orders: CN=orders, O=Example (traders); other: CN=other ()"
+    )
+
+
+@pytest.mark.parametrize(
+    ("users", "options", "module", "part"),
+    [
+        ("orders=orders", "", "TextFileCertificateLoginModule", "has no distinguished name"),
+        ("a=CN=x\nb=CN=x\n", "", "TextFileCertificateLoginModule", "have one name"),
+        ("", "", "TextFileCertificateLoginModule", "names no user"),
+        ("a=CN=x", "reload=true", "TextFileCertificateLoginModule", "not yet supported"),
+        ("a=CN=x", "relod=true", "TextFileCertificateLoginModule", "did you mean reload?"),
+        ("a=b", "", "PropertiesLoginModule", "use that for this module"),
+    ],
+)
+def test_faults_of_certificate_files_are_one_line(
+    tmp_path: Path, users: str, options: str, module: str, part: str
+) -> None:
+    told = certified(tmp_path, users, options, module)
+    assert part in told
+    assert "\n" not in told
