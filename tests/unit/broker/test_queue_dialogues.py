@@ -225,6 +225,14 @@ def test_consumers_of_higher_priority_are_served_first() -> None:
     assert (high.takes(), low.takes()) == (["1", "2"], ["3"])
 
 
+def test_consumers_of_the_same_high_priority_take_turns() -> None:
+    stage = Stage()
+    low = stage.peer("a").consumes(QUEUE)
+    first, second = (stage.peer(name).consumes(QUEUE, priority=5) for name in "bc")
+    stage.peer("p").sends(QUEUE, "1", "2", "3", "4")
+    assert (low.takes(), first.takes(), second.takes()) == ([], ["1", "3"], ["2", "4"])
+
+
 # -- selectors -----------------------------------------------------------------------------------------------------
 
 
@@ -286,6 +294,19 @@ def test_a_redelivered_message_is_shown_again_to_those_who_passed_it_by() -> Non
     assert (late.takes(), holder.takes()) == ([], ["1"])
     holder.leaves()
     assert late.takes() == ["1"]
+
+
+def test_what_comes_back_is_shown_to_those_who_have_looked_further() -> None:
+    stage = Stage()
+    holder = stage.peer("a").consumes(QUEUE, prefetch=1)
+    producer = stage.peer("p")
+    producer.sends(QUEUE, "wanted", properties={"n": 0})
+    looker = stage.peer("b").consumes(QUEUE, selector="n = 0")
+    for number in range(3):
+        producer.sends(QUEUE, f"passed by {number}", properties={"n": 1})
+    assert (holder.takes(), looker.takes()) == (["wanted"], [])
+    holder.leaves()
+    assert looker.redelivery_counts() == [("wanted", 1)]
 
 
 def test_a_selective_queue_does_not_grow_with_the_messages_that_went_by() -> None:
