@@ -74,7 +74,7 @@ class TransportConnector:
         Raises `TransportError` when another process got the port first.
         """
         assert self._listener is not None
-        self._factories = {name: factories[name] for name in self.settings.spoken()}
+        self.serve(factories)
         loop = asyncio.get_running_loop()
         try:
             self._server = await loop.create_server(
@@ -83,6 +83,10 @@ class TransportConnector:
         except OSError as error:
             self.stop()
             raise tcp.bind_error(self.settings, error) from error
+
+    def serve(self, factories: Mapping[str, ConnectionFactory]) -> None:
+        """Make connections by these factories, of which there is one for each protocol that is spoken here."""
+        self._factories = {name: factories[name] for name in self.settings.spoken()}
 
     def stop(self) -> None:
         """Accept no more; what is connected stays."""
