@@ -10,7 +10,7 @@ from typing import Final, Protocol
 
 from spanwire.broker.authentication import SUFFICIENT
 from spanwire.broker.authorization_map import AccessList, AuthorizationEntry
-from spanwire.model.destination import QUEUE, TOPIC
+from spanwire.model.destination import QUEUE, TOPIC, Destination
 from spanwire.model.errors import ConfigurationError
 from spanwire.service.config import words
 from spanwire.service.config.decryption import Decryption
@@ -47,6 +47,7 @@ CERTIFICATE_OPTIONS: Final = frozenset({CERTIFIED_FILE, CERTIFIED_GROUP_FILE, "b
 GUEST_USER: Final = JAAS + "guest.user"
 GUEST_GROUP: Final = JAAS + "guest.group"
 GUEST_OPTIONS: Final = frozenset({GUEST_USER, GUEST_GROUP, "credentialsInvalidate", "debug"})
+HEARD_BY_JAVA: Final = Destination(TOPIC, "ActiveMQ.Advisory.TempQueue")
 DEFAULT_REALM: Final = "activemq-domain"
 JAAS_PLUGINS: Final = ("jaasAuthenticationPlugin", "jaasCertificateAuthenticationPlugin")
 AUTHENTICATIONS: Final = ("simpleAuthenticationPlugin", *JAAS_PLUGINS)
@@ -235,6 +236,12 @@ class SecurityInterpreter:
         for holder in self.inner(element, "defaultEntry", words.DEFAULT_ENTRY):
             for entry in self.inner(holder, "authorizationEntry", words.AUTHORIZATION_ENTRY):
                 default = _access(entry)
+        if default is None and not any(entry.destination.matches(HEARD_BY_JAVA) for entry in entries):
+            self.findings.warn(
+                element.line,
+                f"no entry of <authorizationMap> covers {HEARD_BY_JAVA}, to which every Java client listens: add "
+                'topic="ActiveMQ.Advisory.>" with read, write and admin',
+            )
         return AuthorizationConfiguration(tuple(entries), temporary, default)
 
     def _entry(self, element: Element) -> AuthorizationEntry | None:

@@ -130,6 +130,14 @@ def test_an_empty_map_allows_nothing_but_temporary_destinations() -> None:
     assert (found.entries, found.temporary, found.default) == ((), None, None)
 
 
+def test_a_map_without_the_advisories_that_java_clients_hear_is_warned_of() -> None:
+    entry = '<authorizationEntries><authorizationEntry topic="{}" read="*"/></authorizationEntries>'
+    (warning,) = read(mapped(entry.format("A.&gt;"))).warnings
+    assert "covers topic://ActiveMQ.Advisory.TempQueue, to which every Java client listens" in warning
+    for pattern in ("&gt;", "ActiveMQ.Advisory.&gt;", "ActiveMQ.Advisory.*"):
+        assert read(mapped(entry.format(pattern))).warnings == ()
+
+
 @pytest.mark.parametrize(
     ("entry", "expected"),
     [
