@@ -121,15 +121,13 @@ def test_s13_before_the_login_no_connector_takes_larger_frames_than_64_kib() -> 
 
 def test_s45_openwire_clients_have_the_same_grants_and_the_words_of_activemq() -> None:
     world = World()
-    peer = world.peer(settings=ConnectionSettings(max_producers=2, max_consumers=1))
-    peer.logs_in()
+    peer = world.connect(settings=ConnectionSettings(max_producers=2, max_consumers=1))
     queue = wire.ActiveMQQueue(physical_name="GRANTED")
     for number in (1, 2):
         peer.succeeds(wire.ProducerInfo(producer_id=peer.producer_id(number), destination=queue))
     _, text = peer.fails(wire.ProducerInfo(producer_id=peer.producer_id(3), destination=queue))
     assert text is not None and text.startswith("Can't add producer on connection")
     assert text.endswith("at maximum limit: 2")
-    neighbour = world.peer()
-    neighbour.logs_in()
+    neighbour = world.connect()
     for number in (1, 2, 3):
         neighbour.succeeds(wire.ProducerInfo(producer_id=neighbour.producer_id(number), destination=queue))
