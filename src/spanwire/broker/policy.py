@@ -29,7 +29,6 @@ class PolicyEntry:
 
     destination: Destination
     memory_limit_bytes: int = 0
-    producer_flow_control: bool = True
     queue_prefetch: int = -1
     topic_prefetch: int = -1
     queue_browser_prefetch: int = -1

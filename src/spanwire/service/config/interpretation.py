@@ -272,7 +272,6 @@ class Interpreter:
         return PolicyEntry(
             destination,
             memory_limit_bytes=settings.size("memoryLimit", 0),
-            producer_flow_control=settings.flag("producerFlowControl", True),
             queue_prefetch=settings.number("queuePrefetch", -1, 0, MAX_PREFETCH),
             topic_prefetch=settings.number("topicPrefetch", -1, 0, MAX_PREFETCH + 1),
             queue_browser_prefetch=settings.number("queueBrowserPrefetch", -1, 0, MAX_PREFETCH),

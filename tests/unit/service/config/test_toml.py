@@ -23,7 +23,7 @@ XML = """
   <destinations><queue physicalName="ORDERS"/><topic physicalName="PRICES"/></destinations>
   <destinationPolicy><policyMap><policyEntries>
     <policyEntry queue=">" memoryLimit="64mb" queuePrefetch="10"/>
-    <policyEntry topic="PRICES.>" producerFlowControl="false"/>
+    <policyEntry topic="PRICES.>" topicPrefetch="7"/>
   </policyEntries></policyMap></destinationPolicy>
   <systemUsage><systemUsage><memoryUsage><memoryUsage limit="256 mb"/></memoryUsage></systemUsage></systemUsage>
 </broker>
@@ -58,7 +58,7 @@ queue_prefetch = 10
 
 [[destination_policy.policy_entries]]
 topic = "PRICES.>"
-producer_flow_control = false
+topic_prefetch = 7
 
 [system_usage.memory_usage]
 limit = "256 mb"
