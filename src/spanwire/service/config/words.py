@@ -158,8 +158,7 @@ POLICY_ENTRY: Final = Words(
     settings={
         **_all(
             YES,
-            "queue topic memoryLimit queuePrefetch topicPrefetch queueBrowserPrefetch "
-            "expireMessagesPeriod",
+            "queue topic memoryLimit queuePrefetch topicPrefetch queueBrowserPrefetch expireMessagesPeriod",
         ),
         **_all(
             ONLY_FALSE,
