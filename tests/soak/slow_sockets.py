@@ -31,6 +31,7 @@ from tests.soak.idle_connections import HOST, Broker, resident_bytes
 
 RATE: Final = 500  # sends per second of the healthy client
 ALLOWED: Final = 2.0
+SPREAD: Final = 5  # sockets that send in one burst
 PRIORITY: Final = -15  # of the broker and the healthy client, where the system lets us
 KINDS: Final = ("silent", "stomp", "openwire", "hello", "reader")
 SCRIPTS: Final = {
@@ -89,7 +90,7 @@ def attack(count: int, ports: dict[str, int]) -> None:
         started = time.monotonic()
         for number, slow in enumerate(sockets):
             slow.dribbles()
-            if number % 100 == 99:  # spread over a second
+            if number % SPREAD == SPREAD - 1:  # over a second: slow clients do not keep step with each other
                 time.sleep(max(0.0, started + (number + 1) / count - time.monotonic()))
 
 

@@ -9,6 +9,8 @@ import time
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from spanwire.model.environment import Time
 from spanwire.protocols.base import ConnectionSettings, ProtocolConnection
@@ -384,3 +386,18 @@ def test_key_updates_among_data_are_no_flood_while_the_client_reads_the_answers(
         dialogue.connection.unsent(1)
     assert dialogue.connection.closed
     assert "unread" in dialogue.reports[0]
+
+
+# -- garbage -----------------------------------------------------------------------------------------------------------
+
+
+@given(pieces=st.lists(st.binary(max_size=400), max_size=10), after_handshake=st.booleans())
+def test_no_bytes_make_the_connection_raise(world: World, pieces: list[bytes], after_handshake: bool) -> None:
+    dialogue = connected(world)[0] if after_handshake else Dialogue(world.context())
+    for piece in pieces:
+        dialogue.takes(piece)
+        dialogue.connection.unsent(0)
+    assert dialogue.inner.received == []
+    assert len(dialogue.reports) <= 1
+    dialogue.connection.receive_eof(START)
+    assert dialogue.connection.closed
