@@ -7,15 +7,30 @@ from typing import Final
 
 from spanwire.broker.message_values import BoundMessageValues
 from spanwire.broker.outlet import Outlet
+from spanwire.broker.policy import PolicyEntry
 from spanwire.broker.ports import MessageConsumer, Principal
 from spanwire.broker.reference import BrokerDestination, MessageReference
+from spanwire.broker.usage import MemoryUsage
+from spanwire.model.destination import QUEUE, Destination
 from spanwire.model.errors import IllegalStateError
-from spanwire.model.ids import MessageId
+from spanwire.model.ids import MessageId, ProducerId
 from spanwire.model.info import ConsumerInfo
+from spanwire.model.message import Message
 from spanwire.selector.expression import Selector
 
 MAX_PREFETCH: Final = 32_766  # largest window a consumer may ask for; ActiveMQ's own default for topics
 TRIM_AT: Final = 1_024  # acknowledged slots at the front of ``dispatched`` before the list is cut
+
+
+_NOWHERE: Final = Destination(QUEUE, "-")
+# Stands in the slots of acknowledged references until they are cut, so that no message outlives its acknowledgement.
+GONE: Final = MessageReference(
+    BrokerDestination(_NOWHERE, PolicyEntry(_NOWHERE), MemoryUsage(0)),
+    Message(0, b"", 0, 0, 0, _NOWHERE, MessageId(ProducerId("-", 0, 0), 0), False, 0, 0, 0),
+    0,
+    0,
+    0,
+)
 
 
 class Subscription:
@@ -181,6 +196,9 @@ class Subscription:
         )
 
     def _drop_front(self, count: int) -> None:
+        dispatched = self.dispatched
+        for position in range(self.first, self.first + count):
+            dispatched[position] = GONE
         self.first += count
         self.acknowledged_total += count
         if self.extension > 0:

@@ -1,0 +1,58 @@
+"""What one subscription holds."""
+
+from __future__ import annotations
+
+import sys
+
+from spanwire.broker.formats import MessageFormats
+from spanwire.broker.message_values import BoundMessageValues
+from spanwire.broker.outlet import Outlet
+from spanwire.broker.policy import PolicyEntry
+from spanwire.broker.ports import Principal
+from spanwire.broker.reference import BrokerDestination, MessageReference
+from spanwire.broker.subscription import Subscription
+from spanwire.broker.usage import MemoryUsage
+from spanwire.model.destination import QUEUE, Destination
+from spanwire.model.errors import JmsError, SpanwireError
+from spanwire.model.ids import ConsumerId, MessageId, ProducerId
+from spanwire.model.info import ConsumerInfo
+from spanwire.model.message import Message
+
+ORDERS = Destination(QUEUE, "ORDERS")
+PRODUCER = ProducerId("ID:p", 1, 1)
+
+
+class SilentConnection:
+    def completed(self, token: int, error: SpanwireError | None) -> None: ...
+
+    def close_with(self, error: SpanwireError) -> None: ...
+
+
+class SilentConsumer:
+    def dispatch(self, message: Message, sequence: int, redelivery_count: int) -> None: ...
+
+    def dispatch_end(self) -> None: ...
+
+    def close(self, reason: JmsError) -> None: ...
+
+
+def reference(number: int) -> MessageReference:
+    home = BrokerDestination(ORDERS, PolicyEntry(ORDERS), MemoryUsage(0))
+    message = Message(4, b"x" * 100, 0, 0, 0, ORDERS, MessageId(PRODUCER, number), False, 4, 0, 0)
+    return MessageReference(home, message, 0, number, 0)
+
+
+def test_an_acknowledged_message_is_not_kept_by_the_slot_it_left() -> None:
+    values = BoundMessageValues(MessageFormats({}))
+    outlet = Outlet(SilentConnection(), [])
+    info = ConsumerInfo(ConsumerId("ID:c", 1, 1), ORDERS)
+    subscription = Subscription(info, SilentConsumer(), outlet, Principal("p"), None, values, False)
+    references = [reference(number) for number in range(1, 6)]
+    before = [sys.getrefcount(entry) for entry in references]
+    for entry in references:
+        subscription.dispatch(entry)
+    subscription.take_front(3, None, references[2].message.message_id)
+    assert subscription.dispatched_count == 2
+    after = [sys.getrefcount(entry) for entry in references]
+    assert after[:3] == before[:3]
+    assert after[3:] == [count + 1 for count in before[3:]]
