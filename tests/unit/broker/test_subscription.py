@@ -49,8 +49,8 @@ def test_an_acknowledged_message_is_not_kept_by_the_slot_it_left() -> None:
     subscription = Subscription(info, SilentConsumer(), outlet, Principal("p"), None, values, False)
     references = [reference(number) for number in range(1, 6)]
     before = [sys.getrefcount(entry) for entry in references]
-    for entry in references:
-        subscription.dispatch(entry)
+    for number in range(5):
+        subscription.dispatch(references[number])
     subscription.take_front(3, None, references[2].message.message_id)
     assert subscription.dispatched_count == 2
     after = [sys.getrefcount(entry) for entry in references]
