@@ -51,8 +51,8 @@ class BrokerProcess:
     def start(self) -> None:
         """Start it and wait until it says that it has started."""
         environment = dict(os.environ, OPENWIRE_PORT=str(self.ports[0]), STOMP_PORT=str(self.ports[1]))
+        environment["ACTIVEMQ_DATA"] = str(self._directory)  # what ${activemq.data} stands for
         command = [sys.executable, "-m", "spanwire", "start", f"xbean:{HERE / 'activemq.xml'}"]
-        command += ["--data-directory", str(self._directory)]
         self._process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
         assert self._process.stdout is not None
         for line in self._process.stdout:
