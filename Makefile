@@ -13,6 +13,7 @@ PYTEST_ARGS ?=
 DEMO_ARGS ?=
 BENCH_ARGS ?=
 SOAK_SEEDS ?= 5000
+FUZZ_INPUTS ?= 1000000
 SOURCES := $(shell find src -name '*.py')
 CODE := src tests tools $(wildcard examples)
 
@@ -102,8 +103,10 @@ bench: peers venv  ## throughput beside ActiveMQ Classic
 measure: venv  ## import time and generated lines (MEASURE_ARGS=--compile: time to compile, too)
 	$(BIN)/python tools/measure_build.py $(MEASURE_ARGS)
 
-soak: venv  ## the simulation with many more seeds
+soak: venv  ## the simulation with many more seeds, a million inputs for each codec and for selectors
 	SPANWIRE_SEEDS=$(SOAK_SEEDS) $(BIN)/python -m pytest -n $(PARALLEL) --timeout 0 tests/simulation $(PYTEST_ARGS)
+	@set -e; for target in openwire stomp selector; do \
+	    echo "fuzzing $$target with $(FUZZ_INPUTS) inputs"; $(BIN)/python -m tests.fuzz.fuzz_$$target $(FUZZ_INPUTS); done
 
 fuzz: venv  ## every property-based test with many more examples
 	HYPOTHESIS_PROFILE=fuzz $(BIN)/python -m pytest -n $(PARALLEL) --timeout 0 -m hypothesis $(PYTEST_ARGS)
