@@ -169,10 +169,11 @@ def write(rows: list[Row], repeats: int, warm: float, directory: Path) -> Path:
     """Keep the result as JSON and Markdown."""
     directory.mkdir(parents=True, exist_ok=True)
     name = f"{time.strftime('%Y-%m-%d')}-{commit()}"
+    kernel = ".".join(platform.release().split(".")[:2])
     about = {
         "commit": commit(),
         "date": time.strftime("%Y-%m-%d"),
-        "machine": f"{os.cpu_count()} cores, {platform.machine()}, Linux {platform.release()}",
+        "machine": f"{os.cpu_count()} cores, {platform.machine()}, Linux {kernel}",
         "python": platform.python_version(),
         "repeats": repeats,
         "warm_up_seconds": warm,
