@@ -34,6 +34,7 @@ DEFAULT_ROUNDS = 40  # 560 prices a round: 22,400 messages
 MIN_MESSAGES = 20_000
 MIN_IN_FLIGHT = 1_000  # messages that receivers hold unacknowledged when the broker is killed
 HOLD_AFTER = 0.33  # share of the messages that arrive before the receivers hold still
+HOLD_SECONDS = 0.3  # so that a send without an answer is younger than the last acknowledgement
 DEADLINE_SECONDS = 120.0  # for the whole run; it takes a fraction of that
 SETTLE_SECONDS = 1.0  # without a further delivery before the books are closed
 READY_SECONDS = 20.0
@@ -132,13 +133,21 @@ class Demonstration:
     def _kill_in_flight(self) -> None:
         self._tell("hold")
         self._stage.hold.set()
+        held_since = time.monotonic()
         self._until(
-            lambda: self._in_flight() >= MIN_IN_FLIGHT and self._unanswered() > 0, "a thousand messages are in flight"
+            lambda: (
+                time.monotonic() - held_since >= HOLD_SECONDS
+                and self._in_flight() >= MIN_IN_FLIGHT
+                and self._unanswered() > 0
+            ),
+            "a thousand messages are in flight",
         )
         in_flight, unanswered = self._in_flight(), self._unanswered()
         self.broker.kill()
         self.killed_at = time.monotonic() - self._started
         self._say(f" kill -9 with {in_flight} messages in flight and {unanswered} sends unanswered")
+        # What receivers hold died with their connections: they drop it before they may acknowledge again.
+        self._until(lambda: self._in_flight() == 0, "every receiver has noticed")
         self._stage.hold.clear()
         self._tell("release")
         self.broker.start()
