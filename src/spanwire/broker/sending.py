@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Final
 
 from spanwire.broker.connection_state import MAX_PARKED_BYTES, ConnectionState, ParkedSend
@@ -22,6 +23,8 @@ from spanwire.broker.waiting import Waiting, WaitingLine, WithheldMessage
 from spanwire.model.destination import QUEUE, Destination
 from spanwire.model.errors import DestinationDoesNotExistError, JmsError, ResourceAllocationError
 from spanwire.model.message import Message
+
+logger = logging.getLogger(__name__)
 
 
 class Sending:
@@ -204,6 +207,8 @@ class Sending:
             done = self._deliver_all(state, homes, self._copies(homes, parked.message), parked.token)
         except JmsError as refused:
             error = refused
+            if parked.token == NO_TOKEN:  # nobody waits for an answer that could say so
+                logger.warning("a send to %s that had waited is refused: %s", parked.message.destination, refused)
         if parked.token != NO_TOKEN and (done or error is not None):
             state.outlet.connection.completed(parked.token, error)
             state.outlet.mark_dirty()
