@@ -42,6 +42,8 @@ def wishes() -> dict[str, list[str]]:
         "test": extras["test"],
         "lint": extras["lint"],
         "demo": extras["demo"],
+        "spark": extras["spark"],
+        "java": extras["java"],
     }
 
 
