@@ -19,6 +19,7 @@ line for a person: what is wrong, where, and what to do.
         ├── MessageFormatError        a message's properties or body cannot be decoded
         ├── ResourceAllocationError   a limit is reached
         ├── TransactionError
+        │   └── TransactionRolledBackError  nothing of the transaction was done
         └── IllegalStateError
 """
 
@@ -85,6 +86,10 @@ class ResourceAllocationError(JmsError):
 
 class TransactionError(JmsError):
     """The transaction does not exist or cannot take this step."""
+
+
+class TransactionRolledBackError(TransactionError):
+    """A commit failed and the whole transaction is rolled back (javax.jms.TransactionRolledBackException)."""
 
 
 class IllegalStateError(JmsError):
