@@ -35,7 +35,9 @@ class InProcessTransport(Protocol):
         ...
 
     def write(self, data: bytes) -> bool:
-        """Bytes for the broker, always taken. False: the client holds further ones back until `InProcessFeed.writable`."""
+        """Bytes for the broker, always taken. After False the client holds further ones back until
+        `InProcessFeed.writable`.
+        """
         ...
 
     def taken(self, count: int) -> None:
