@@ -16,7 +16,7 @@ from spanwire import registry
 from spanwire.cli.arguments import Parser, placement
 from spanwire.service.config.loading import load_configuration
 from spanwire.service.data_directory import data_directory
-from spanwire.service.service import BrokerService
+from spanwire.service.service import BrokerService, settle_memory
 
 logger = logging.getLogger(__name__)
 
@@ -57,6 +57,7 @@ async def _serve(make_service: Callable[[], BrokerService]) -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, service.request_stop)
     await service.start()
+    settle_memory()
     _announce(service)
     await service.finished()
     await service.stop()

@@ -22,7 +22,8 @@ class Persistence:
     `open` blocks; it raises `StoreError` in one line, and then nothing in the directory was changed.
     """
 
-    def __init__(self, directory: Path, configuration: PersistenceConfiguration) -> None:
+    def __init__(self, directory: Path | None, configuration: PersistenceConfiguration) -> None:
+        assert directory is not None or not configuration.persistent
         self._directory: Final = directory
         self._configuration: Final = configuration
         self._lock: DataDirectory | None = None
@@ -47,7 +48,7 @@ class Persistence:
     ) -> None:
         """Claim the directory and recover the journal."""
         place = self.place
-        if place is None or place.absolute() != self._directory:
+        if self._directory is not None and (place is None or place.absolute() != self._directory):
             self._lock = DataDirectory(self._directory)
         if place is None:
             return

@@ -24,6 +24,7 @@ from spanwire.broker.policy import PolicyMap
 from spanwire.broker.ports import AdvisoryFormat, MessageFormat
 from spanwire.management.control import Command, ControlServer
 from spanwire.management.views import BrokerView
+from spanwire.model.destination import Destination
 from spanwire.model.environment import IdGenerator, Time
 from spanwire.model.errors import ConfigurationError, StoreError
 from spanwire.model.message import FORMAT_OPENWIRE_10, Message
@@ -36,10 +37,12 @@ from spanwire.transports.admission import Admission, ReceiveBudget
 from spanwire.transports.base import CLOSE_LINGER, RECEIVE_SHARE, ConnectionFactory
 from spanwire.transports.connector import TransportConnector
 from spanwire.transports.turn import Turn
+from spanwire.transports.vm import VmConnector
 
 logger = logging.getLogger(__name__)
 
 GC_THRESHOLD: Final = 200_000  # allocations between collections: message objects hold no cycles
+IN_PROCESS_PROTOCOL: Final = "openwire"  # what vm: clients speak
 STOP_POLL: Final = 0.02  # seconds between two looks whether the closing sockets are gone
 
 AdvisoryFormatClass = Callable[[str, str, str, str, MessageFormat], AdvisoryFormat]
@@ -47,12 +50,15 @@ ConnectionClass = Callable[[Broker, ConnectionSettings, Time], ProtocolConnectio
 
 
 class BrokerService:
-    """One broker with its connectors, its store and its control socket. Started once."""
+    """One broker with its connectors, its store and its control socket. Started once.
+
+    ``directory`` None, for a broker that persists nothing, leaves out the lock and the control socket.
+    """
 
     def __init__(
         self,
         configuration: BrokerConfiguration,
-        directory: Path,
+        directory: Path | None,
         *,
         allow_anonymous: bool = False,
         environment: RealEnvironment | None = None,
@@ -63,6 +69,7 @@ class BrokerService:
         self.failure: StoreError | None = None
         admission = Admission()
         self.connectors: Final = [TransportConnector(settings, admission) for settings in configuration.connectors]
+        self.in_process: Final = VmConnector(configuration.broker_name, admission)
         self._allow_anonymous: Final = allow_anonymous
         self._finished: Final = asyncio.Event()
         self._security: Final = Security(configuration)
@@ -70,6 +77,8 @@ class BrokerService:
         self._broker: Broker | None = None
         self._turn: Turn | None = None
         self._control: ControlServer | None = None
+        self._looks: Final[dict[int, asyncio.Future[list[Message | None]]]] = {}
+        self._last_look = 0  # requests to the store that are not the broker's own are numbered below 0
 
     @property
     def broker(self) -> Broker:
@@ -92,12 +101,10 @@ class BrokerService:
             self._security.start()
             for connector in self.connectors:
                 await connector.start(_connection_factories(connector.settings.spoken(), broker), turn)
+            self.in_process.start(_connection_factory(IN_PROCESS_PROTOCOL, broker), turn)
         except BaseException:
             await self._give_back()
             raise
-        gc.collect()
-        gc.freeze()
-        gc.set_threshold(GC_THRESHOLD)
 
     def request_stop(self) -> None:
         """Let `finished` return. May be called twice, and from a signal handler of the loop."""
@@ -114,6 +121,7 @@ class BrokerService:
         """
         for connector in self.connectors:
             connector.stop()
+        self.in_process.stop()
         turn = self._turn
         if turn is not None:
             self.broker.stop(self.environment.now())
@@ -134,6 +142,7 @@ class BrokerService:
         self._security.stop()
         for connector in self.connectors:
             connector.stop()
+        self.in_process.stop()
         if self._turn is not None:
             self._turn.stop()
         if self._control is not None:
@@ -212,6 +221,8 @@ class BrokerService:
         return turn
 
     async def _open_control(self, broker: Broker) -> None:
+        if self.directory is None:
+            return
         facts: dict[str, object] = {
             "data_directory": str(self.directory),
             "persistent": self.configuration.persistence.persistent,
@@ -227,25 +238,50 @@ class BrokerService:
         self._control = ControlServer(self.directory, commands)
         await self._control.start()
 
+    async def read_stored(self, destination: Destination, sequences: list[int]) -> list[Message | None]:
+        """Messages of a queue that only the store has, for an operator's look; None where one has gone meanwhile."""
+        store = self._persistence.store
+        if store is None or not sequences:
+            return [None] * len(sequences)
+        self._last_look -= 1
+        answer: asyncio.Future[list[Message | None]] = asyncio.get_running_loop().create_future()
+        self._looks[self._last_look] = answer
+        store.fetch(self._last_look, destination, sequences)
+        self.wake()
+        return await answer
+
     # What the store tells, on the loop's thread
 
     def _stored(self, position: int) -> None:
         self.broker.stored(position, self.environment.now())
-        self._wake()
+        self.wake()
 
     def _fetched(self, request: int, messages: list[Message | None]) -> None:
+        look = self._looks.pop(request, None)
+        if look is not None:
+            if not look.done():
+                look.set_result(messages)
+            return
         self.broker.fetched(request, messages, self.environment.now())
-        self._wake()
+        self.wake()
 
     def _store_failed(self, error: StoreError) -> None:
         self.failure = error
         self.broker.store_failed(error, self.environment.now())
-        self._wake()
+        self.wake()
         self.request_stop()
 
-    def _wake(self) -> None:
+    def wake(self) -> None:
+        """Something happened in the broker: flush what it has to say."""
         if self._turn is not None:
             self._turn.wake()
+
+
+def settle_memory() -> None:
+    """For a process that is a broker and nothing else: what exists now stays for ever, and collections are rare."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(GC_THRESHOLD)
 
 
 def message_formats() -> MessageFormats:
