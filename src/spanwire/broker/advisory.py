@@ -10,7 +10,7 @@ from typing import Final
 
 from spanwire.broker.context import BrokerContext
 from spanwire.broker.destination_map import DestinationMap
-from spanwire.broker.ports import AdvisoryFormat, RemovedSubject
+from spanwire.broker.ports import AdvisoryFormat, RemovedSubject, RoutedDestination
 from spanwire.broker.reference import MessageReference
 from spanwire.broker.rights import Rights
 from spanwire.broker.subscription import Subscription
@@ -62,6 +62,7 @@ class Advisories:
         self._format: Final[AdvisoryFormat] = advisory_format
         self._listeners = 0
         self._number = 0
+        self._paths: Final[dict[str, tuple[str, ...]]] = {}  # of temporary destinations that are here for others
 
     def listener_added(self, subscription: Subscription) -> None:
         """Somebody subscribed; it counts if an advisory topic can be among what it asked for."""
@@ -81,15 +82,24 @@ class Advisories:
         """A client left."""
         self._publish(connection_advisory(), RemovedSubject(info.connection_id, info.connection_id), {})
 
+    def routed(self, destination: Destination, broker_path: tuple[str, ...]) -> None:
+        """``destination``, about to be made, is a temporary one beyond the brokers of ``broker_path``."""
+        self._paths[destination.qualified_name] = broker_path
+
+    def _destination_subject(self, destination: Destination) -> object:
+        path = self._paths.get(destination.qualified_name)
+        return destination if path is None else RoutedDestination(destination, path)
+
     def destination_added(self, destination: Destination, connection_id: str) -> None:
         """A queue or topic was made."""
         if not destination.is_advisory:
-            self._publish(destination_advisory(destination), destination, {})
+            self._publish(destination_advisory(destination), self._destination_subject(destination), {})
 
     def destination_removed(self, destination: Destination, connection_id: str) -> None:
         """A queue or topic is gone, and with it the advisory topics about it that only wildcards listen to."""
         if destination.is_advisory:
             return
+        self._paths.pop(destination.qualified_name, None)
         self._publish(destination_advisory(destination), RemovedSubject(connection_id, destination), {})
         self._forget(consumer_advisory(destination))
         self._forget(producer_advisory(destination))
@@ -135,7 +145,7 @@ class Advisories:
     def replay_destination(self, subscription: Subscription, destination: Destination) -> None:
         """Tell a new listener of a destination that is there."""
         if not destination.is_advisory:
-            self._tell(subscription, destination_advisory(destination), destination, {})
+            self._tell(subscription, destination_advisory(destination), self._destination_subject(destination), {})
 
     def replay_consumer(self, subscription: Subscription, info: ConsumerInfo, part: Destination, count: int) -> None:
         """Tell a new listener of a consumer that is there."""

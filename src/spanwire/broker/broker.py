@@ -311,6 +311,19 @@ class Broker:
         self._destinations.remove_all(state, destination.parts())
         self._sending.unpark()
 
+    def check_bridge(self, state: ConnectionState) -> None:
+        """Raises `AuthorizationError` unless this connection may be another broker's bridge."""
+        self._rights.check_bridge(state)
+
+    def add_remote_temporary(
+        self, state: ConnectionState, destination: Destination, broker_path: tuple[str, ...], now: Time
+    ) -> None:
+        """A temporary destination of a client beyond the brokers of ``broker_path``. It belongs to the connection of
+        the bridge that knows the way there; one that exists already stays as it is.
+        """
+        self._turn(now)
+        self._destinations.add_remote_temporary(state, destination, broker_path)
+
     def configure_destination(self, destination: Destination) -> None:
         """Make a destination that the configuration names."""
         self._destinations.ensure_own(destination)

@@ -27,6 +27,7 @@ from spanwire.model.errors import (
 )
 
 MAX_TEMPORARY_PER_CONNECTION: Final = 1_000  # temporary destinations of one connection
+MAX_REMOTE_TEMPORARY: Final = 10_000  # of all clients beyond one bridge: as many as there may be connections
 
 logger = logging.getLogger(__name__)
 
@@ -106,9 +107,29 @@ class Destinations:
             )
         check_physical(destination)
         self._rights.check_create(state, destination)
+        self._own(state, destination)
+
+    def add_remote_temporary(
+        self, state: ConnectionState, destination: Destination, broker_path: tuple[str, ...]
+    ) -> None:
+        """A temporary destination of another broker; ``state`` is that of the bridge to it. One that is here already
+        came by another way, or is ours.
+        """
+        name = destination.qualified_name
+        if name in self._owners:
+            return
+        if len(state.temporary) >= MAX_REMOTE_TEMPORARY:
+            raise ResourceAllocationError(f"a bridge announces at most {MAX_REMOTE_TEMPORARY} temporary destinations")
+        check_physical(destination)
+        self._rights.check_create(state, destination)
+        if self._advisories is not None:
+            self._advisories.routed(destination, broker_path)
+        self._own(state, destination)
+
+    def _own(self, state: ConnectionState, destination: Destination) -> None:
         self._map.check_room(1)
-        self._owners[name] = state
-        state.temporary[name] = destination
+        self._owners[destination.qualified_name] = state
+        state.temporary[destination.qualified_name] = destination
         self._make(destination, state.connection_id)
 
     def check_owner(self, state: ConnectionState, destination: Destination) -> None:

@@ -171,10 +171,21 @@ class AdvisoryFormat(Protocol):
     ) -> Message:
         """The advisory for ``destination`` (a topic ``ActiveMQ.Advisory.…``).
 
-        ``subject`` is a `ConnectionInfo`, `ProducerInfo`, `ConsumerInfo`, `Destination`, `RemovedSubject` or None;
-        ``properties`` are the string and int properties to set; ``number`` makes the message id unique.
+        ``subject`` is a `ConnectionInfo`, `ProducerInfo`, `ConsumerInfo`, `Destination`, `RoutedDestination`,
+        `RemovedSubject` or None; ``properties`` are the string and int properties to set; ``number`` makes the message
+        id unique.
         """
         ...
+
+
+class RoutedDestination:
+    """What an advisory about a temporary destination of another broker carries."""
+
+    __slots__ = ("broker_path", "destination")
+
+    def __init__(self, destination: Destination, broker_path: tuple[str, ...]) -> None:
+        self.destination: Final[Destination] = destination
+        self.broker_path: Final[tuple[str, ...]] = broker_path
 
 
 class RemovedSubject:

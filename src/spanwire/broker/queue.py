@@ -73,7 +73,10 @@ class Queue(BrokerDestination):
         if len(self._spilled) > 0 or self._paging or (sequence > 0 and self._is_resident_window_full()):
             self._spill(message, sequence)
             return
-        reference = MessageReference(self, message, sequence, self._context.next_order(), 0)
+        delivered = message.redelivery_count
+        reference = MessageReference(self, message, sequence, self._context.next_order(), delivered)
+        if delivered > 0 and sequence > 0:
+            self._note_delivered_before(sequence, delivered)
         self.hold(message)
         if self._selective > 0:
             self._resident.append(reference)
@@ -114,13 +117,23 @@ class Queue(BrokerDestination):
 
     def _spill(self, message: Message, sequence: int) -> None:
         self._average_size += (message.size - self._average_size) // 16
+        delivered = message.redelivery_count
         if sequence > 0:
             self._spilled.append_sequence(sequence)
+            if delivered > 0:
+                self._redeliveries[sequence] = delivered
+                self._note_delivered_before(sequence, delivered)
         else:
             self.hold(message)
-            self._spilled.append_volatile(MessageReference(self, message, 0, self._context.next_order(), 0))
+            self._spilled.append_volatile(MessageReference(self, message, 0, self._context.next_order(), delivered))
         if self._wants_page():
             self._page_in()
+
+    def _note_delivered_before(self, sequence: int, count: int) -> None:
+        """What another broker may have delivered already says so after a restart, too."""
+        store = self._context.store
+        if store is not None:
+            store.note_redelivery(self.destination, sequence, count)
 
     # -- consumers -----------------------------------------------------------------------------------------------------
 
@@ -157,7 +170,11 @@ class Queue(BrokerDestination):
         self._exclusive = None
         for consumer in consumers:
             subscription = consumer.subscription
-            if subscription.selector is not None or subscription.no_local_connection is not None:
+            if (
+                subscription.selector is not None
+                or subscription.no_local_connection is not None
+                or subscription.network_filter is not None
+            ):
                 self._selective += 1
             if subscription.info.exclusive and self._exclusive is None:
                 self._exclusive = subscription

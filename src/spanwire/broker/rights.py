@@ -11,8 +11,10 @@ from typing import Final
 from spanwire.broker.audit import Audit
 from spanwire.broker.connection_state import ConnectionState
 from spanwire.broker.ports import ADMIN, READ, WRITE, Authorizer, Principal
-from spanwire.model.destination import Destination
+from spanwire.model.destination import ADVISORY_PREFIX, TOPIC, Destination
 from spanwire.model.errors import AuthorizationError
+
+BRIDGE_TOPIC: Final = Destination(TOPIC, ADVISORY_PREFIX + "NetworkBridge")
 
 
 class Rights:
@@ -42,6 +44,15 @@ class Rights:
             self._authorizer.check(state.principal, WRITE, destination)
         except AuthorizationError:
             self.refuse(state, f"write to: {destination}")
+
+    def check_bridge(self, state: ConnectionState) -> None:
+        """Raises `AuthorizationError` unless the connection may act for another broker: who may administer the topic
+        on which bridges are announced.
+        """
+        try:
+            self._authorizer.check(state.principal, ADMIN, BRIDGE_TOPIC)
+        except AuthorizationError:
+            self.refuse(state, "act as a network bridge", f" (it needs the right admin on {BRIDGE_TOPIC})")
 
     def check_create(self, state: ConnectionState, destination: Destination) -> None:
         """Raises `AuthorizationError` unless the connection may make ``destination``."""

@@ -16,6 +16,7 @@ from spanwire.model.errors import IllegalStateError
 from spanwire.model.ids import MessageId, ProducerId
 from spanwire.model.info import ConsumerInfo
 from spanwire.model.message import Message
+from spanwire.model.routing import NetworkFilter
 from spanwire.selector.expression import Selector
 
 MAX_PREFETCH: Final = 32_766  # largest window a consumer may ask for; ActiveMQ's own default for topics
@@ -58,6 +59,7 @@ class Subscription:
         self.principal: Final[Principal] = principal
         self.selector: Final[Selector | None] = selector
         self.automatic: Final[bool] = automatic
+        self.network_filter: Final[NetworkFilter | None] = info.network_filter
         self.no_local_connection: Final[str | None] = info.consumer_id.connection_id if info.no_local else None
         self._values: Final[BoundMessageValues] = values
         self.pulls: bool = info.prefetch_size == 0
@@ -88,7 +90,10 @@ class Subscription:
         return len(self.dispatched) - self.first < self.prefetch_size + self.extension
 
     def accepts(self, reference: MessageReference) -> bool:
-        """Whether selector and no-local let the message through."""
+        """Whether selector, no-local and a bridge's filter let the message through."""
+        network_filter = self.network_filter
+        if network_filter is not None and not network_filter.passes(reference.message.broker_path):
+            return False
         connection_id = self.no_local_connection
         if connection_id is not None and reference.message.message_id.producer_id.connection_id == connection_id:
             return False

@@ -12,6 +12,7 @@ from typing import Final
 
 from spanwire.model.destination import Destination
 from spanwire.model.ids import ConsumerId, ProducerId
+from spanwire.model.routing import NO_PATH, NetworkFilter
 
 MAX_CONSUMERS_PER_CONNECTION: Final = 1_000  # unless the connector grants another number
 MAX_PRODUCERS_PER_CONNECTION: Final = 1_000
@@ -50,6 +51,9 @@ class ProducerInfo:
 class ConsumerInfo:
     """A consumer. ``prefetch_size`` 0 means that it pulls; a set ``subscription_name`` asks for a durable
     subscription.
+
+    A ``network_subscription`` is a bridge's: it stands for consumers beyond the brokers of ``broker_path``, whose ids
+    are in ``network_consumer_path``, and takes what its ``network_filter`` lets pass.
     """
 
     consumer_id: ConsumerId
@@ -65,3 +69,6 @@ class ConsumerInfo:
     priority: int = 0
     maximum_pending_messages: int = 0
     network_subscription: bool = False
+    broker_path: tuple[str, ...] = NO_PATH
+    network_consumer_path: tuple[ConsumerId, ...] = ()
+    network_filter: NetworkFilter | None = None

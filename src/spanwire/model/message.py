@@ -18,6 +18,7 @@ from typing import Final
 from spanwire.model.destination import Destination
 from spanwire.model.ids import MessageId
 from spanwire.model.message_view import PropertyValue
+from spanwire.model.routing import NO_PATH
 
 FORMAT_OPENWIRE_1: Final = 1
 FORMAT_OPENWIRE_2: Final = 2
@@ -34,10 +35,12 @@ class Message:
 
     ``expiration_ms`` is an absolute wall time or 0 for never; ``size`` is what the message costs in `MemoryUsage`.
     ``format_index`` belongs to the format alone (an offset into ``raw`` it wants to find again). ``holders`` counts the
-    subscriptions and queues that keep it in memory; ``converted`` caches one other form.
+    subscriptions and queues that keep it in memory; ``converted`` caches one other form. ``broker_path`` are the
+    brokers that forwarded it, ``redelivery_count`` how often it was delivered before it came here.
     """
 
     __slots__ = (
+        "broker_path",
         "content_start",
         "converted",
         "destination",
@@ -53,6 +56,7 @@ class Message:
         "properties_cache",
         "properties_start",
         "raw",
+        "redelivery_count",
         "size",
         "tail",
         "tail_start",
@@ -91,6 +95,8 @@ class Message:
         self.size: Final[int] = len(raw) + MESSAGE_OVERHEAD_BYTES
         self.head: bytes | None = None
         self.tail: bytes | None = None
+        self.broker_path: tuple[str, ...] = NO_PATH
+        self.redelivery_count = 0
         self.holders = 0
         self.converted: Message | None = None
         self.properties_cache: dict[str, PropertyValue] | None = None

@@ -11,7 +11,7 @@ from typing import Final
 
 from librt.strings import BytesWriter
 
-from spanwire.broker.ports import AdvisoryFormat, MessageFormat, RemovedSubject
+from spanwire.broker.ports import AdvisoryFormat, MessageFormat, RemovedSubject, RoutedDestination
 from spanwire.model.acks import LAST_DELIVERED_UNKNOWN
 from spanwire.model.destination import Destination
 from spanwire.model.ids import ConsumerId, ProducerId
@@ -98,6 +98,10 @@ def _subject_structure(subject: object) -> DataStructure | None:
         return _destination(subject, _owner(subject), ADD_OPERATION)
     if isinstance(subject, RemovedSubject):
         return _removed(subject)
+    if isinstance(subject, RoutedDestination):
+        routed = _destination(subject.destination, _owner(subject.destination), ADD_OPERATION)
+        routed.broker_path = _path(subject.broker_path)
+        return routed
     return None
 
 
@@ -130,7 +134,14 @@ def _consumer(info: ConsumerInfo) -> DataStructure:
         retroactive=info.retroactive,
         priority=info.priority,
         network_subscription=info.network_subscription,
+        broker_path=_path(info.broker_path),
+        network_consumer_path=[wire_consumer_id(one) for one in info.network_consumer_path] or None,
     )
+
+
+def _path(path: tuple[str, ...]) -> list[wire.BrokerId] | None:
+    """Null for what comes from this broker itself, as other brokers write it."""
+    return [wire.BrokerId(broker_id) for broker_id in path] or None
 
 
 def _producer(info: ProducerInfo) -> DataStructure:
@@ -140,7 +151,7 @@ def _producer(info: ProducerInfo) -> DataStructure:
     )
 
 
-def _destination(destination: Destination, connection_id: str | None, operation: int) -> DataStructure:
+def _destination(destination: Destination, connection_id: str | None, operation: int) -> wire.DestinationInfo:
     return wire.DestinationInfo(
         connection_id=None if connection_id is None else wire.ConnectionId(connection_id),
         destination=wire_destination(destination),

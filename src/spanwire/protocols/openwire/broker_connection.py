@@ -327,9 +327,17 @@ class OpenWireBrokerConnection(ClientConnection, ProtocolConnection):
         if self._has_broker_info:
             raise OpenWireProtocolError("a second BrokerInfo came on one connection")
         self._has_broker_info = True
-        if not (command.network_connection or command.slave_broker or command.duplex_connection):
+        client = self._client
+        if client is None or not (command.network_connection or command.slave_broker or command.duplex_connection):
             return
-        error = JmsError("network connections are not supported yet: this broker takes no bridge of another broker")
+        try:
+            if command.slave_broker or command.duplex_connection:
+                raise JmsError("duplex connections are not supported yet: open a second network connector instead")
+            self._broker.check_bridge(client.state)
+            client.serve_bridge()
+            return
+        except JmsError as refusal:
+            error = refusal
         self._log_refusal("BrokerInfo", error)
         self._say(throwable_of(error), None)
         self._leave_broker(now)

@@ -39,7 +39,7 @@ from spanwire.protocols.openwire.identities import (
 )
 from spanwire.protocols.openwire.message_format import OpenWireMessageFormat
 from spanwire.protocols.openwire.output import OutputBuffer
-from spanwire.protocols.openwire.producers import AnnouncedProducers, transaction_of, window_size_of
+from spanwire.protocols.openwire.producers import AnnouncedProducers, delivered_before, transaction_of, window_size_of
 from spanwire.protocols.openwire.schema import DataStructure
 
 BEGIN: Final = 0
@@ -88,8 +88,14 @@ class ClientCommands(wire.CommandVisitor):
         self._version: Final[int] = version
         self._connection_id: Final[str] = state.connection_id
         self._producers: Final[AnnouncedProducers] = AnnouncedProducers(state.connection_id)
+        self._serves_bridge = False
         self._acked: OpenWireConsumer | None = None
         self._acked_producer = ProducerId("", 0, 0)
+
+    def serve_bridge(self) -> None:
+        """The client is another broker: its messages are of other makers, and some were delivered there before."""
+        self._serves_bridge = True
+        self._producers.takes_foreign_ids = True
 
     def begin(self, now: Time) -> None:
         """The next command comes."""
@@ -104,6 +110,8 @@ class ClientCommands(wire.CommandVisitor):
         message = self._message_format.received(command)
         raw = message.raw
         producer = self._producers.sender(raw, message)
+        if self._serves_bridge:
+            message.redelivery_count = delivered_before(self._message_format, message)
         transaction_id = transaction_of(message, producer)
         if transaction_id is not None:
             self._check_own(transaction_id.connection_id)
@@ -227,7 +235,7 @@ class ClientCommands(wire.CommandVisitor):
         if str(info.consumer_id) in self.state.consumers:
             return
         if command.network_subscription or command.additional_predicate is not None:
-            raise JmsError("network connections are not supported yet")
+            raise JmsError("duplex connections are not supported yet: network subscriptions are made by bridges here")
         if info.subscription_name is not None:
             raise JmsError(f"durable subscriptions are not supported yet: {info.subscription_name}")
         consumer = OpenWireConsumer(

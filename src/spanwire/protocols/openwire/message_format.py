@@ -105,7 +105,7 @@ class OpenWireMessageFormat(MessageFormat):
             producer = self._producer(raw, scanner.id_producer_start, scanner.sequence_start - 8)
             self._last_producer = producer
         priority = scanner.priority
-        return Message(
+        message = Message(
             self.format_id,
             raw,
             scanner.content_start,
@@ -120,6 +120,9 @@ class OpenWireMessageFormat(MessageFormat):
             scanner.group_id,
             scanner.sequence_start << FLAG_BITS | flags,
         )
+        if scanner.broker_path:
+            message.broker_path = scanner.broker_path
+        return message
 
     def received(self, frame: wire.MessageFrame) -> Message:
         """A message that a peer sent in any version of this format; errors as `index`."""
@@ -192,6 +195,8 @@ class OpenWireMessageFormat(MessageFormat):
         )
         copy.head = new_head
         copy.tail = message.tail
+        copy.broker_path = message.broker_path
+        copy.redelivery_count = message.redelivery_count
         return copy
 
     def octets_of(self, structure: wire.Message) -> bytes:

@@ -18,6 +18,7 @@ from typing import Final
 
 from librt.strings import read_i64_be
 
+from spanwire.model.routing import NO_PATH
 from spanwire.protocols.openwire._marshallers import (
     ACTIVE_MQ_BLOB_MESSAGE,
     ACTIVE_MQ_QUEUE,
@@ -40,6 +41,7 @@ from spanwire.protocols.openwire.schema import Throwable
 MAX_BROKER_PATH: Final = 64  # brokers that a message came through; more is a loop or a forgery
 MAX_SAME_OCTETS: Final = 1024  # of a part that is compared with the message before
 ROUTE_START: Final = 6  # behind type id, command id and response required
+BROKER_ID_OCTETS: Final = 5  # of a broker id before its text: two flags, the type and a length
 PLAIN_OCTETS: Final = 27  # from the original transaction to the type when all that can be null is
 TEXT_VIEW_VERSION: Final = 10
 
@@ -86,6 +88,7 @@ class MessageScanner(OctetReader):
         self.properties_start = 0
         self.tail_start = 0
         self.carries_structure = False
+        self.broker_path: tuple[str, ...] = NO_PATH
         self.same_route = False
         self.same_producer = False
         self._route = b""
@@ -196,6 +199,7 @@ class MessageScanner(OctetReader):
         self.carries_structure = False
         if type_id != ACTIVE_MQ_BLOB_MESSAGE and self._tail and self.data[start:] == self._tail:
             return
+        self._tail = b""
         self._skip_tail(type_id)
         if self.position != self.end:
             raise OpenWireProtocolError(f"{self.left()} bytes are left over in a message")
@@ -206,14 +210,14 @@ class MessageScanner(OctetReader):
         self._skip_carried()
         self.skip_id(CONSUMER_ID)
         self.skip(5)
-        self._skip_broker_path()
+        self.broker_path = self._scan_broker_path()
         self.skip(8)
         self.skip_text()
         self.skip(1)
         if self.version >= 2:
             self.skip(1)
         if self.version >= 3:
-            self._skip_broker_path()
+            self._scan_broker_path()
             self.skip(16)
         if self.version >= 10:
             self.skip(1)
@@ -235,14 +239,19 @@ class MessageScanner(OctetReader):
             carried.read_nested()
             self.position = carried.position
 
-    def _skip_broker_path(self) -> None:
+    def _scan_broker_path(self) -> tuple[str, ...]:
         if not self.read_flag():
-            return
+            return NO_PATH
         count = self.read_short()
         if count < 0 or count > MAX_BROKER_PATH:
             raise OpenWireProtocolError(f"a message came through {count} brokers, {MAX_BROKER_PATH} are the most")
+        path: list[str] = []
         for _ in range(count):
+            start = self.position
             self.skip_id(BROKER_ID)
+            if self.position - start > BROKER_ID_OCTETS:
+                path.append(decode_text(self.data[start + BROKER_ID_OCTETS : self.position]))
+        return tuple(path)
 
     def skip(self, count: int) -> None:
         """Step over octets of fixed width."""

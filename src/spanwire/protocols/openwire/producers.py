@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from librt.strings import BytesWriter
+from librt.strings import BytesWriter, read_i32_be
 
 from spanwire.model.errors import AuthorizationError, JmsError
 from spanwire.model.ids import ProducerId, TransactionId
@@ -19,11 +19,12 @@ from spanwire.protocols.openwire import _marshallers as wire
 from spanwire.protocols.openwire.announcements import local_transaction_of
 from spanwire.protocols.openwire.identities import wire_producer_id
 from spanwire.protocols.openwire.loose import LooseReader, LooseWriter
-from spanwire.protocols.openwire.message_format import TRANSACTED
+from spanwire.protocols.openwire.message_format import TRANSACTED, OpenWireMessageFormat
 from spanwire.protocols.openwire.schema import LATEST_VERSION
 
 PRODUCER_OFFSET: Final = 6
 MINIMUM_MESSAGE_SIZE: Final = 1024  # what every message counts in a producer's window beside content and properties
+MAX_DELIVERED_BEFORE: Final = 1_000  # a peer's word; all that counts is that there were deliveries
 ARRAY_HEAD_OCTETS: Final = 5  # flag and length of a byte array
 
 
@@ -49,6 +50,7 @@ class AnnouncedProducers:
         self._by_octets: Final[dict[bytes, AnnouncedProducer]] = {}
         self._by_number: Final[dict[int, AnnouncedProducer]] = {}
         self._number = 0
+        self.takes_foreign_ids = False  # a bridge forwards what others made
         self._last: AnnouncedProducer | None = None
 
     def add(self, info: ProducerInfo) -> None:
@@ -89,7 +91,7 @@ class AnnouncedProducers:
             producer = self._find(raw, message)
             self._last = producer
         maker = message.message_id.producer_id
-        if maker is not producer.confirmed:
+        if maker is not producer.confirmed and not self.takes_foreign_ids:
             if maker != producer.producer_id:
                 raise AuthorizationError(
                     f"message {message.message_id} was not made by producer {producer.producer_id}"
@@ -126,6 +128,18 @@ def transaction_of(message: Message, producer: AnnouncedProducer) -> Transaction
     reader.begin(raw, 0, len(raw))
     reader.position = position
     return local_transaction_of(wire.as_transaction_id(reader.read_nested()))
+
+
+def delivered_before(message_format: OpenWireMessageFormat, message: Message) -> int:
+    """How often another broker had delivered a message when it forwarded it."""
+    raw = message.raw
+    start = message.tail_start
+    if raw[start] == 0 and raw[start + 1] == 0:  # no structure, no target consumer: the counter has a fixed place
+        count: int = read_i32_be(raw, start + 3)
+    else:
+        header = message_format.header(message, "JMSXDeliveryCount")
+        count = header - 1 if isinstance(header, int) else 0
+    return min(max(count, 0), MAX_DELIVERED_BEFORE)
 
 
 def window_size_of(message: Message) -> int:

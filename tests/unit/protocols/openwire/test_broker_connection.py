@@ -858,17 +858,17 @@ def test_durable_subscriptions_and_bridges_are_refused_as_not_supported_yet() ->
         assert "not supported yet" in (peer.fails(command)[1] or "")
 
 
-def test_a_bridge_of_another_broker_is_refused_in_clear_words() -> None:
+def test_a_duplex_bridge_of_another_broker_is_refused_in_clear_words() -> None:
     world = World()
     peer = world.peer()
     peer.negotiates()
-    peer.sends(wire.BrokerInfo(broker_name="other", network_connection=True))
+    peer.sends(wire.BrokerInfo(broker_name="other", network_connection=True, duplex_connection=True))
     peer.receives_nothing()
     peer.logs_in("ID:bridge:1")
     peer.receives(wire.Response)
     error = peer.receives(wire.ConnectionError)
     assert error.exception is not None
-    assert "network connections are not supported yet" in (error.exception.message or "")
+    assert "duplex connections are not supported yet" in (error.exception.message or "")
     assert world.broker.connection_views() == []
     world.passes(CLOSE_DELAY)
     assert peer.connection.closed

@@ -1,0 +1,1 @@
+"""Where other brokers are: one module for each way to find them, all of one shape."""

@@ -1,0 +1,48 @@
+"""The rules by which messages and subscriptions travel through a network of brokers.
+
+A message carries the ids of the brokers that have forwarded it (its broker path), a subscription those of the brokers
+that it stands for. Each hop appends the id of the broker that is left. Rules and numbers are those of Apache ActiveMQ's
+network connectors (Networks of Brokers; NetworkBridgeFilter, DemandForwardingBridge).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+NO_PATH: Final[tuple[str, ...]] = ()
+UNLIMITED_TTL: Final = -1
+DEFAULT_PRIORITY_BASE: Final = -5  # of network consumers on queues: whoever is nearer comes first
+NEAR_PATH: Final = 1  # brokers between: a direct neighbour's own consumer
+MIN_CONSUMER_PRIORITY: Final = -128  # a Java byte
+
+
+def within(hops: int, ttl: int) -> bool:
+    """Whether one more hop is allowed after ``hops``; a negative ``ttl`` sets no limit."""
+    return ttl < 0 or hops < ttl
+
+
+class NetworkFilter:
+    """Which messages one bridge may take: those that its target has not seen and that have hops left."""
+
+    __slots__ = ("message_ttl", "target_broker_id")
+
+    def __init__(self, target_broker_id: str, message_ttl: int) -> None:
+        self.target_broker_id: Final[str] = target_broker_id
+        self.message_ttl: Final[int] = message_ttl
+
+    def passes(self, path: tuple[str, ...]) -> bool:
+        """Whether a message that came along ``path`` may go to the target."""
+        return within(len(path), self.message_ttl) and self.target_broker_id not in path
+
+
+def demand_passes(path: tuple[str, ...], own_broker_id: str, consumer_ttl: int) -> bool:
+    """Whether a subscription that came along ``path`` is demand for the broker of ``own_broker_id``: it has hops left
+    and does not stand for a consumer of that broker.
+    """
+    return within(len(path), consumer_ttl) and own_broker_id not in path
+
+
+def network_priority(path: tuple[str, ...], base: int) -> int:
+    """The consumer priority of a subscription that stands for the brokers of ``path``: 1 → -5, 2 → -8, 3 → -9 …"""
+    hops = len(path)
+    return base if hops <= NEAR_PATH else max(base - (hops + 1), MIN_CONSUMER_PRIORITY)
