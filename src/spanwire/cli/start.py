@@ -36,12 +36,20 @@ def run(arguments: Sequence[str]) -> int:
         action="store_true",
         help="accept clients from other machines although no authentication is configured",
     )
+    parser.add_argument(
+        "--skip-unsupported",
+        "--skipUnsupported",
+        action="store_true",
+        help="leave out what this version does not support yet, with one log line each; never what guards access",
+    )
     parser.add_argument("--log-level", "--logLevel", choices=LEVELS, default="info", help="what goes to standard error")
     options = parser.parse(arguments)
     _log_to_standard_error(str(options.log_level))
-    configuration = load_configuration(options.configuration, dict(options.definitions))
-    for warning in configuration.warnings:
-        logger.warning("%s", warning)
+    configuration = load_configuration(
+        options.configuration, dict(options.definitions), skip_unsupported=bool(options.skip_unsupported)
+    )
+    for line in (*configuration.warnings, *configuration.skipped):
+        logger.warning("%s", line)
     directory = data_directory(configuration, options.data_directory, os.environ)
     _raise_file_limit()
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:

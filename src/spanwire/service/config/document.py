@@ -20,6 +20,8 @@ MAX_DEPTH: Final = 32  # the deepest word of activemq.xml stands nine levels dow
 MAX_ELEMENTS: Final = 20_000  # a policy entry or destination each, for thousands of destinations
 MAX_ATTRIBUTES: Final = 128  # the broker element knows about ninety
 MAX_OBSTACLES: Final = 100  # lines of one error; the rest are counted
+SKIP: Final = "--skip-unsupported"
+MAX_CLASS: Final = 120  # characters of a Java class name that are repeated in an error
 MAX_WORD: Final = 60  # characters of a word from the file that are repeated in an error
 
 
@@ -53,20 +55,50 @@ class Element:
 
 
 class Findings:
-    """What is wrong with one file, and what its owner should know although it can be honoured."""
+    """What is wrong with one file, and what its owner should know although it can be honoured.
 
-    def __init__(self, source: str) -> None:
+    With ``skip_unsupported``, what a later version brings is left out and listed in ``skipped`` instead of being an
+    obstacle. What guards access (a login, a right, an encrypted connection) is never left out.
+    """
+
+    def __init__(self, source: str, skip_unsupported: bool = False) -> None:
         self.source: Final = source
-        self.warnings: Final[list[str]] = []
+        self._warnings: Final[list[tuple[int, str]]] = []
+        self._skipped: Final[list[tuple[int, str]]] = []
+        self._skip_unsupported: Final = skip_unsupported
         self._obstacles: Final[list[tuple[int, str]]] = []
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What holds otherwise than its writer may think, in the order of the file."""
+        return _in_order(self._warnings)
+
+    @property
+    def skipped(self) -> tuple[str, ...]:
+        """What was left out, in the order of the file."""
+        return _in_order(self._skipped)
 
     def error(self, line: int, text: str) -> None:
         """Something that cannot be honoured."""
         self._obstacles.append((line, f"{self.source}:{line}: {text}"))
 
-    def not_yet(self, line: int, word: str) -> None:
-        """A word that a later version brings."""
-        self.error(line, f"{word} is not yet supported by this version of Spanwire; remove it")
+    def not_yet(self, line: int, word: str, feature: str = "", advice: str = "remove it", guards: bool = False) -> None:
+        """A word that a later version brings, with the ``feature`` it belongs to; ``guards`` if it guards access."""
+        later = f" (later feature: {feature})" if feature else " by this version of Spanwire"
+        if guards:
+            reason = "it guards access, so nothing skips it"
+            self.error(line, f"{word} is not yet supported{later}; {advice}; {reason}")
+        elif self._skip_unsupported:
+            self._skipped.append((line, f"{self.source}:{line}: skipped: {word}{later if feature else ''}"))
+        else:
+            self.error(line, f"{word} is not yet supported{later}; {advice} or start with {SKIP}")
+
+    def left_out(self, line: int, text: str) -> None:
+        """What no version brings, and the broker can do without."""
+        if self._skip_unsupported:
+            self._skipped.append((line, f"{self.source}:{line}: skipped: {text}"))
+        else:
+            self.error(line, f"{text}; remove it, use the element that does its work, or start with {SKIP}")
 
     def unknown(self, line: int, what: str, word: str, known: Iterable[str], spelt: bool = False) -> None:
         """A word nobody knows, with the closest one that is known. ``spelt`` words are the same in every language."""
@@ -79,16 +111,21 @@ class Findings:
 
     def warn(self, line: int, text: str) -> None:
         """Something that holds, but not as its writer may think."""
-        self.warnings.append(f"{self.source}:{line}: {text}")
+        self._warnings.append((line, f"{self.source}:{line}: {text}"))
 
     def raise_if_any(self) -> None:
         """Raises `ConfigurationError` with all obstacles in the order of the file, one per line."""
         if not self._obstacles:
             return
-        lines = list(dict.fromkeys(text for _, text in sorted(self._obstacles, key=lambda obstacle: obstacle[0])))
+        lines = list(_in_order(self._obstacles))
         if len(lines) > MAX_OBSTACLES:
             lines = [*lines[:MAX_OBSTACLES], f"{self.source}: and {len(lines) - MAX_OBSTACLES} more"]
         raise ConfigurationError("\n".join(lines))
+
+
+def _in_order(found: list[tuple[int, str]]) -> tuple[str, ...]:
+    """The texts by their lines, each once."""
+    return tuple(dict.fromkeys(text for _, text in sorted(found, key=lambda entry: entry[0])))
 
 
 def snake_case(name: str) -> str:

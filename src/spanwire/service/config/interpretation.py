@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from spanwire.broker.policy import DEFAULT_DEAD_LETTER_QUEUE, DEFAULT_EXPIRE_PERIOD_MS, DeadLetterStrategy, PolicyEntry
 from spanwire.model.destination import QUEUE, TOPIC, Destination
 from spanwire.model.errors import ConfigurationError
 from spanwire.service.config import words
 from spanwire.service.config.decryption import Decryption
-from spanwire.service.config.document import Attribute, Element, Findings
+from spanwire.service.config.document import MAX_CLASS, Attribute, Element, Findings
+from spanwire.service.config.java_options import heap_bytes
 from spanwire.service.config.model import (
     DEFAULT_BROKER_NAME,
     DEFAULT_SEGMENT_BYTES,
@@ -20,6 +20,7 @@ from spanwire.service.config.model import (
     PersistenceConfiguration,
     UsageConfiguration,
 )
+from spanwire.service.config.policies import PolicyInterpreter
 from spanwire.service.config.properties import UnknownPlaceholderError, Variables
 from spanwire.service.config.security import SecurityInterpreter
 from spanwire.service.config.tls import read_stores
@@ -29,14 +30,15 @@ from spanwire.service.config.words import LATER, NO_EFFECT, ONLY, Rule, Words
 from spanwire.transports.base import ConnectorSettings
 
 GIB: Final = 1024**3
-ASSUMED_HEAP_BYTES: Final = GIB  # -Xmx1G of ActiveMQ's own start script: what percentOfJvmHeap is a share of
-MAX_PREFETCH: Final = 32_766  # hard cap of any prefetch
 MIN_SEGMENT_BYTES: Final = 1024 * 1024
 MAX_SEGMENT_BYTES: Final = 2 * GIB - 1  # a Java int, KahaDB's own bound
 MAX_BROKER_NAME: Final = 255  # characters; the name stands in directory names
 LOGIN_CONFIG: Final = "java.security.auth.login.config"  # the Java property that names the JAAS configuration
 MAX_PER_CONNECTION: Final = 100_000  # consumers or producers that a connector can be told to grant
-MAX_DAY_MS: Final = 24 * 3600 * 1000
+CONTEXT_HOOKS: Final = frozenset(
+    {"org.apache.activemq.hooks.SpringContextHook", "org.apache.activemq.hooks.osgi.SpringOsgiContextHook"}
+)
+NO_CONTEXT: Final = "there is no Spring context here to close"
 LATER_ELEMENTS: Final = frozenset(name for name, rule in words.BROKER.children.items() if rule.kind == LATER)
 FOREIGN_CHARACTER: Final = re.compile(r"[^A-Za-z0-9._\-:]")  # ActiveMQ's rule for broker names
 
@@ -54,7 +56,9 @@ class Interpreter:
         """The configuration; what cannot be honoured is in the findings, so look there first."""
         self.check(broker, words.BROKER)
         settings = Settings(broker, self.findings)
-        self._management(broker)
+        self.inner(broker, "managementContext", words.MANAGEMENT)
+        self._shutdown_hooks(broker)
+        self._start(broker)
         plugins = self.inner(broker, "plugins", words.PLUGINS)
         security = self._security()
         data_directory = settings.text("dataDirectory")
@@ -69,11 +73,12 @@ class Interpreter:
             persistence=self._persistence(broker, settings.flag("persistent", True)),
             usage=self._usage(broker),
             destinations=self._destinations(broker),
-            policies=self._policies(broker),
+            policies=PolicyInterpreter(self.findings, self.inner).policies(broker),
             authentication=security.authentication(plugins),
             authorization=security.authorization(plugins),
             source=self.findings.source,
-            warnings=tuple(self.findings.warnings),
+            warnings=self.findings.warnings,
+            skipped=self.findings.skipped,
         )
 
     def check(self, element: Element, known: Words) -> None:
@@ -81,31 +86,39 @@ class Interpreter:
         for name, setting in element.attributes.items():
             rule = known.settings.get(name)
             if rule is None:
-                self.findings.unknown(setting.line, f"attribute of <{element.name}>", name, known.settings)
+                self._unknown_setting(element, name, setting, known)
             else:
-                self._check_setting(f"{name} of <{element.name}>", setting, rule)
+                self._check_setting(f"{name} of <{element.name}>", setting, rule, known.guards)
         for child in element.children:
             rule = known.children.get(child.name)
             if rule is None:
                 self.findings.unknown(child.line, f"element in <{element.name}>", child.name, known.children)
-            elif rule.kind == LATER and (child.attributes or child.children or child.text.strip()):
-                self.findings.not_yet(child.line, f"<{child.name}>")
+            elif rule.kind == LATER and not (rule.holder and _is_empty(child)):
+                self._later(child.line, f"<{child.name}>", rule, known.guards)
                 self._empty_names(child)
             elif rule.kind == NO_EFFECT:
                 self.findings.warn(child.line, f"<{child.name}> has no effect: {rule.note}")
         if element.text.strip():
             self.findings.error(element.line, f"<{element.name}> holds text, which nothing reads; remove it")
 
-    def _check_setting(self, word: str, setting: Attribute, rule: Rule) -> None:
-        if rule.kind == NO_EFFECT:
+    def _unknown_setting(self, element: Element, name: str, setting: Attribute, known: Words) -> None:
+        if name in known.children and setting.value.startswith("#"):
+            advice = f"write <{name}> inside <{element.name}>"
+            self.findings.error(setting.line, f"{name} of <{element.name}> names a bean, and none is built; {advice}")
+        else:
+            self.findings.unknown(setting.line, f"attribute of <{element.name}>", name, known.settings)
+
+    def _check_setting(self, word: str, setting: Attribute, rule: Rule, guards: bool) -> None:
+        asks = setting.value.strip().lower() not in rule.values
+        if rule.kind == NO_EFFECT and asks:
             self.findings.warn(setting.line, f"{word} has no effect: {rule.note}")
         elif rule.kind == LATER:
-            self.findings.not_yet(setting.line, word)
-        elif rule.kind == ONLY and setting.value.strip().lower() not in rule.values:
-            if rule.note:
-                self.findings.error(setting.line, f"{word} cannot be honoured: {rule.note}")
-            else:
-                self.findings.not_yet(setting.line, f"{word} with another value than {' or '.join(rule.values)}")
+            self._later(setting.line, word, rule, guards)
+        elif rule.kind == ONLY and asks:
+            self._later(setting.line, f"{word} with another value than {' or '.join(rule.values)}", rule, guards)
+
+    def _later(self, line: int, word: str, rule: Rule, guards: bool) -> None:
+        self.findings.not_yet(line, word, rule.note, rule.advice, guards=guards or rule.guards)
 
     def _empty_names(self, element: Element) -> None:
         """An empty physicalName is a fault wherever it stands, also inside what is not read yet."""
@@ -162,8 +175,20 @@ class Interpreter:
         )
         return SecurityInterpreter(self.findings, self.inner, path, self.variables.replace, self.decryption)
 
-    def _management(self, broker: Element) -> None:
-        self.inner(broker, "managementContext", words.MANAGEMENT)
+    def _shutdown_hooks(self, broker: Element) -> None:
+        for hooks in self.inner(broker, "shutdownHooks", words.SHUTDOWN_HOOKS):
+            for hook in hooks.children:
+                class_name = hook.value("class") or ""
+                if class_name in CONTEXT_HOOKS:
+                    self.findings.warn(hook.line, f"the bean of class {class_name} has no effect: {NO_CONTEXT}")
+                else:
+                    shown = class_name[:MAX_CLASS] or "?"
+                    self.findings.not_yet(hook.line, f"the shutdown hook {shown}", "shutdown hooks of one's own")
+
+    def _start(self, broker: Element) -> None:
+        if not Settings(broker, self.findings).flag("start", True):
+            line = broker.attributes["start"].line
+            self.findings.warn(line, "start of <broker> has no effect: spanwire start starts the broker at once")
 
     def _connectors(self, broker: Element) -> tuple[ConnectorSettings, ...]:
         contexts = self.inner(broker, "sslContext", words.SSL_CONTEXT)
@@ -215,6 +240,7 @@ class Interpreter:
 
     def _usage(self, broker: Element) -> UsageConfiguration:
         limit = UsageConfiguration().memory_limit_bytes
+        heap, origin = heap_bytes(self.variables.environment)
         for usage in self.inner(broker, "systemUsage", words.SYSTEM_USAGE):
             for memory in self.inner(usage, "memoryUsage", words.MEMORY_USAGE):
                 settings = Settings(memory, self.findings)
@@ -222,10 +248,10 @@ class Interpreter:
                     settings.number("percentOfJvmHeap", 0, 1, 100) if "percentOfJvmHeap" in memory.attributes else 0
                 )
                 if percent:
-                    limit = ASSUMED_HEAP_BYTES * percent // 100
+                    limit = heap * percent // 100
                     self.findings.warn(
                         memory.attributes["percentOfJvmHeap"].line,
-                        f"percentOfJvmHeap is taken as {percent} % of 1 gb, ActiveMQ's usual heap; write limit instead",
+                        f"percentOfJvmHeap is taken as {percent} % of {origin}; write limit instead",
                     )
                 limit = settings.size("limit", limit)
         if limit <= 0:
@@ -237,69 +263,14 @@ class Interpreter:
         for group in self.inner(broker, "destinations", words.DESTINATIONS):
             for name, kind in (("queue", QUEUE), ("topic", TOPIC)):
                 for element in self.inner(group, name, words.DESTINATION):
-                    destination = self._physical_name(element, kind)
+                    destination = Settings(element, self.findings).physical_name(kind)
                     if destination is not None:
                         found.append(destination)
         return tuple(found)
 
-    def _physical_name(self, element: Element, kind: int) -> Destination | None:
-        if "physicalName" not in element.attributes:
-            self.findings.error(element.line, f"<{element.name}> has no physicalName")
-            return None
-        return Settings(element, self.findings).destination("physicalName", kind, pattern=False)
 
-    def _policies(self, broker: Element) -> tuple[PolicyEntry, ...]:
-        found: list[PolicyEntry] = []
-        for policy in self.inner(broker, "destinationPolicy", words.POLICY):
-            groups = [policy, *self.inner(policy, "policyMap", words.POLICY_MAP)]
-            for group in groups:
-                for entries in self.inner(group, "policyEntries", words.POLICY_ENTRIES):
-                    for element in self.inner(entries, "policyEntry", words.POLICY_ENTRY):
-                        entry = self._policy_entry(element)
-                        if entry is not None:
-                            found.append(entry)
-        return tuple(found)
-
-    def _policy_entry(self, element: Element) -> PolicyEntry | None:
-        settings = Settings(element, self.findings)
-        named = [name for name in ("queue", "topic") if name in element.attributes]
-        if len(named) != 1:
-            self.findings.error(element.line, "<policyEntry> must name either a queue or a topic")
-            return None
-        destination = settings.destination(named[0], QUEUE if named[0] == "queue" else TOPIC, pattern=True)
-        if destination is None:
-            return None
-        return PolicyEntry(
-            destination,
-            memory_limit_bytes=settings.size("memoryLimit", 0),
-            queue_prefetch=settings.number("queuePrefetch", -1, 0, MAX_PREFETCH),
-            topic_prefetch=settings.number("topicPrefetch", -1, 0, MAX_PREFETCH + 1),
-            queue_browser_prefetch=settings.number("queueBrowserPrefetch", -1, 0, MAX_PREFETCH),
-            expire_messages_period_ms=settings.number("expireMessagesPeriod", DEFAULT_EXPIRE_PERIOD_MS, 0, MAX_DAY_MS),
-            dead_letter=self._dead_letter_strategy(element),
-        )
-
-    def _dead_letter_strategy(self, entry: Element) -> DeadLetterStrategy:
-        found = DeadLetterStrategy()
-        for strategy in self.inner(entry, "deadLetterStrategy", words.DEAD_LETTER_STRATEGY):
-            for shared in self.inner(strategy, "sharedDeadLetterStrategy", words.SHARED_DEAD_LETTERS):
-                settings = Settings(shared, self.findings)
-                found = DeadLetterStrategy(
-                    self._dead_letter_queue(shared),
-                    process_expired=settings.flag("processExpired", True),
-                    process_non_persistent=settings.flag("processNonPersistent", False),
-                )
-        return found
-
-    def _dead_letter_queue(self, shared: Element) -> str:
-        named = Settings(shared, self.findings).qualified("deadLetterQueue")
-        holders = self.inner(shared, "deadLetterQueue", words.DESTINATIONS)
-        inner = [element for holder in holders for element in self.inner(holder, "queue", words.DESTINATION)]
-        for element in inner:
-            named = self._physical_name(element, QUEUE)
-        if named is not None and named.kind != QUEUE:
-            self.findings.error(shared.line, "deadLetterQueue of <sharedDeadLetterStrategy> must be a queue")
-        return DEFAULT_DEAD_LETTER_QUEUE if named is None else named.name
+def _is_empty(element: Element) -> bool:
+    return not (element.attributes or element.children or element.text.strip())
 
 
 def replace_placeholders(element: Element, variables: Variables, findings: Findings) -> None:

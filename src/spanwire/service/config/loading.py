@@ -11,6 +11,7 @@ from spanwire.model.errors import ConfigurationError
 from spanwire.service.config.decryption import Decryption
 from spanwire.service.config.document import Element, Findings, read_text_file
 from spanwire.service.config.interpretation import Interpreter, replace_placeholders
+from spanwire.service.config.java_options import definitions
 from spanwire.service.config.model import BrokerConfiguration, default_configuration
 from spanwire.service.config.properties import Variables
 from spanwire.service.config.spring import SpringDocument
@@ -21,28 +22,43 @@ LATER_REFERENCES: Final = ("broker:", "properties:", "fabric:", "http:", "https:
 
 
 def load_configuration(
-    reference: str | None, given: Mapping[str, str] | None = None, environment: Mapping[str, str] | None = None
+    reference: str | None,
+    given: Mapping[str, str] | None = None,
+    environment: Mapping[str, str] | None = None,
+    *,
+    skip_unsupported: bool = False,
 ) -> BrokerConfiguration:
     """The configuration behind ``xbean:PATH``, a path of an XML or TOML file, or None for the built-in default.
 
-    ``given`` are placeholders from the command line, ``environment`` those of last resort. Raises
-    `ConfigurationError` with one line per obstacle.
+    ``given`` are placeholders from the command line, ``environment`` those of last resort. With ``skip_unsupported``
+    what a later version brings is left out and listed in ``skipped``. Raises `ConfigurationError` with one line per
+    obstacle.
     """
     if reference is None:
         return default_configuration()
     path = _path(reference)
     return read_configuration(
-        read_text_file(path), path, given or {}, os.environ if environment is None else environment
+        read_text_file(path),
+        path,
+        given or {},
+        os.environ if environment is None else environment,
+        skip_unsupported=skip_unsupported,
     )
 
 
 def read_configuration(
-    content: bytes, path: Path, given: Mapping[str, str], environment: Mapping[str, str]
+    content: bytes,
+    path: Path,
+    given: Mapping[str, str],
+    environment: Mapping[str, str],
+    *,
+    skip_unsupported: bool = False,
 ) -> BrokerConfiguration:
     """The configuration in ``content``, which was read from ``path``: TOML if that ends so, else XML."""
-    findings = Findings(str(path))
+    findings = Findings(str(path), skip_unsupported)
     decryption = Decryption(environment)
-    variables = Variables({**_places(path, environment), **given}, environment, decryption)
+    defined = {**definitions(environment), **given}
+    variables = Variables({**_places(path, defined, environment), **defined}, environment, decryption)
     if path.suffix.lower() == ".toml":
         broker: Element | None = read_toml(content, findings.source)
     else:
@@ -74,16 +90,23 @@ def _path(reference: str) -> Path:
     return path
 
 
-def _places(path: Path, environment: Mapping[str, str]) -> dict[str, str]:
-    """The directories ActiveMQ's start script tells: from the environment, else from where the file lies."""
+def _places(path: Path, defined: Mapping[str, str], environment: Mapping[str, str]) -> dict[str, str]:
+    """The directories ActiveMQ's start script tells: as defined, from the environment, else from where the file lies.
+
+    Without a word about them, the base is the home, and ``conf`` and ``data`` lie in the base.
+    """
     directory = path.absolute().parent
-    inferred = directory.parent if directory.name == "conf" else directory
-    home = environment.get("ACTIVEMQ_HOME") or str(inferred)
-    base = environment.get("ACTIVEMQ_BASE") or str(inferred)
-    conf = environment.get("ACTIVEMQ_CONF") or (str(directory) if base == str(inferred) else str(Path(base) / "conf"))
+    inferred = str(directory.parent if directory.name == "conf" else directory)
+
+    def place(name: str, default: str) -> str:
+        return defined.get(f"activemq.{name}") or environment.get(f"ACTIVEMQ_{name.upper()}") or default
+
+    home = place("home", inferred)
+    base = place("base", home)
+    conf = place("conf", str(directory) if base == inferred else str(Path(base) / "conf"))
     return {
         "activemq.home": home,
         "activemq.base": base,
         "activemq.conf": conf,
-        "activemq.data": environment.get("ACTIVEMQ_DATA") or str(Path(base) / "data"),
+        "activemq.data": place("data", str(Path(base) / "data")),
     }

@@ -111,7 +111,9 @@ class AuthorizationConfiguration:
 
 @dataclass(frozen=True, slots=True)
 class BrokerConfiguration:
-    """One broker. ``data_directory`` None means the default place for its name; ``warnings`` are for the operator."""
+    """One broker. ``data_directory`` None means the default place for its name; ``warnings`` are for the operator,
+    and so is what was ``skipped`` because he asked for that.
+    """
 
     broker_name: str = DEFAULT_BROKER_NAME
     broker_id: str | None = None
@@ -128,6 +130,7 @@ class BrokerConfiguration:
     authorization: AuthorizationConfiguration | None = None
     source: str = "built-in default"
     warnings: tuple[str, ...] = field(default=())
+    skipped: tuple[str, ...] = field(default=())
 
 
 DEFAULT_CONNECTORS: Final = (

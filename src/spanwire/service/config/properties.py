@@ -46,6 +46,11 @@ class Variables:
         """The value of one name that was given, or that the file holds."""
         return self._values.get(name)
 
+    @property
+    def environment(self) -> Mapping[str, str]:
+        """The environment that gives values of last resort."""
+        return self._environment
+
     def names(self) -> list[str]:
         """The names that have a value, without those of the environment."""
         return list(self._values)

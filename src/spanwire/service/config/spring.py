@@ -6,12 +6,13 @@ everything of other frameworks beside the broker, is refused by name.
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Final
 
 from spanwire.model.errors import ConfigurationError
 from spanwire.service.config.decryption import SETTINGS, Decryption
-from spanwire.service.config.document import MAX_WORD, Element, Findings, read_text_file
+from spanwire.service.config.document import MAX_CLASS, MAX_WORD, Element, Findings, read_text_file
 from spanwire.service.config.properties import Variables, read_properties
 
 BEANS: Final = "http://www.springframework.org/schema/beans"
@@ -45,13 +46,28 @@ CONFIGURER_SETTINGS: Final = frozenset(
         "properties searchSystemEnvironment systemPropertiesMode systemPropertiesModeName"
     ).split()
 )
-LATER_BEANS: Final = (
-    "com.ibm.mq.",
-    "org.apache.activemq.",
-    "org.apache.camel.",
-    "org.springframework.jms.",
-    "org.springframework.jndi.",
-)  # parts of bridges and pipelines
+LATER_BEANS: Final = {
+    "com.ibm.mq.": "bridges to other messaging systems",
+    "org.apache.activemq.camel.": "routes",
+    "org.apache.activemq.": "bridges to other messaging systems",
+    "org.apache.camel.": "routes",
+    "org.springframework.jms.": "bridges to other messaging systems",
+    "org.springframework.jndi.": "bridges to other messaging systems",
+}
+# A bean does nothing unless the broker refers to it, and that is looked at there. For one whose class says that it
+# guards something, nobody has to rely on that.
+GUARDING: Final = re.compile(
+    r"ACL|Acl|TLS|Tls|SSL|Ssl|Authenti|Authori|Role|User|"
+    r"(?i:certificate|cipher|credential|crypt|firewall|jaas|kerberos|keymanager|keystore|ldap|login|password|"
+    r"permission|principal|privilege|realm|saml|security|shiro|truststore|trustmanager)"
+)
+LOG_QUERIES: Final = frozenset(
+    f"{package}.insight.log.log4j.Log4jLogQuery" for package in ("io.fabric8", "org.fusesource")
+)
+NO_LOG_QUERY: Final = "what the broker logs goes to standard error"
+NO_WEB: Final = "there is no web console and no REST here; use spanwire status, dstat and browse"
+JETTY_FILE: Final = re.compile(r"(?:classpath:|file:)?(?:[^:]*/)?jetty[\w.\-]*\.xml", re.ASCII)
+CAMEL_FILE: Final = re.compile(r"(?:classpath:|file:)?(?:[^:]*/)?camel[\w.\-]*\.xml", re.ASCII)
 FABRIC_PROPERTIES: Final = "io.fabric8.mq.fabric.ConfigurationProperties"
 HARMLESS_BEANS: Final = frozenset(
     {
@@ -60,7 +76,6 @@ HARMLESS_BEANS: Final = frozenset(
         "org.jasypt.iv.NoIvGenerator",
     }
 )
-MAX_CLASS: Final = 120  # characters of a class name that are repeated in an error
 MAX_LOCATIONS: Final = 16  # property files of one document
 
 
@@ -76,6 +91,7 @@ class SpringDocument:
         self._base: Final = base
         self._decryption: Final = decryption
         self._locations = 0
+        self._optional = False  # whether property files may be absent
 
     def broker(self) -> Element | None:
         """The broker element; None, with the obstacles noted, when there is none."""
@@ -107,8 +123,9 @@ class SpringDocument:
         while pending:
             element = pending.pop()
             if element.namespace not in NAMESPACES:
-                self._findings.not_yet(
-                    element.line, f"<{element.name}> of the namespace {element.namespace[:MAX_WORD]}"
+                where = element.namespace[:MAX_WORD]
+                self._findings.error(
+                    element.line, f"<{element.name}> is of the namespace {where}, which is unknown; write {CORE}"
                 )
                 element.namespace = broker.namespace
             pending.extend(element.children)
@@ -117,14 +134,32 @@ class SpringDocument:
         if element.name == "bean" and element.namespace in NAMESPACES:
             self._bean(element)
         elif element.name == "import" and element.namespace in NAMESPACES:
-            resource = (element.value("resource") or "")[:MAX_WORD]
-            self._findings.not_yet(element.line, f"<import> of {resource!r}")
-        elif element.name in ("jetty", "camelContext", "alias", "description") or element.namespace not in NAMESPACES:
-            if element.name != "description":
-                self._findings.not_yet(element.line, f"<{element.name}>")
+            self._import(element)
+        elif element.name == "jetty":
+            self._findings.warn(element.line, f"<jetty> has no effect: {NO_WEB}")
+        elif element.name == "camelContext":
+            self._findings.not_yet(element.line, "<camelContext>", "routes")
+        elif element.name in ("alias", "description") and element.namespace in NAMESPACES:
+            return  # another name for a bean, and a text for people
+        elif element.namespace not in NAMESPACES:
+            where = element.namespace[:MAX_WORD]
+            guards = GUARDING.search(element.namespace + element.name) is not None
+            self._findings.not_yet(element.line, f"<{element.name}> of the namespace {where}", guards=guards)
         else:
             known = ["bean", "broker", "import", "alias", "description", "jetty", "camelContext"]
             self._findings.unknown(element.line, "element in <beans>", element.name, known)
+
+    def _import(self, element: Element) -> None:
+        """Another file, of which nothing is read. What it may hold decides whether the broker can do without it."""
+        resource = element.value("resource") or ""
+        word = f"<import> of {resource[:MAX_WORD]!r}"
+        if JETTY_FILE.fullmatch(resource):
+            self._findings.warn(element.line, f"{word} has no effect: {NO_WEB}")
+        elif CAMEL_FILE.fullmatch(resource):
+            self._findings.not_yet(element.line, word, "routes")
+        else:
+            advice = "write here what it holds, it could be what guards access"
+            self._findings.error(element.line, f"{word} is not read: {advice}")
 
     def _bean(self, bean: Element) -> None:
         class_name = bean.value("class") or ""
@@ -134,14 +169,29 @@ class SpringDocument:
             self._encryptor(bean)
         elif class_name in HARMLESS_BEANS:
             return
-        elif class_name.startswith(LATER_BEANS):
-            self._findings.not_yet(bean.line, f"the bean of class {class_name[:MAX_CLASS]}")
+        elif class_name in LOG_QUERIES:
+            self._findings.warn(bean.line, f"the bean of class {class_name} has no effect: {NO_LOG_QUERY}")
         else:
-            shown = class_name[:MAX_CLASS] or bean.value("id") or "?"
-            advice = "Spanwire runs no Java classes; remove it, or use the element that does its work"
-            self._findings.error(bean.line, f"the bean of class {shown} is not built: {advice}")
+            self._foreign_bean(bean, class_name)
+
+    def _foreign_bean(self, bean: Element, class_name: str) -> None:
+        shown = class_name[:MAX_CLASS] or (bean.value("id") or "?")[:MAX_WORD]
+        feature = next((text for prefix, text in LATER_BEANS.items() if class_name.startswith(prefix)), "")
+        if not class_name or GUARDING.search(class_name):
+            advice = "use the element that does its work; it could guard access, so nothing skips it"
+            self._findings.error(
+                bean.line, f"the bean of class {shown} is not built: Spanwire runs no Java classes; {advice}"
+            )
+        elif feature:
+            self._findings.not_yet(bean.line, f"the bean of class {shown}", feature)
+        else:
+            self._findings.left_out(bean.line, f"the bean of class {shown} is not built: Spanwire runs no Java classes")
 
     def _configurer(self, bean: Element) -> None:
+        self._optional = any(
+            (element.value("name"), element.value("value")) == ("ignoreResourceNotFound", "true")
+            for element in bean.children
+        )
         for element in bean.children:
             name = element.value("name") or ""
             if element.name == "constructor-arg" and element.value("ref") is not None:
@@ -204,9 +254,11 @@ class SpringDocument:
         if not name.startswith("file:") and ":" in name.partition("/")[0]:
             self._findings.error(line, f"the property file {name[:MAX_WORD]!r} must be a file: location")
             return
-        path = Path(_file_name(name))
+        path = self._base / _file_name(name)
+        if self._optional and not path.exists():
+            return
         try:
-            content = read_text_file(path if path.is_absolute() else self._base / path)
+            content = read_text_file(path)
             self._variables.add(read_properties(content.decode("utf-8")))
         except ConfigurationError as error:
             self._findings.error(line, str(error))

@@ -24,12 +24,21 @@ MAX_OPTIONS: Final = 64
 DEFAULT_INACTIVITY_MS: Final = 30_000
 MAX_LOGIN_TIMEOUT: Final = 600.0  # seconds that connectAttemptTimeout may ask for
 
-LATER_SCHEMES: Final = frozenset(
-    (
-        "amqp amqp+nio amqp+nio+ssl amqp+ssl amqp+ws amqp+wss discovery failover fanout http https masterslave mqtt "
-        "mqtt+nio mqtt+nio+ssl mqtt+ssl multicast peer static udp vm ws wss xmpp"
-    ).split()
-)
+CLIENT_SCHEMES: Final = frozenset(
+    "discovery failover fanout masterslave multicast peer rendezvous simple static zeroconf".split()
+)  # how clients and network connectors find brokers; nothing listens there
+# scheme → the feature that brings it
+LATER_SCHEMES: Final[dict[str, str]] = {
+    **dict.fromkeys(CLIENT_SCHEMES, "failover and discovery"),
+    **dict.fromkeys("amqp amqp+nio amqp+nio+ssl amqp+ssl amqp+ws amqp+wss".split(), "AMQP"),
+    **dict.fromkeys("mqtt mqtt+nio mqtt+nio+ssl mqtt+ssl".split(), "MQTT"),
+    **dict.fromkeys("ws wss".split(), "WebSocket"),
+    **dict.fromkeys("http https".split(), "OpenWire over HTTP"),
+    **dict.fromkeys("udp multicast".split(), "UDP"),
+    "vm": "connections inside the process",
+    "xmpp": "XMPP",
+}
+LISTENING: Final = "use tcp:// or stomp://, remove it"
 
 FLAG: Final = "true or false"
 NUMBERS: Final = "a whole number"
@@ -93,7 +102,7 @@ DETECTION: Final[dict[str, tuple[str, str | None]]] = {
     "protocols": (TEXT, None),
 }
 DETECTED: Final = {"default": "openwire", "openwire": "openwire", "stomp": "stomp"}  # ActiveMQ's names
-LATER_PROTOCOLS: Final = frozenset({"amqp", "mqtt", "ws"})
+LATER_PROTOCOLS: Final = {"amqp": "AMQP", "mqtt": "MQTT", "ws": "WebSocket"}
 WITHOUT_EFFECT: Final = frozenset(
     {"closeAsync", "connectionTimeout", "daemon", "ioBufferSize", "jmxPort", "name"}
 )  # matters of the Java implementation
@@ -166,11 +175,16 @@ def connector_settings(
 
     ``stores`` hold the key of TLS connectors.
     """
+    scheme = text.strip().partition(":")[0].lower()
+    if scheme in CLIENT_SCHEMES and (scheme != "multicast" or "(" in text):
+        findings.error(line, f"{scheme}: is how clients find brokers, nothing listens there; write tcp://host:port")
+        return None
+    if scheme in LATER_SCHEMES:
+        word = f"the transport {scheme}:// of {redacted(text)}"
+        findings.not_yet(line, word, LATER_SCHEMES[scheme], LISTENING)
+        return None
     uri = parse_uri(text, lambda reason: findings.error(line, reason))
     if uri is None:
-        return None
-    if uri.scheme in LATER_SCHEMES:
-        findings.not_yet(line, f"the transport {uri.scheme}:// of {redacted(text)}")
         return None
     protocol = TRANSPORT_SCHEMES.get(uri.scheme)
     if protocol is None:
@@ -182,6 +196,9 @@ def connector_settings(
         )
         return None
     options = _checked_options(uri, protocol, line, findings)
+    protocols = _protocols(options, line, findings) if protocol == AUTO else ()
+    if protocols is None:
+        return None
     login_timeout = _seconds(options, "connectAttemptTimeout", LOGIN_DEADLINE, MAX_LOGIN_TIMEOUT)
     return ConnectorSettings(
         name=name or f"{uri.scheme}://{uri.host}:{uri.port}",
@@ -196,7 +213,7 @@ def connector_settings(
         socket_buffer_size=_number(options, "socketBufferSize", 0),
         keep_alive=options.get("keepAlive", "false").lower() == "true",
         options=options,
-        protocols=_protocols(options, line, findings) if protocol == AUTO else (),
+        protocols=protocols,
         login_timeout=login_timeout,
         detection_timeout=_seconds(options, "protocolDetectionTimeOut", login_timeout, login_timeout),
         tls=connector_tls(f"the connector {redacted(text)}", options, stores, line, findings) if is_tls(uri) else None,
@@ -208,18 +225,23 @@ def is_tls(uri: TransportUri) -> bool:
     return uri.scheme == "ssl" or uri.scheme.endswith("+ssl")
 
 
-def _protocols(options: dict[str, str], line: int, findings: Findings) -> tuple[str, ...]:
-    """What a connector that detects protocols takes: all that there are, unless it names some."""
+def _protocols(options: dict[str, str], line: int, findings: Findings) -> tuple[str, ...] | None:
+    """What a connector that detects protocols takes: all that there are, unless it names some.
+
+    None when nothing of what it names is left: it must not open what it does not name.
+    """
     found: list[str] = []
     text = options.get("auto.protocols") or options.get("protocols") or ""
     for name in (part.strip().lower() for part in text.split(",")):
         if name in DETECTED:
             found.append(DETECTED[name])
         elif name in LATER_PROTOCOLS:
-            findings.not_yet(line, f"the protocol {name}")
+            findings.not_yet(line, f"the protocol {name}", LATER_PROTOCOLS[name])
         elif name:
             findings.unknown(line, "protocol", name, DETECTED, spelt=True)
-    return tuple(dict.fromkeys(found)) or tuple(PROTOCOLS)
+    if text.strip(" ,"):
+        return tuple(dict.fromkeys(found)) or None
+    return tuple(PROTOCOLS)
 
 
 def _seconds(options: dict[str, str], name: str, default: float, highest: float) -> float:
@@ -243,7 +265,8 @@ def _checked_options(uri: TransportUri, protocol: str, line: int, findings: Find
         if wrong:
             findings.error(line, f"the option {full_name} must be {kind}")
         elif only is not None and value.strip().lower() != only:
-            findings.not_yet(line, f"the option {full_name} with another value than {only}")
+            word = f"the option {full_name} with another value than {only}"
+            findings.not_yet(line, word, "more options of connectors", guards=name in TLS)
         else:
             if name in WITHOUT_EFFECT:
                 findings.warn(line, f"the option {full_name} has no effect here: it tunes the Java implementation")

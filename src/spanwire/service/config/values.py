@@ -86,6 +86,13 @@ class Settings:
             return None
         return found
 
+    def physical_name(self, kind: int) -> Destination | None:
+        """The one destination that the element stands for."""
+        if "physicalName" not in self.element.attributes:
+            self._findings.error(self.element.line, f"<{self.element.name}> has no physicalName")
+            return None
+        return self.destination("physicalName", kind, pattern=False)
+
     def qualified(self, name: str) -> Destination | None:
         """A destination that may say what it is: ``queue://NAME``; queues need not."""
         text = self.text(name)

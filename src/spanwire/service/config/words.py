@@ -12,36 +12,69 @@ from typing import Final
 HONOURED: Final = "honoured"
 ONLY: Final = "only"  # accepted with the given values; any other is not yet supported
 NO_EFFECT: Final = "no effect"  # accepted with a warning that says why
-LATER: Final = "later"  # not yet supported; accepted as an element that holds nothing
+LATER: Final = "later"  # not yet supported
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """What becomes of one word. ``values`` are lower case; ``note`` says why, for the warning or the error."""
+    """What becomes of one word.
+
+    ``values`` are lower case. ``note`` says why a word has no effect, or names the feature that a word of a later
+    version belongs to; ``advice`` is what to do until then. A word that ``guards`` access is never skipped.
+    A ``holder`` that is empty asks for nothing.
+    """
 
     kind: str
     values: tuple[str, ...] = ()
     note: str = ""
+    advice: str = "remove it"
+    guards: bool = False
+    holder: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """The settings and inner elements of one element."""
+    """The settings and inner elements of one element; all of it guards access if ``guards``."""
 
     settings: dict[str, Rule]
     children: dict[str, Rule]
+    guards: bool = False
+
+
+def _later(feature: str, advice: str = "remove it", guards: bool = False) -> Rule:
+    return Rule(LATER, note=feature, advice=advice, guards=guards)
+
+
+def _list_of(feature: str) -> Rule:
+    return Rule(LATER, note=feature, holder=True)
+
+
+def _only(value: str, feature: str, advice: str = "remove it", guards: bool = False) -> Rule:
+    return Rule(ONLY, tuple(value.split()), feature, advice, guards)
 
 
 YES: Final = Rule(HONOURED)
-NOT_YET: Final = Rule(LATER)
-ONLY_FALSE: Final = Rule(ONLY, ("false",))
-ONLY_TRUE: Final = Rule(ONLY, ("true",))
 JAVA: Final = Rule(NO_EFFECT, note="it tunes the Java implementation")
-NO_JMX: Final = Rule(ONLY, ("false",), "there is no JMX here; set it to false and use spanwire status and dstat")
+NO_JMX: Final = Rule(NO_EFFECT, ("false",), "there is no JMX here; use spanwire status and dstat")
 INDEX: Final = Rule(NO_EFFECT, note="it tunes KahaDB's index, and messages are kept in Spanwire's own journal")
-SYNCED: Final = Rule(NO_EFFECT, note="every persistent message is synced before its send is answered")
-UNMEASURED: Final = Rule(NO_EFFECT, note="disk use is not limited by this version")
+SYNCED: Final = Rule(NO_EFFECT, ("true", "always"), "every persistent message is synced before its send is answered")
+NO_SCHEDULER: Final = Rule(NO_EFFECT, note="there is no store of scheduled messages here")
+NO_TEMPORARY_STORE: Final = Rule(NO_EFFECT, note="messages that are not persistent are never written to disk")
 CURSOR: Final = Rule(NO_EFFECT, note="pending messages beyond the memory limit are always read from the journal")
+BUILT_IN: Final = Rule(NO_EFFECT, note="it asks for a Java class; what Spanwire has in its place is built in")
+OWNED: Final = Rule(NO_EFFECT, note="a temporary destination belongs to the connection that makes it")
+LINKS: Final = "networks of brokers"
+SCHEDULED: Final = "scheduled messages"
+VIRTUAL: Final = "virtual destinations"
+DURABLE: Final = "durable subscriptions"
+ADVISORIES: Final = "more advisories"
+DISCOVERY: Final = "discovery"
+CLEANING: Final = "removal of unused destinations"
+SLOW: Final = "limits of slow consumers"
+QUOTAS: Final = "quotas of destinations"
+STANDBY: Final = "a second broker on the same store"
+ENTRY_TABLES: Final = "a table of classes in place of elements"
+JOURNAL: Final = "the journal of Spanwire keeps the messages; remove it"
 
 
 def _all(rule: Rule, names: str) -> dict[str, Rule]:
@@ -53,72 +86,112 @@ BROKER: Final = Words(
         **_all(
             YES, "brokerName name brokerId dataDirectory persistent advisorySupport deleteAllMessagesOnStartup start"
         ),
-        **_all(Rule(ONLY, ("true", "false")), "useJmx"),  # the control socket serves either way
-        "id": Rule(HONOURED),  # Spring's name of the bean; nothing here refers to it
+        "id": YES,  # Spring's name of the bean; nothing here refers to it
+        "useJmx": Rule(ONLY, ("true", "false")),  # the control socket serves either way
         "brokerObjectName": JAVA,
+        **_all(_only("false", ADVISORIES), "anonymousProducerAdvisorySupport"),
+        **_all(_only("false", "temporary destinations that a send makes"), "allowTempAutoCreationOnSend"),
+        **_all(_only("false", "reuse of temporary destinations"), "cacheTempDestinations"),
+        **_all(_only("false", DURABLE), "enableMessageExpirationOnActiveDurableSubs"),
+        **_all(_only("false", "refusal of durable subscriptions", guards=True), "rejectDurableConsumers"),
         **_all(
-            ONLY_FALSE,
-            "anonymousProducerAdvisorySupport allowTempAutoCreationOnSend cacheTempDestinations "
-            "enableMessageExpirationOnActiveDurableSubs populateUserNameInMBeans populateJMSXUserID schedulerSupport "
-            "rejectDurableConsumers startAsync useMirroredQueues useVirtualDestSubs "
-            "useVirtualDestSubsOnCreation useVirtualTopics useAuthenticatedPrincipalForJMSXUserID waitForSlave "
-            "networkConnectorStartAsync splitSystemUsageForProducersConsumers useLocalHostBrokerName "
-            "slave shutdownOnSlaveFailure shutdownOnMasterFailure",
+            _only("false", "the JMSXUserID of each message", guards=True),
+            "populateJMSXUserID useAuthenticatedPrincipalForJMSXUserID",
         ),
-        **_all(ONLY_TRUE, "keepDurableSubsActive"),
-        "enableStatistics": Rule(NO_EFFECT, note="statistics are always kept"),
+        "populateUserNameInMBeans": NO_JMX,
+        **_all(_only("false", SCHEDULED), "schedulerSupport"),
+        **_all(
+            _only("false", VIRTUAL),
+            "useMirroredQueues useVirtualDestSubs useVirtualDestSubsOnCreation useVirtualTopics",
+        ),
+        **_all(_only("false", STANDBY), "slave waitForSlave shutdownOnSlaveFailure shutdownOnMasterFailure"),
+        **_all(_only("false", "a start that does not wait"), "startAsync networkConnectorStartAsync"),
+        **_all(
+            _only("false", "memory limits for producers and consumers apart"), "splitSystemUsageForProducersConsumers"
+        ),
+        **_all(_only("false", "the host's name as the broker's", "write brokerName"), "useLocalHostBrokerName"),
+        **_all(_only("true", DURABLE), "keepDurableSubsActive"),
+        "enableStatistics": Rule(NO_EFFECT, ("true",), "statistics are always kept"),
         "useTempMirroredQueues": Rule(ONLY, ("true", "false")),
-        "offlineDurableSubscriberTimeout": Rule(ONLY, ("-1",)),
-        "maxUncommittedCount": Rule(ONLY, ("0",)),
-        "schedulePeriodForDestinationPurge": Rule(ONLY, ("0",)),
-        "maxPurgedDestinationsPerSweep": Rule(ONLY, ("0",)),
-        "schedulePeriodForDiskUsageCheck": Rule(ONLY, ("0",)),
+        "offlineDurableSubscriberTimeout": _only("-1", DURABLE),
+        "maxUncommittedCount": _only("0", "limits of transactions"),
+        **_all(_only("0", CLEANING), "schedulePeriodForDestinationPurge maxPurgedDestinationsPerSweep"),
+        "schedulePeriodForDiskUsageCheck": _only("0", "limits of disk use"),
+        "maxSchedulerRepeatAllowed": NO_SCHEDULER,
+        "schedulerDirectory": NO_SCHEDULER,
+        "schedulerDirectoryFile": NO_SCHEDULER,
+        "tmpDataDirectory": NO_TEMPORARY_STORE,
         **_all(
             JAVA,
             "adjustUsageLimits consumerSystemUsagePortion dedicatedTaskRunner virtualThreadTaskRunner "
-            "deferredNetworkConnectors diskUsageCheckRegrowThreshold maxInflatedDataSize maxSchedulerRepeatAllowed "
+            "deferredNetworkConnectors diskUsageCheckRegrowThreshold maxInflatedDataSize "
             "mbeanInvocationTimeout monitorConnectionSplits offlineDurableSubscriberTaskSchedule passiveSlave "
             "persistenceThreadPriority producerSystemUsagePortion regionBroker restartAllowed restartRequested "
-            "rollbackOnlyOnAsyncException schedulerDirectory schedulerDirectoryFile startBrokerWithStateless "
+            "rollbackOnlyOnAsyncException startBrokerWithStateless "
             "storeOpenWireVersion supportFailOver systemExitOnShutdown systemExitOnShutdownExitCode taskRunnerPriority "
-            "timeBeforePurgeTempDestinations tmpDataDirectory useLoggingForShutdownErrors useShutdownHook "
+            "timeBeforePurgeTempDestinations useLoggingForShutdownErrors useShutdownHook "
             "useVmConnector waitForSlaveTimeout",
         ),
-        **_all(NOT_YET, "networkConnectorURIs transportConnectorURIs masterConnectorURI vmConnectorURI"),
+        **_all(_later(LINKS, "write <networkConnectors>, remove it"), "networkConnectorURIs"),
+        **_all(_later("lists of URIs", "write <transportConnectors>, remove it"), "transportConnectorURIs"),
+        **_all(_later(STANDBY), "masterConnectorURI"),
+        **_all(_later("connections inside the process"), "vmConnectorURI"),
     },
     children={
         **_all(
             YES,
             "transportConnectors persistenceAdapter destinations destinationPolicy systemUsage managementContext "
-            "plugins sslContext",
+            "plugins sslContext shutdownHooks",
         ),
-        "shutdownHooks": JAVA,
+        "networkConnectors": _list_of(LINKS),
+        "jmsBridgeConnectors": _list_of("bridges to other messaging systems"),
+        "destinationInterceptors": _list_of(VIRTUAL),
+        "jobSchedulerStore": _later(SCHEDULED),
+        "tempDataStore": NO_TEMPORARY_STORE,
+        "proxyConnectors": _list_of("proxies"),
+        "services": _list_of("services of one's own"),
+        "ioExceptionHandler": _later("a choice of what a failing disk does"),
+        "persistenceFactory": _later("other stores", JOURNAL),
+        "masterConnector": _later(STANDBY),
+        "messageAuthorizationPolicy": _later(
+            "rights by message", "use an authorizationPlugin and remove it", guards=True
+        ),
         **_all(
-            NOT_YET,
-            "networkConnectors jmsBridgeConnectors destinationInterceptors "
-            "jobSchedulerStore tempDataStore proxyConnectors services ioExceptionHandler persistenceFactory "
-            "memoryManager usageManager consumerSystemUsage producerSystemUsage messageAuthorizationPolicy "
-            "destinationFactory taskRunnerFactory brokerContext adminView masterConnector producerCompositeQueue",
+            _later("memory limits by another name", "write <systemUsage>, remove it"),
+            "memoryManager usageManager consumerSystemUsage producerSystemUsage",
         ),
+        **_all(BUILT_IN, "destinationFactory taskRunnerFactory brokerContext"),
+        "adminView": NO_JMX,
+        "producerCompositeQueue": _later(VIRTUAL),
     },
 )
 
 TRANSPORT_CONNECTOR: Final = Words(
     settings={
         **_all(YES, "name uri maximumConsumersAllowedPerConnection maximumProducersAllowedPerConnection"),
+        **_all(_only("false", "client ids that move to a new connection"), "allowLinkStealing"),
+        **_all(_only("false", LINKS), "auditNetworkProducers"),
+        **_all(_only("false", "dispatch by the sender's thread"), "disableAsyncDispatch"),
+        "displayStackTrace": Rule(NO_EFFECT, ("false",), "errors are one line and go to the log"),
+        **_all(_only("false", "monitoring of connectors"), "enableStatusMonitor"),
         **_all(
-            ONLY_FALSE,
-            "allowLinkStealing auditNetworkProducers disableAsyncDispatch displayStackTrace enableStatusMonitor "
+            _only("false", "lists of brokers for clients"),
             "rebalanceClusterClients updateClusterClients updateClusterClientsOnRemove",
         ),
-        **_all(ONLY_TRUE, "autoStart"),
+        **_all(_only("true", "connectors that wait for a command"), "autoStart"),
         **_all(JAVA, "warnOnRemoteClose id"),
-        **_all(
-            NOT_YET,
-            "discoveryUri updateClusterFilter connectURI publishedAddressPolicy brokerInfo discoveryAgent server",
-        ),
+        **_all(_later(DISCOVERY), "discoveryUri discoveryAgent"),
+        **_all(_later("lists of brokers for clients"), "updateClusterFilter connectURI publishedAddressPolicy"),
+        **_all(_later(ENTRY_TABLES), "brokerInfo server"),
     },
-    children=_all(NOT_YET, "discoveryAgent publishedAddressPolicy messageAuthorizationPolicy brokerInfo server"),
+    children={
+        "discoveryAgent": _later(DISCOVERY),
+        "publishedAddressPolicy": _later("lists of brokers for clients"),
+        "messageAuthorizationPolicy": _later(
+            "rights by message", "use an authorizationPlugin and remove it", guards=True
+        ),
+        **_all(_later(ENTRY_TABLES), "brokerInfo server"),
+    },
 )
 
 KAHA_DB: Final = Words(
@@ -137,19 +210,25 @@ KAHA_DB: Final = Words(
             "preallocationScope preallocationStrategy purgeRecoveredXATransactionStrategy "
             "storeOpenWireVersion useIndexLFRUEviction useLock",
         ),
-        **_all(ONLY_FALSE, "archiveDataLogs purgeStoreOnStartup rewriteOnRedelivery"),
+        **_all(_only("false", "an archive of the journal"), "archiveDataLogs"),
+        **_all(_only("false", "an empty store at start", "use deleteAllMessagesOnStartup"), "purgeStoreOnStartup"),
+        **_all(_only("false", "redelivery counts in the journal"), "rewriteOnRedelivery"),
     },
-    children=_all(NOT_YET, "locker transactionIdTransformer usageManager"),
+    children={
+        "locker": Rule(NO_EFFECT, note="the data directory is always locked"),
+        **_all(_later(ENTRY_TABLES), "transactionIdTransformer usageManager"),
+    },
 )
 
 PERSISTENCE: Final = Words(
     settings={},
     children={
         **_all(YES, "kahaDB memoryPersistenceAdapter"),
+        "mKahaDB": _later("several journals", JOURNAL),
         **_all(
-            NOT_YET,
-            "mKahaDB jdbcPersistenceAdapter journalPersistenceAdapter journaledJDBC levelDB replicatedLevelDB "
-            "amqPersistenceAdapter kahaPersistenceAdapter",
+            _later("other stores", JOURNAL),
+            "jdbcPersistenceAdapter journalPersistenceAdapter journaledJDBC levelDB replicatedLevelDB "
+            "amqPersistenceAdapter kahaPersistenceAdapter bean",
         ),
     },
 )
@@ -161,19 +240,35 @@ POLICY_ENTRY: Final = Words(
             "queue topic memoryLimit queuePrefetch topicPrefetch queueBrowserPrefetch expireMessagesPeriod",
         ),
         **_all(
-            ONLY_FALSE,
-            "advancedMessageStatisticsEnabled advancedNetworkStatisticsEnabled advisoryForConsumed advisoryForDelivery "
-            "advisoryForDiscardingMessages advisoryForDispatched advisoryForFastProducers advisoryForSlowConsumers "
-            "advisoryWhenFull allConsumersExclusiveByDefault allowTempDestinationStealing alwaysRetroactive "
-            "gcInactiveDestinations gcWithNetworkConsumers includeBodyForAdvisory lazyDispatch persistJMSRedelivered "
-            "prioritizedMessages sendAdvisoryIfNoConsumers sendDuplicateFromStoreToDLQ sendFailIfNoSpace "
-            "strictOrderDispatch tempQueue tempTopic",
+            _only("false", ADVISORIES),
+            "advisoryForConsumed advisoryForDelivery advisoryForDiscardingMessages advisoryForDispatched "
+            "advisoryForFastProducers advisoryForSlowConsumers advisoryWhenFull includeBodyForAdvisory "
+            "sendAdvisoryIfNoConsumers",
         ),
-        **_all(ONLY_TRUE, "producerFlowControl useConsumerPriority usePrefetchExtension"),
-        **_all(Rule(ONLY, ("0",)), "timeBeforeDispatchStarts consumersBeforeDispatchStarts"),
-        **_all(Rule(ONLY, ("-1",)), "maxDestinations sendFailIfNoSpaceAfterTimeout"),
-        "durableTopicPrefetch": Rule(ONLY, ("100",)),
-        "messageGroupMapFactoryType": Rule(ONLY, ("cached", "simple", "bucket")),
+        **_all(_only("false", "more statistics"), "advancedMessageStatisticsEnabled advancedNetworkStatisticsEnabled"),
+        **_all(_only("false", "exclusive consumers by policy"), "allConsumersExclusiveByDefault"),
+        **_all(
+            _only("false", "temporary destinations shared between connections", guards=True),
+            "allowTempDestinationStealing",
+        ),
+        **_all(_only("false", "retroactive consumers"), "alwaysRetroactive"),
+        **_all(_only("false", CLEANING), "gcInactiveDestinations gcWithNetworkConsumers"),
+        **_all(_only("false", "priorities"), "prioritizedMessages"),
+        **_all(_only("false", "redelivery counts in the journal"), "persistJMSRedelivered"),
+        **_all(_only("false", "a choice of the order of dispatch"), "lazyDispatch strictOrderDispatch"),
+        **_all(_only("false", "dead letters of duplicates"), "sendDuplicateFromStoreToDLQ"),
+        **_all(_only("false", "sends that fail when memory is full"), "sendFailIfNoSpace"),
+        **_all(_only("-1", "sends that fail when memory is full"), "sendFailIfNoSpaceAfterTimeout"),
+        **_all(_only("false", "policies of temporary destinations"), "tempQueue tempTopic"),
+        **_all(_only("true", "sends that do not wait for memory"), "producerFlowControl"),
+        **_all(_only("true", "priorities of consumers by policy"), "useConsumerPriority"),
+        **_all(_only("true", "a choice of the prefetch window"), "usePrefetchExtension"),
+        **_all(
+            _only("0", "dispatch that waits for consumers"), "timeBeforeDispatchStarts consumersBeforeDispatchStarts"
+        ),
+        **_all(_only("-1", QUOTAS), "maxDestinations"),
+        **_all(_only("100", DURABLE), "durableTopicPrefetch"),
+        "messageGroupMapFactoryType": _only("cached simple bucket", "message groups by a Java class"),
         **_all(
             JAVA,
             "blockedProducerWarningInterval cursorMemoryHighWaterMark doOptimzeMessageStorage enableAudit "
@@ -184,12 +279,47 @@ POLICY_ENTRY: Final = Words(
         ),
     },
     children={
-        **_all(YES, "deadLetterStrategy"),
+        **_all(YES, "deadLetterStrategy pendingMessageLimitStrategy dispatchPolicy subscriptionRecoveryPolicy"),
         **_all(CURSOR, "pendingQueuePolicy pendingSubscriberPolicy pendingDurableSubscriberPolicy"),
+        **_all(_later(SLOW), "messageEvictionStrategy slowConsumerStrategy"),
+        "networkBridgeFilterFactory": _later("replay of messages that nobody consumes there"),
+        "messageGroupMapFactory": _later("message groups by a Java class"),
+        "messageInterceptorStrategy": _later("changes of messages on their way"),
+        "destination": _later("policies by another name", "write queue= or topic= of <policyEntry>, remove it"),
+    },
+)
+PENDING_LIMIT: Final = Words(
+    settings={},
+    children={
+        "constantPendingMessageLimitStrategy": YES,
+        "prefetchRatePendingMessageLimitStrategy": _later(SLOW),
+        "bean": _later(SLOW),
+    },
+)
+CONSTANT_LIMIT: Final = Words(
+    settings={"limit": _only("-1", SLOW, "a memoryLimit holds all of a topic's messages, remove it"), "id": JAVA},
+    children={},
+)
+# A broker with one thread dispatches each topic in one order to all its consumers, which is all that these ask for.
+DISPATCH: Final = Words(
+    settings={},
+    children={
+        **_all(YES, "strictOrderDispatchPolicy roundRobinDispatchPolicy simpleDispatchPolicy"),
         **_all(
-            NOT_YET,
-            "pendingMessageLimitStrategy messageEvictionStrategy slowConsumerStrategy subscriptionRecoveryPolicy "
-            "dispatchPolicy networkBridgeFilterFactory messageGroupMapFactory messageInterceptorStrategy destination",
+            _later("a choice of the order of dispatch"),
+            "priorityDispatchPolicy priorityNetworkDispatchPolicy clientIdFilterDispatchPolicy bean",
+        ),
+    },
+)
+RECOVERY: Final = Words(
+    settings={},
+    children={
+        "noSubscriptionRecoveryPolicy": YES,
+        **_all(
+            _later("retroactive consumers"),
+            "fixedCountSubscriptionRecoveryPolicy fixedSizedSubscriptionRecoveryPolicy "
+            "lastImageSubscriptionRecoveryPolicy queryBasedSubscriptionRecoveryPolicy "
+            "timedSubscriptionRecoveryPolicy retainedMessageSubscriptionRecoveryPolicy bean",
         ),
     },
 )
@@ -197,23 +327,34 @@ POLICY_ENTRY: Final = Words(
 SHARED_DEAD_LETTERS: Final = Words(
     settings={
         **_all(YES, "deadLetterQueue processExpired processNonPersistent"),
-        **_all(Rule(ONLY, ("0",)), "expiration"),
+        **_all(_only("0", "expiry of dead letters"), "expiration"),
         **_all(JAVA, "enableAudit maxAuditDepth maxProducersToAudit id"),
     },
     children=_all(YES, "deadLetterQueue"),
 )
 DEAD_LETTER_STRATEGY: Final = Words(
     settings={},
-    children={**_all(YES, "sharedDeadLetterStrategy"), **_all(NOT_YET, "individualDeadLetterStrategy discarding")},
+    children={
+        "sharedDeadLetterStrategy": YES,
+        "individualDeadLetterStrategy": _later("dead letter queues by destination"),
+        **_all(_later("dead letters that are dropped"), "discarding bean"),
+    },
 )
 
 SYSTEM_USAGE: Final = Words(
     settings={
-        **_all(ONLY_FALSE, "sendFailIfNoSpace sendFailIfNoSpaceExplicitySet"),
-        "sendFailIfNoSpaceAfterTimeout": Rule(ONLY, ("0",)),
+        **_all(
+            _only("false", "sends that fail when memory is full"), "sendFailIfNoSpace sendFailIfNoSpaceExplicitySet"
+        ),
+        **_all(_only("0", "sends that fail when memory is full"), "sendFailIfNoSpaceAfterTimeout"),
         **_all(JAVA, "id name checkLimitsLogLevel"),
     },
-    children={**_all(YES, "memoryUsage systemUsage"), **_all(UNMEASURED, "storeUsage tempUsage jobSchedulerUsage")},
+    children={
+        **_all(YES, "memoryUsage systemUsage"),
+        "storeUsage": _later("limits of disk use", "the file system's free space is the limit, remove it"),
+        "tempUsage": NO_TEMPORARY_STORE,
+        "jobSchedulerUsage": NO_SCHEDULER,
+    },
 )
 MEMORY_USAGE: Final = Words(
     settings={
@@ -223,28 +364,35 @@ MEMORY_USAGE: Final = Words(
     children=_all(YES, "memoryUsage"),
 )
 MANAGEMENT: Final = Words(
-    settings={
-        "createConnector": NO_JMX,
-        **_all(JAVA, "connectorHost connectorPath connectorPort createMBeanServer findTigerMbeanServer jmxDomainName "
-                     "rmiServerPort useMBeanServer allowRemoteAddressInMBeanNames suppressMBean"),
-    },
-    children={},
-)  # fmt: skip
+    settings=_all(
+        NO_JMX,
+        "createConnector connectorHost connectorPath connectorPort createMBeanServer findTigerMbeanServer "
+        "jmxDomainName rmiServerPort useMBeanServer allowRemoteAddressInMBeanNames suppressMBean id",
+    ),
+    children=_all(NO_JMX, "property environment MBeanServer"),
+)
+SHUTDOWN_HOOKS: Final = Words(settings={}, children=_all(YES, "bean"))
 SSL_CONTEXT: Final = Words(
     settings={
         **_all(YES, "keyStore keyStorePassword keyStoreKey keyStoreKeyPassword trustStore trustStorePassword"),
-        **_all(Rule(ONLY, ("tls", "tlsv1.2", "tlsv1.3")), "protocol"),
-        **_all(Rule(ONLY, ("jks", "pkcs12", "pem")), "keyStoreType trustStoreType"),  # the file's content tells
+        **_all(_only("tls tlsv1.2 tlsv1.3", "other TLS versions"), "protocol"),
+        **_all(_only("jks pkcs12 pem", "other kinds of stores"), "keyStoreType trustStoreType"),  # the content tells
         **_all(JAVA, "id keyStoreAlgorithm trustStoreAlgorithm secureRandomAlgorithm provider"),
-        **_all(NOT_YET, "crlPath keyManagers trustManagers secureRandom"),
+        **_all(_later("revoked certificates"), "crlPath"),
+        **_all(_later("key managers", "write keyStore and trustStore"), "keyManagers trustManagers secureRandom"),
     },
-    children={**_all(YES, "sslContext"), **_all(NOT_YET, "keyManagers trustManagers")},
+    children={
+        "sslContext": YES,
+        **_all(_later("key managers", "write keyStore and trustStore"), "keyManagers trustManagers"),
+    },
+    guards=True,
 )
 DESTINATION: Final = Words(settings=_all(YES, "physicalName"), children={})
-DESTINATIONS: Final = Words(settings={}, children={**_all(YES, "queue topic"), **_all(NOT_YET, "tempQueue tempTopic")})
+DESTINATIONS: Final = Words(settings={}, children={**_all(YES, "queue topic"), **_all(OWNED, "tempQueue tempTopic")})
 CONNECTORS: Final = Words(settings={}, children=_all(YES, "transportConnector"))
 POLICY: Final = Words(settings={}, children=_all(YES, "policyMap policyEntries"))
-POLICY_MAP: Final = Words(settings={}, children={**_all(YES, "policyEntries"), **_all(NOT_YET, "defaultEntry")})
+POLICY_MAP: Final = Words(settings={}, children=_all(YES, "policyEntries defaultEntry"))
+DEFAULT_POLICY: Final = Words(settings={}, children=_all(YES, "policyEntry"))
 POLICY_ENTRIES: Final = Words(settings={}, children=_all(YES, "policyEntry"))
 
 PLUGINS: Final = Words(
@@ -255,46 +403,74 @@ PLUGINS: Final = Words(
             "simpleAuthenticationPlugin jaasAuthenticationPlugin jaasCertificateAuthenticationPlugin "
             "authorizationPlugin",
         ),
-        **_all(
-            NOT_YET,
-            "jaasDualAuthenticationPlugin connectionDotFilePlugin "
-            "destinationDotFilePlugin destinationPathSeparatorPlugin destinationsPlugin discardingDLQBrokerPlugin "
-            "forcePersistencyModeBrokerPlugin loggingBrokerPlugin multicastTraceBrokerPlugin redeliveryPlugin "
-            "runtimeConfigurationPlugin shiroPlugin statisticsBrokerPlugin timeStampingBrokerPlugin "
-            "traceBrokerPathPlugin udpTraceBrokerPlugin virtualSelectorCacheBrokerPlugin bean",
+        "jaasDualAuthenticationPlugin": _later(
+            "logins by certificate and password", "use jaasAuthenticationPlugin", guards=True
         ),
+        "shiroPlugin": _later("Shiro", "use jaasAuthenticationPlugin and authorizationPlugin", guards=True),
+        "bean": _later("plugins of one's own; Spanwire runs no Java classes", guards=True),
+        **_all(_later("drawings of the broker"), "connectionDotFilePlugin destinationDotFilePlugin"),
+        "destinationPathSeparatorPlugin": _later("other separators in names"),
+        "destinationsPlugin": _later("a file of destinations", "write <destinations>, remove it"),
+        "discardingDLQBrokerPlugin": _later("dead letters that are dropped"),
+        "forcePersistencyModeBrokerPlugin": _later("a forced delivery mode"),
+        "loggingBrokerPlugin": _later("a log of events", "use spanwire start --log-level debug, remove it"),
+        **_all(_later("traces"), "multicastTraceBrokerPlugin traceBrokerPathPlugin udpTraceBrokerPlugin"),
+        "redeliveryPlugin": _later("redelivery by the broker"),
+        "runtimeConfigurationPlugin": _later("changes while the broker runs", "restart it instead, remove it"),
+        "statisticsBrokerPlugin": _later("statistics in messages", "use spanwire dstat, remove it"),
+        "timeStampingBrokerPlugin": _later("timestamps by the broker"),
+        "virtualSelectorCacheBrokerPlugin": _later(VIRTUAL),
     },
 )
 SIMPLE_AUTHENTICATION: Final = Words(
     settings={**_all(YES, "anonymousAccessAllowed anonymousUser anonymousGroup"), "id": JAVA},
-    children={**_all(YES, "users"), **_all(NOT_YET, "userGroups userPasswords")},
+    children={"users": YES, **_all(_later("tables of users", "write <users>"), "userGroups userPasswords")},
+    guards=True,
 )
-USERS: Final = Words(settings={}, children=_all(YES, "authenticationUser"))
-USER: Final = Words(settings={**_all(YES, "username password groups"), "id": JAVA}, children={})
+USERS: Final = Words(settings={}, children=_all(YES, "authenticationUser"), guards=True)
+USER: Final = Words(settings={**_all(YES, "username password groups"), "id": JAVA}, children={}, guards=True)
 JAAS_AUTHENTICATION: Final = Words(
-    settings={**_all(YES, "configuration"), **_all(ONLY_TRUE, "discoverLoginConfig"), "id": JAVA}, children={}
+    settings={
+        "configuration": YES,
+        "discoverLoginConfig": _only("true", "a login.config that is given", "use -D java.security.auth.login.config"),
+        "id": JAVA,
+    },
+    children={},
+    guards=True,
 )
-AUTHORIZATION: Final = Words(settings={"id": JAVA}, children=_all(YES, "map"))
+AUTHORIZATION: Final = Words(settings={"id": JAVA}, children=_all(YES, "map"), guards=True)
 AUTHORIZATION_HOLDER: Final = Words(
     settings={},
-    children={**_all(YES, "authorizationMap"), **_all(NOT_YET, "cachedLDAPAuthorizationMap lDAPAuthorizationMap bean")},
+    children={
+        "authorizationMap": YES,
+        **_all(_later("LDAP", "use an authorizationMap"), "cachedLDAPAuthorizationMap lDAPAuthorizationMap"),
+        "bean": _later("maps of one's own; Spanwire runs no Java classes", "use an authorizationMap"),
+    },
+    guards=True,
 )
+GROUP_CLASS: Final = _only("org.apache.activemq.jaas.groupprincipal", "other classes of groups")
 AUTHORIZATION_MAP: Final = Words(
-    settings={"id": JAVA, "groupClass": Rule(ONLY, ("org.apache.activemq.jaas.groupprincipal",))},
+    settings={"id": JAVA, "groupClass": GROUP_CLASS},
     children=_all(YES, "authorizationEntries tempDestinationAuthorizationEntry defaultEntry"),
+    guards=True,
 )
-AUTHORIZATION_ENTRIES: Final = Words(settings={}, children=_all(YES, "authorizationEntry"))
+AUTHORIZATION_ENTRIES: Final = Words(settings={}, children=_all(YES, "authorizationEntry"), guards=True)
 AUTHORIZATION_ENTRY: Final = Words(
     settings={
         **_all(YES, "queue topic read write admin"),
-        **_all(ONLY_FALSE, "tempQueue tempTopic"),
-        "groupClass": Rule(ONLY, ("org.apache.activemq.jaas.groupprincipal",)),
+        **_all(
+            _only("false", "rights on single temporary destinations", "use tempDestinationAuthorizationEntry"),
+            "tempQueue tempTopic",
+        ),
+        "groupClass": GROUP_CLASS,
         "id": JAVA,
     },
-    children=_all(NOT_YET, "destination"),
+    children=_all(_later("rights by another name", "write queue= or topic= of <authorizationEntry>"), "destination"),
+    guards=True,
 )
 TEMPORARY_ENTRY: Final = Words(
     settings={**_all(YES, "read write admin"), **_all(JAVA, "id groupClass")},
     children=_all(YES, "tempDestinationAuthorizationEntry"),
+    guards=True,
 )
-DEFAULT_ENTRY: Final = Words(settings={}, children=_all(YES, "authorizationEntry"))
+DEFAULT_ENTRY: Final = Words(settings={}, children=_all(YES, "authorizationEntry"), guards=True)

@@ -95,7 +95,8 @@ def test_faults_are_named_with_line_word_and_the_closest_known_word() -> None:
         "1: unknown attribute of <broker> 'broker_nam'; did you mean broker_name?",
         "8: unknown option of tcp:// 'maxConnections'; did you mean maximumConnections?",
         "9: unknown attribute of <transportConnector> 'backup'",
-        "11: <networkConnectors> is not yet supported by this version of Spanwire; remove it",
+        "11: <networkConnectors> is not yet supported (later feature: networks of brokers); "
+        "remove it or start with --skip-unsupported",
     ]
 
 

@@ -7,7 +7,7 @@ import pytest
 from spanwire.registry import TRANSPORT_SCHEMES
 from spanwire.service.config import words
 from spanwire.service.config.uri import LATER_SCHEMES, SOCKET, STOMP, WIRE_FORMAT
-from spanwire.service.config.words import NO_EFFECT, ONLY, Words
+from spanwire.service.config.words import HONOURED, NO_EFFECT, ONLY, Words
 
 TABLES = {name: table for name, table in vars(words).items() if isinstance(table, Words)}
 
@@ -17,13 +17,14 @@ def test_a_rule_that_limits_names_the_values_and_one_without_effect_says_why(nam
     for rules in (TABLES[name].settings, TABLES[name].children):
         for word, rule in rules.items():
             assert word.isalnum()
-            assert bool(rule.values) == (rule.kind == ONLY)
-            assert rule.note or rule.kind != NO_EFFECT
+            assert bool(rule.values) == (rule.kind == ONLY) or rule.kind == NO_EFFECT
+            assert rule.note or rule.kind in (HONOURED, ONLY)
+            assert rule.note or rule.kind != ONLY or set(rule.values) == {"true", "false"}
             assert all(value == value.lower() for value in rule.values)
 
 
 def test_a_transport_is_either_built_or_later() -> None:
-    assert not set(TRANSPORT_SCHEMES) & LATER_SCHEMES
+    assert not TRANSPORT_SCHEMES.keys() & LATER_SCHEMES.keys()
 
 
 def test_an_option_belongs_to_one_table() -> None:

@@ -1,0 +1,98 @@
+"""The ``destinationPolicy`` of a configuration: tuning by destination."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+from spanwire.broker.policy import DEFAULT_DEAD_LETTER_QUEUE, DEFAULT_EXPIRE_PERIOD_MS, DeadLetterStrategy, PolicyEntry
+from spanwire.model.destination import QUEUE, TOPIC, Destination
+from spanwire.service.config import words
+from spanwire.service.config.document import Element, Findings
+from spanwire.service.config.security import Inner
+from spanwire.service.config.values import Settings
+
+MAX_PREFETCH: Final = 32_766  # hard cap of any prefetch
+MAX_DAY_MS: Final = 24 * 3600 * 1000
+EVERYTHING: Final = (Destination(QUEUE, ">"), Destination(TOPIC, ">"))
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyInterpreter:
+    """Interprets the ``destinationPolicy`` elements of a broker."""
+
+    findings: Findings
+    inner: Inner
+
+    def policies(self, broker: Element) -> tuple[PolicyEntry, ...]:
+        """All entries. Those of ``defaultEntry`` come last: they hold where no other does."""
+        found: list[PolicyEntry] = []
+        defaults: list[PolicyEntry] = []
+        for policy in self.inner(broker, "destinationPolicy", words.POLICY):
+            maps = self.inner(policy, "policyMap", words.POLICY_MAP)
+            for group in [policy, *maps]:
+                for entries in self.inner(group, "policyEntries", words.POLICY_ENTRIES):
+                    for element in self.inner(entries, "policyEntry", words.POLICY_ENTRY):
+                        found += self._named(element)
+            for group in maps:
+                for holder in self.inner(group, "defaultEntry", words.DEFAULT_POLICY):
+                    for element in self.inner(holder, "policyEntry", words.POLICY_ENTRY):
+                        entry = self._entry(element, EVERYTHING[0])
+                        defaults += [replace(entry, destination=destination) for destination in EVERYTHING]
+        return (*found, *defaults)
+
+    def _named(self, element: Element) -> list[PolicyEntry]:
+        """One entry, or none when it does not say for which destinations."""
+        named = [name for name in ("queue", "topic") if name in element.attributes]
+        if len(named) != 1:
+            self.findings.error(element.line, "<policyEntry> must name either a queue or a topic")
+            return []
+        settings = Settings(element, self.findings)
+        destination = settings.destination(named[0], QUEUE if named[0] == "queue" else TOPIC, pattern=True)
+        return [] if destination is None else [self._entry(element, destination)]
+
+    def _entry(self, element: Element, destination: Destination) -> PolicyEntry:
+        settings = Settings(element, self.findings)
+        self._slow_consumers(element)
+        self.inner(element, "dispatchPolicy", words.DISPATCH)
+        self.inner(element, "subscriptionRecoveryPolicy", words.RECOVERY)
+        return PolicyEntry(
+            destination,
+            memory_limit_bytes=settings.size("memoryLimit", 0),
+            queue_prefetch=settings.number("queuePrefetch", -1, 0, MAX_PREFETCH),
+            topic_prefetch=settings.number("topicPrefetch", -1, 0, MAX_PREFETCH + 1),
+            queue_browser_prefetch=settings.number("queueBrowserPrefetch", -1, 0, MAX_PREFETCH),
+            expire_messages_period_ms=settings.number("expireMessagesPeriod", DEFAULT_EXPIRE_PERIOD_MS, 0, MAX_DAY_MS),
+            dead_letter=self._dead_letter_strategy(element),
+        )
+
+    def _slow_consumers(self, entry: Element) -> None:
+        """A limit of what waits for a consumer is a matter of topics: queues keep everything, in Classic as well."""
+        limit = entry.child("pendingMessageLimitStrategy")
+        if limit is not None and "queue" in entry.attributes:
+            self.findings.warn(limit.line, "<pendingMessageLimitStrategy> has no effect: a queue keeps its messages")
+            return
+        for element in self.inner(entry, "pendingMessageLimitStrategy", words.PENDING_LIMIT):
+            self.inner(element, "constantPendingMessageLimitStrategy", words.CONSTANT_LIMIT)
+
+    def _dead_letter_strategy(self, entry: Element) -> DeadLetterStrategy:
+        found = DeadLetterStrategy()
+        for strategy in self.inner(entry, "deadLetterStrategy", words.DEAD_LETTER_STRATEGY):
+            for shared in self.inner(strategy, "sharedDeadLetterStrategy", words.SHARED_DEAD_LETTERS):
+                settings = Settings(shared, self.findings)
+                found = DeadLetterStrategy(
+                    self._dead_letter_queue(shared),
+                    process_expired=settings.flag("processExpired", True),
+                    process_non_persistent=settings.flag("processNonPersistent", False),
+                )
+        return found
+
+    def _dead_letter_queue(self, shared: Element) -> str:
+        named = Settings(shared, self.findings).qualified("deadLetterQueue")
+        holders = self.inner(shared, "deadLetterQueue", words.DESTINATIONS)
+        inner = [element for holder in holders for element in self.inner(holder, "queue", words.DESTINATION)]
+        for element in inner:
+            named = Settings(element, self.findings).physical_name(QUEUE)
+        if named is not None and named.kind != QUEUE:
+            self.findings.error(shared.line, "deadLetterQueue of <sharedDeadLetterStrategy> must be a queue")
+        return DEFAULT_DEAD_LETTER_QUEUE if named is None else named.name
