@@ -416,6 +416,22 @@ class Broker:
             return True
         return self._sending.answer_when_stored(state, token)
 
+    def acknowledge_run(
+        self, subscription: Subscription, producer_id: ProducerId, sequences: list[int], now: Time
+    ) -> int:
+        """Take acknowledgements of single messages of one producer, outside transactions and without answers, as far as
+        they come in the order of dispatch; gives how many that were. The rest is for `acknowledge`.
+        """
+        self._turn(now)
+        references = subscription.take_run(producer_id, sequences)
+        for reference in references:
+            reference.home.settled(reference)
+        if references:
+            self._consuming.refill(subscription)
+            if self._sending.parked:
+                self._sending.unpark()
+        return len(references)
+
     def _acknowledge_later(
         self,
         transaction: LocalTransaction,
@@ -553,6 +569,10 @@ class Broker:
         context.monotonic = now.monotonic
 
     # -- views ---------------------------------------------------------------------------------------------------------
+
+    def home_of(self, destination: Destination) -> BrokerDestination | None:
+        """The queue or topic itself, for an operator's look into it; None when there is none."""
+        return self._map.find(destination)
 
     def destination_views(self) -> list[DestinationView]:
         """All queues and topics, advisory topics included."""

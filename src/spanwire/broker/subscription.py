@@ -138,6 +138,32 @@ class Subscription:
         self._drop_front(count)
         return taken
 
+    def front_producer(self) -> ProducerId | None:
+        """Who sent the oldest message that is out."""
+        if self.first == len(self.dispatched):
+            return None
+        return self.dispatched[self.first].message.message_id.producer_id
+
+    def take_run(self, producer_id: ProducerId, sequences: list[int]) -> list[MessageReference]:
+        """The oldest dispatched references, as far as they are messages of this producer with these sequences."""
+        dispatched = self.dispatched
+        place = self.first
+        end = len(dispatched)
+        for sequence in sequences:
+            if place == end:
+                break
+            message_id = dispatched[place].message.message_id
+            if message_id.sequence != sequence or message_id.text_view is not None:
+                break
+            maker = message_id.producer_id
+            if maker is not producer_id and maker != producer_id:
+                break
+            place += 1
+        taken = dispatched[self.first : place]
+        if taken:
+            self._drop_front(len(taken))
+        return taken
+
     def take_range(self, first: MessageId | None, last: MessageId) -> list[MessageReference]:
         """All dispatched references from ``first`` (None: the oldest) to ``last``; raises `IllegalStateError` if one is
         unknown.

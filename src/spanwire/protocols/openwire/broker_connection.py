@@ -29,6 +29,7 @@ from spanwire.model.errors import (
 )
 from spanwire.protocols.base import ConnectionSettings, ProtocolConnection
 from spanwire.protocols.openwire import _marshallers as wire
+from spanwire.protocols.openwire.ack_run import AckRun
 from spanwire.protocols.openwire.client_commands import ClientCommands
 from spanwire.protocols.openwire.codec import FrameDecoder
 from spanwire.protocols.openwire.errors import OpenWireProtocolError
@@ -239,12 +240,12 @@ class OpenWireBrokerConnection(ClientConnection, ProtocolConnection):
 
     def _handle(self, command: wire.Command, now: Time) -> None:
         working = self._working
-        if working is not None:  # most of all commands; both stand in the table
+        if working is not None:  # most of all commands; both stand in the table, an AckRun as MessageAck
             if isinstance(command, wire.MessageFrame):
                 self._take_message(working, command, now)
                 return
-            if isinstance(command, wire.MessageAck):
-                self._act(command, now)
+            if isinstance(command, AckRun):
+                self._take_acks(working, command, now)
                 return
         following = self._following(command.type_id())
         if isinstance(command, wire.WireFormatInfo):
@@ -356,6 +357,17 @@ class OpenWireBrokerConnection(ClientConnection, ProtocolConnection):
             return
         if command.response_required and not client.withheld:
             self._output.respond(command.command_id)
+
+    def _take_acks(self, client: ClientCommands, run: AckRun, now: Time) -> None:
+        """What is not next in line at its consumer goes the general way, one by one."""
+        client.now = now
+        taken = client.ack_run(run)
+        if taken == len(run.sequences):
+            return
+        for sequence in run.sequences[taken:]:
+            self._act(run.pattern.acknowledgement(sequence), now)
+            if self._is_ending:
+                return
 
     def _act(self, command: wire.BaseCommand, now: Time) -> None:
         """Carry a command out and answer it, unless that is done already or comes later."""

@@ -25,6 +25,7 @@ from spanwire.model.errors import (
 )
 from spanwire.model.ids import MessageId, ProducerId, TransactionId
 from spanwire.protocols.openwire import _marshallers as wire
+from spanwire.protocols.openwire.ack_run import AckPattern, AckRun
 from spanwire.protocols.openwire.announcements import consumer_info_of, local_transaction_of, producer_info_of
 from spanwire.protocols.openwire.consumer import OpenWireConsumer, Undelivered
 from spanwire.protocols.openwire.errors import OpenWireProtocolError
@@ -91,6 +92,9 @@ class ClientCommands(wire.CommandVisitor):
         self._serves_bridge = False
         self._acked: OpenWireConsumer | None = None
         self._acked_producer = ProducerId("", 0, 0)
+        self._run_pattern: AckPattern | None = None
+        self._run_subscription: Subscription | None = None
+        self._run_producer = ProducerId("", 0, 0)
 
     def serve_bridge(self) -> None:
         """The client is another broker: its messages are of other makers, and some were delivered there before."""
@@ -177,6 +181,28 @@ class ClientCommands(wire.CommandVisitor):
             self._spoil(transaction_id, refusal)
             raise
         self.withheld = not done
+
+    def ack_run(self, run: AckRun) -> int:
+        """Messages were acknowledged one after the other; gives how many, from the first on, were next in line."""
+        subscription = self._subscription_of(run.pattern)
+        if subscription is None:
+            return 0
+        front = subscription.front_producer()
+        if front is not None and front is not self._run_producer and front == self._run_producer:
+            self._run_producer = front  # the object that its messages share is found equal faster
+        return self._broker.acknowledge_run(subscription, self._run_producer, run.sequences, self.now)
+
+    def _subscription_of(self, pattern: AckPattern) -> Subscription | None:
+        """Whose run it is, remembered for the next one; None when there is no such consumer."""
+        if pattern is not self._run_pattern:
+            self._run_pattern = pattern
+            self._run_producer = producer_id_of(pattern.producer_id)
+            self._run_subscription = self.state.consumers.get(str(consumer_id_of(pattern.consumer_id)))
+        subscription = self._run_subscription
+        if subscription is None or subscription.removed:
+            self._run_pattern = None
+            return None
+        return subscription
 
     def message_pull(self, command: wire.MessagePull) -> None:
         """A consumer without prefetch asks for one message."""

@@ -19,13 +19,16 @@ from mypy_extensions import i64
 
 from spanwire.protocols.base import MAX_FRAME_SIZE, MAX_OPENWIRE_FRAME_BEFORE_LOGIN
 from spanwire.protocols.openwire._marshallers import (
+    MESSAGE_ACK,
     WIRE_FORMAT_INFO,
     Command,
     Message,
+    MessageAck,
     MessageFrame,
     is_message,
     read_structure,
 )
+from spanwire.protocols.openwire.ack_run import AckReader
 from spanwire.protocols.openwire.errors import OpenWireEncodeError, OpenWireProtocolError
 from spanwire.protocols.openwire.frames import INCOMPLETE, SIZE_OCTETS, FrameBuffer
 from spanwire.protocols.openwire.loose import LooseReader, LooseWriter
@@ -73,8 +76,9 @@ class StructureDecoder:
 class FrameDecoder:
     """Turns the bytes of one connection into commands.
 
-    With ``pass_messages`` a message comes as a `MessageFrame`, its octets loose and uncached whatever was negotiated;
-    without, as a `Message` with all its fields.
+    With ``pass_messages``, the broker's way, a message comes as a `MessageFrame`, its octets loose and uncached
+    whatever was negotiated, and acknowledgements of single messages may come as an `AckRun`; without, a message comes
+    as a `Message` with all its fields and each acknowledgement by itself.
     """
 
     def __init__(self, max_frame_size: int = MAX_FRAME_SIZE, pass_messages: bool = True) -> None:
@@ -83,6 +87,7 @@ class FrameDecoder:
         self._frames: Final[FrameBuffer] = FrameBuffer(min(max_frame_size, MAX_OPENWIRE_FRAME_BEFORE_LOGIN))
         self._structures = StructureDecoder(WireFormat())
         self._converter: LooseWriter | None = None
+        self._acks: AckReader | None = None
         self._version = LATEST_VERSION
         self._is_negotiated = False
         self._failure: OpenWireProtocolError | None = None
@@ -103,6 +108,8 @@ class FrameDecoder:
         self._is_negotiated = True
         if not wire_format.passes_messages():
             self._converter = LooseWriter(wire_format.version, wire_format.stack_traces)
+        elif self._pass_messages:
+            self._acks = AckReader(wire_format.version)
 
     def feed(self, data: bytes) -> list[Command]:
         """All complete commands up to the end of ``data``, or up to the next point where the connection must act.
@@ -142,9 +149,16 @@ class FrameDecoder:
         return commands
 
     def _take(self, commands: list[Command], octets: bytes, start: i64, end: i64) -> None:
-        command = self._decode(octets, start, end)
-        if command is not None:
-            commands.append(command)
+        acks = self._acks
+        if acks is None or octets[start] != MESSAGE_ACK:
+            command = self._decode(octets, start, end)
+            if command is not None:
+                commands.append(command)
+        elif not acks.add(commands, octets, start, end):
+            acknowledgement = self._decode(octets, start, end)
+            if isinstance(acknowledgement, MessageAck):
+                commands.append(acknowledgement)
+                acks.learn(acknowledgement, octets, start, end)
 
     def _decode(self, octets: bytes, start: i64, end: i64) -> Command | None:
         type_id: int = octets[start]
