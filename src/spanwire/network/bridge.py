@@ -1,0 +1,488 @@
+"""A bridge to one remote broker, without a socket: bytes and time in, bytes out.
+
+Here it is a client of the broker, in process; there it is an OpenWire connection (`RemoteBroker`). Advisories tell it
+of the remote consumers, for which it subscribes here; what it gets goes there and is acknowledged here when the remote
+broker has answered. So the remote broker's pace closes the window here, and what was not answered when the link breaks
+is dispatched again, marked as redelivered.
+
+    NEGOTIATING  both sides send a WireFormatInfo
+    MEETING      the BrokerInfo of the remote broker has to come
+    STARTING     both connections are opened; login and subscription have to be answered
+    RUNNING      demand and messages
+    CLOSED       ``reason`` says why
+"""
+
+from __future__ import annotations
+
+import logging
+from enum import Enum
+from typing import Final
+
+from spanwire.broker.broker import Broker
+from spanwire.broker.connection_state import ConnectionState
+from spanwire.broker.ports import NO_TOKEN, ClientConnection
+from spanwire.model.acks import INDIVIDUAL_ACK, LAST_DELIVERED_UNSET, POISON_ACK, STANDARD_ACK
+from spanwire.model.environment import Time
+from spanwire.model.errors import JmsError, ProtocolError, RemoteProtocolError, SpanwireError, StoreError
+from spanwire.model.ids import SessionId
+from spanwire.model.info import ConnectionInfo
+from spanwire.model.message import Message
+from spanwire.network.advisories import AdvisoryReader, destination_announced, destination_removed
+from spanwire.network.demand import (
+    BRIDGE_SESSION,
+    MAX_DEMAND,
+    DemandSubscription,
+    DemandTable,
+    Forwarded,
+    Forwarding,
+    RemoteConsumer,
+)
+from spanwire.network.forwarding import MessageForwarder
+from spanwire.network.remote import RemoteBroker
+from spanwire.network.settings import BridgeSettings
+from spanwire.protocols.base import ProtocolConnection
+from spanwire.protocols.openwire import _marshallers as wire
+from spanwire.protocols.openwire.errors import OpenWireProtocolError
+from spanwire.protocols.openwire.exceptions import throwable_text
+from spanwire.protocols.openwire.inactivity import InactivityMonitor
+from spanwire.protocols.openwire.message_format import OpenWireMessageFormat, format_id_of
+from spanwire.protocols.openwire.schema import Throwable
+from spanwire.protocols.openwire.wire_format import WireFormatPreferences
+
+START_DEADLINE: Final = 15.0  # seconds from the socket to a running bridge; ActiveMQ waits as long for a WireFormatInfo
+GONE_DESTINATION: Final = "org.apache.activemq.DestinationDoesNotExistException"
+MAX_LOGGED_REFUSALS: Final = 10  # of one bridge; a peer must not fill the log
+
+logger = logging.getLogger(__name__)
+
+
+class State(Enum):
+    """Where a bridge stands."""
+
+    NEGOTIATING = 0
+    MEETING = 1
+    STARTING = 2
+    RUNNING = 3
+    CLOSED = 4
+
+
+class NetworkBridge(ClientConnection, ProtocolConnection, Forwarding):
+    """One link to one broker, from the first byte to the break; for the next link there is another one.
+
+    Connecting and coming back is left to the connector, encoding to `RemoteBroker` and `MessageForwarder`.
+    """
+
+    def __init__(self, broker: Broker, settings: BridgeSettings, broker_url: str, uri: str, now: Time) -> None:
+        self.settings: Final[BridgeSettings] = settings
+        self.uri: Final[str] = uri
+        self.state = State.NEGOTIATING
+        self.reason = ""
+        self.forwarded = 0
+        self.acknowledged = 0
+        self._broker: Final[Broker] = broker
+        self._broker_url: Final[str] = broker_url
+        self._remote: Final[RemoteBroker] = RemoteBroker(broker.ids.next_id(), WireFormatPreferences())
+        self._deadline = now.monotonic + START_DEADLINE
+        self._monitor: InactivityMonitor | None = None
+        self._client: ConnectionState | None = None
+        self._demand: DemandTable | None = None
+        self._forwarder: MessageForwarder | None = None
+        self._login_id = 0
+        self._subscribe_id = 0
+        self._sent: Final[dict[int, Forwarded]] = {}
+        self._unflushed: Final[list[Forwarded]] = []
+        self._given_up: Final[list[tuple[Forwarded, str]]] = []
+        self._touched: Final[list[DemandSubscription]] = []
+        self._refusals_logged = 0
+        self._wrote = False
+        self._reader: Final[AdvisoryReader] = AdvisoryReader()
+
+    @property
+    def remote_name(self) -> str:
+        """The remote broker's name, once it is known."""
+        return self._remote.name
+
+    @property
+    def demand_count(self) -> int:
+        """How many subscriptions the bridge has here."""
+        return 0 if self._demand is None else len(self._demand.subscriptions)
+
+    @property
+    def in_flight(self) -> int:
+        """How many messages are on their way: forwarded and not answered."""
+        return len(self._sent) + len(self._unflushed)
+
+    # -- the transport's side ------------------------------------------------------------------------------------------
+
+    def receive_data(self, data: bytes, now: Time) -> None:
+        """Take bytes from the remote broker and act on every complete frame in them."""
+        if self.state is State.CLOSED:
+            return
+        if self._monitor is not None:
+            self._monitor.received(now.monotonic)
+        try:
+            commands = self._remote.commands(data)
+            while commands:
+                for command in commands:
+                    self._handle(command, now)
+                    if self.closed:
+                        return
+                commands = self._remote.commands(b"")
+            self._settle(now)
+        except RemoteProtocolError as error:
+            self._fail(f"the remote broker broke the protocol: {error}", now)
+        except (JmsError, StoreError) as error:  # the names differ because a compiled variable has one type
+            self._fail(str(error), now)
+
+    def receive_eof(self, now: Time) -> None:
+        """The link is broken: what was not answered goes back in line."""
+        self._fail("the connection was closed", now)
+
+    def data_to_send(self) -> list[bytes]:
+        """Take what is to be written."""
+        chunks = self._remote.output.take()
+        self._wrote = self._wrote or len(chunks) > 0
+        return chunks
+
+    def unsent(self, count: int) -> None:
+        """The transport still holds ``count`` bytes."""
+        client = self._client
+        if client is None or self.closed:
+            return
+        now = self._broker.environment.now()
+        if self._wrote and self._monitor is not None:
+            self._monitor.written(now.monotonic)
+            self._wrote = False
+        if count == 0 and self._unflushed:
+            for entry in self._unflushed:
+                self._answered(entry)
+            self._unflushed.clear()
+        self._broker.output_progress(client, count, now)
+        self._settle(now)
+
+    def next_timeout(self) -> float | None:
+        """The deadline of the start, then what the keep-alives ask for."""
+        if self.closed:
+            return None
+        if self.state is not State.RUNNING or self._monitor is None:
+            return self._deadline
+        return self._monitor.next_timeout()
+
+    def handle_timeout(self, now: Time) -> None:
+        """Send a keep-alive; give up a link that is silent."""
+        if self.closed:
+            return
+        monitor = self._monitor
+        if self.state is not State.RUNNING:
+            if now.monotonic >= self._deadline:
+                self._fail(f"no answer within {START_DEADLINE:g} s (the peer accepts and stays silent)", now)
+        elif monitor is not None:
+            if monitor.is_silent(now.monotonic):
+                self._fail("the remote broker was silent for too long", now)
+            elif monitor.is_keep_alive_due(now.monotonic):
+                self._remote.says(wire.KeepAliveInfo())
+
+    @property
+    def wants_read(self) -> bool:
+        """Answers and advisories can always be taken."""
+        return True
+
+    @property
+    def closed(self) -> bool:
+        """True once the transport should write what is left and close the socket."""
+        return self.state is State.CLOSED
+
+    @property
+    def pending_bytes(self) -> int:
+        """Bytes held of a frame whose end has not come yet."""
+        return self._remote.pending_bytes
+
+    # -- this broker's side --------------------------------------------------------------------------------------------
+
+    def completed(self, token: int, error: SpanwireError | None) -> None:
+        """Nothing of what the bridge asks for here is answered later."""
+
+    def close_with(self, error: SpanwireError) -> None:
+        """This broker stops, or its store failed."""
+        if self.closed:
+            return
+        self._remote.says(wire.ShutdownInfo())
+        self._fail(str(error), self._broker.environment.now())
+
+    def forward(self, demand: DemandSubscription, message: Message, redelivery_count: int) -> None:
+        """Send ``message`` to the remote broker."""
+        entry = Forwarded(demand, message.message_id)
+        demand.out.append(entry)
+        forwarder = self._forwarder
+        assert forwarder is not None
+        if message.destination.is_advisory:  # each broker tells its own
+            self._answered(entry)
+            return
+        command_id = self._remote.next_command_id()
+        answered = message.persistent or self.settings.always_sync_send
+        try:
+            forwarder.append(self._remote.output, message, command_id, answered, redelivery_count)
+        except (JmsError, ProtocolError) as error:
+            self._given_up.append((entry, str(error)))
+            return
+        self.forwarded += 1
+        if answered:
+            self._sent[command_id] = entry
+        else:
+            self._unflushed.append(entry)
+
+    def demand_ended(self, demand: DemandSubscription, reason: JmsError) -> None:
+        """The destination of ``demand`` is gone here."""
+        demand.leaving = True
+        if self._demand is not None:
+            self._demand.remove(demand)
+
+    # -- commands ------------------------------------------------------------------------------------------------------
+
+    def _handle(self, command: wire.Command, now: Time) -> None:
+        if isinstance(command, wire.ExceptionResponse):
+            self._refused(command, now)
+        elif isinstance(command, wire.Response):
+            self._response(command, now)
+        elif isinstance(command, wire.MessageDispatch):
+            self._advisory(command, now)
+        else:
+            self._handle_rare(command, now)
+
+    def _handle_rare(self, command: wire.Command, now: Time) -> None:
+        if isinstance(command, wire.WireFormatInfo):
+            self._negotiate(command, now)
+        elif isinstance(command, wire.BrokerInfo):
+            self._meet(command, now)
+        elif isinstance(command, wire.KeepAliveInfo):
+            if command.response_required:
+                self._remote.says(wire.KeepAliveInfo())
+        elif isinstance(command, wire.ConnectionError):
+            self._fail(f"the remote broker refused: {_said(command.exception)}", now)
+        elif isinstance(command, wire.ShutdownInfo):
+            self._fail("the remote broker is stopping", now)
+        elif isinstance(command, (wire.MessageFrame, wire.BaseCommand)) and not isinstance(
+            command, (wire.ConnectionControl, wire.ConsumerControl)
+        ):
+            name = wire.TYPE_NAMES.get(command.type_id(), str(command.type_id()))
+            raise OpenWireProtocolError(f"a {name} is nothing that a bridge is sent")
+
+    def _negotiate(self, command: wire.WireFormatInfo, now: Time) -> None:
+        wire_format = self._remote.negotiate(command)
+        self._monitor = InactivityMonitor(
+            wire_format.max_inactivity_ms / 1000, wire_format.max_inactivity_initial_delay_ms / 1000, now.monotonic
+        )
+        self.state = State.MEETING
+
+    def _meet(self, command: wire.BrokerInfo, now: Time) -> None:
+        """Both brokers know each other: log in here and there."""
+        if self.state is not State.MEETING:
+            return  # brokers repeat it when their cluster changes
+        remote, broker, settings = self._remote, self._broker, self.settings
+        remote.met(command)
+        if remote.broker_id == broker.broker_id:
+            self._fail("the remote broker is this broker itself, or one with the same brokerId", now)
+            return
+        password = settings.password
+        info = ConnectionInfo(
+            connection_id=broker.ids.next_id(),
+            client_id=f"{settings.name}_{remote.name}_inbound_{broker.name}",
+            user_name=settings.user_name,
+            password=None if password is None else password.reveal(),
+            remote_address=f"vm://{broker.name}#{settings.name}",
+            protocol="network",
+            max_consumers=MAX_DEMAND,
+        )
+        client = broker.add_connection(self, info, now)
+        self._client = client
+        broker.add_session(client, SessionId(info.connection_id, BRIDGE_SESSION))
+        assert remote.wire_format is not None
+        version = remote.wire_format.version
+        message_format = broker.formats.format(format_id_of(version))
+        assert isinstance(message_format, OpenWireMessageFormat)
+        self._forwarder = MessageForwarder(
+            broker.broker_id, remote.producer_id, broker.formats, message_format, version
+        )
+        self._demand = DemandTable(settings, remote.broker_id, info.connection_id)
+        self._login_id = remote.introduces(settings, broker.broker_id, broker.name, self._broker_url)
+        self._subscribe_id = remote.subscribes(settings.bridge_temporary)
+        self.state = State.STARTING
+
+    def _response(self, command: wire.Response, now: Time) -> None:
+        entry = self._sent.pop(command.correlation_id, None)
+        if entry is not None:
+            self._answered(entry)
+        elif command.correlation_id == self._login_id:
+            self._remote.logged_in()
+        elif command.correlation_id == self._subscribe_id and self.state is State.STARTING:
+            self.state = State.RUNNING
+
+    def _refused(self, command: wire.ExceptionResponse, now: Time) -> None:
+        said = _said(command.exception)
+        entry = self._sent.pop(command.correlation_id, None)
+        if entry is None:
+            what = "login" if command.correlation_id == self._login_id else "subscription to advisories"
+            self._fail(f"the remote broker refused the {what}: {said}", now)
+        elif command.exception is not None and command.exception.class_name == GONE_DESTINATION:
+            self._given_up.append((entry, said))  # whoever waited for it there is gone, which is nobody's fault
+        else:
+            self._fail(f"the remote broker refused message {entry.message_id}: {said}", now)
+
+    # -- demand --------------------------------------------------------------------------------------------------------
+
+    def _advisory(self, dispatch: wire.MessageDispatch, now: Time) -> None:
+        client, demand, message = self._client, self._demand, dispatch.message
+        if client is None or demand is None or message is None:
+            raise OpenWireProtocolError("an advisory came before the bridge asked for any")
+        self._remote.acknowledges(dispatch)
+        subject = message.data_structure
+        try:
+            if isinstance(subject, wire.ConsumerInfo):
+                consumer = self._reader.consumer(subject, self._remote.broker_id)
+                if consumer is not None:
+                    self._add_demand(client, demand, consumer, now)
+            elif isinstance(subject, wire.RemoveInfo):
+                consumer_id = self._reader.removed_consumer(subject)
+                if consumer_id is not None:
+                    for idle in demand.leave(consumer_id):
+                        self._remove_demand(client, idle, now)
+            elif isinstance(subject, wire.DestinationInfo):
+                self._temporary(client, subject, now)
+        except JmsError as error:
+            self._log_refusal(error)
+
+    def _add_demand(self, client: ConnectionState, demand: DemandTable, consumer: RemoteConsumer, now: Time) -> None:
+        info, came = consumer.info, consumer.path[:-1]
+        if info.browser or demand.is_known(info.consumer_id):
+            return
+        if not self.settings.wants(info.destination, came, self._broker.broker_id):
+            return
+        if demand.is_full():
+            raise JmsError(f"the remote broker has more than {MAX_DEMAND} consumers; the demand of more is left out")
+        if demand.joined(consumer):
+            return
+        subscription = DemandSubscription(
+            self, demand.local_info(consumer), info.consumer_id, info.network_subscription and info.destination.is_queue
+        )
+        made = self._broker.add_consumer(client, subscription.info, subscription, now)
+        subscription.subscription = made
+        demand.add(subscription, consumer)
+        self._broker.start_consumer(made, now)
+
+    def _remove_demand(self, client: ConnectionState, demand: DemandSubscription, now: Time) -> None:
+        """Take nothing more; the subscription ends when the last of its messages is answered."""
+        subscription = demand.subscription
+        if subscription is None or subscription.removed:
+            return
+        demand.leaving = True
+        if demand.out:
+            self._broker.set_prefetch(subscription, 0, now)
+        else:
+            self._end_demand(client, demand, now)
+
+    def _end_demand(self, client: ConnectionState, demand: DemandSubscription, now: Time) -> None:
+        if self._demand is not None:
+            self._demand.remove(demand)
+        if str(demand.info.consumer_id) in client.consumers:
+            self._broker.remove_consumer(client, demand.info.consumer_id, LAST_DELIVERED_UNSET, now)
+
+    def _temporary(self, client: ConnectionState, subject: wire.DestinationInfo, now: Time) -> None:
+        """A client there made or removed a temporary destination: replies to it find their way through here."""
+        announced = destination_announced(subject)
+        if announced is None:
+            return
+        if destination_removed(subject):
+            if announced.destination.qualified_name in client.temporary:
+                self._broker.remove_destination(client, announced.destination, now)
+        elif self.settings.wants(announced.destination, announced.path, self._broker.broker_id):
+            path = (*announced.path, self._remote.broker_id)
+            self._broker.add_remote_temporary(client, announced.destination, path, now)
+
+    # -- answers -------------------------------------------------------------------------------------------------------
+
+    def _answered(self, entry: Forwarded) -> None:
+        entry.settled = True
+        demand = entry.demand
+        if not demand.touched:
+            demand.touched = True
+            self._touched.append(demand)
+
+    def _settle(self, now: Time) -> None:
+        """Acknowledge here what the remote broker has answered."""
+        client = self._client
+        if client is None or self.closed:
+            return
+        while self._given_up:
+            entry, cause = self._given_up.pop()
+            self._give_up(client, entry, cause, now)
+        while self._touched:
+            demand = self._touched.pop()
+            demand.touched = False
+            taken = demand.take_settled()
+            subscription = demand.subscription
+            if subscription is None or subscription.removed:
+                continue
+            if taken:
+                self.acknowledged += len(taken)
+                self._broker.acknowledge(
+                    client, subscription, STANDARD_ACK, taken[0].message_id, taken[-1].message_id, len(taken),
+                    None, NO_TOKEN, now,
+                )  # fmt: skip
+            if demand.leaving and not demand.out:
+                self._end_demand(client, demand, now)
+
+    def _give_up(self, client: ConnectionState, entry: Forwarded, cause: str, now: Time) -> None:
+        """A message that can never be forwarded: the dead letter queue keeps it."""
+        logger.warning("message %s cannot be forwarded to %s: %s", entry.message_id, self._remote.name, cause)
+        demand = entry.demand
+        subscription = demand.subscription
+        demand.out.remove(entry)
+        if subscription is not None and not subscription.removed:
+            message_id = entry.message_id
+            self._broker.acknowledge(
+                client, subscription, POISON_ACK, message_id, message_id, 1, None, NO_TOKEN, now, cause
+            )
+        if not demand.touched:
+            demand.touched = True
+            self._touched.append(demand)
+
+    # -- the end -------------------------------------------------------------------------------------------------------
+
+    def _fail(self, reason: str, now: Time) -> None:
+        """The first reason counts."""
+        if self.state is State.CLOSED:
+            return
+        self.state = State.CLOSED
+        self.reason = "".join([character if character.isprintable() else "?" for character in reason[:300]])
+        client = self._client
+        if client is not None:
+            self._acknowledge_answered(client, now)
+            self._broker.remove_connection(client, now)
+        self._sent.clear()
+        self._unflushed.clear()
+        self._given_up.clear()
+        self._touched.clear()
+
+    def _acknowledge_answered(self, client: ConnectionState, now: Time) -> None:
+        """What the remote broker has is not to go there again, also when messages before it were not answered."""
+        for subscription in client.consumers.values():
+            subscription.started = False
+        demands = [] if self._demand is None else self._demand.subscriptions
+        for demand in demands:
+            made = demand.subscription
+            if made is None or made.removed:
+                continue
+            for entry in demand.out:
+                if entry.settled:
+                    self.acknowledged += 1
+                    message_id = entry.message_id
+                    self._broker.acknowledge(client, made, INDIVIDUAL_ACK, None, message_id, 1, None, NO_TOKEN, now)
+
+    def _log_refusal(self, error: JmsError) -> None:
+        self._refusals_logged += 1
+        if self._refusals_logged <= MAX_LOGGED_REFUSALS:
+            logger.warning("demand of broker %s is not served: %s", self._remote.name, error)
+
+
+def _said(exception: Throwable | None) -> str:
+    return "no reason" if exception is None else throwable_text(exception)

@@ -1,0 +1,152 @@
+"""A message on its way to the next broker: the octets it has here, with another sender and one more broker in its path.
+
+    type 1 | command id 4 | response required 1 | producer | destination | transaction | original destination | id …
+             '---------------- ours --------------'            as it is     null          as it is
+    … | content | properties | structure | target | compressed 1 | redelivery counter 4 | broker path | …
+        as it is               '------- as it is -------'          of this broker         + this broker
+
+Everything else stays: id, body and properties are the same octets in every broker. The head is cut where the message
+before was cut when the octets up to there are the same, a tail that is the same as before is made once.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from librt.strings import BytesWriter, write_i32_be
+
+from spanwire.broker.formats import MessageFormats
+from spanwire.model.message import Message
+from spanwire.protocols.openwire import _marshallers as wire
+from spanwire.protocols.openwire.codec import decode_message
+from spanwire.protocols.openwire.loose import LooseWriter
+from spanwire.protocols.openwire.message_format import CANONICAL_VERSIONS, OpenWireMessageFormat
+from spanwire.protocols.openwire.message_layout import ROUTE_START, MessageScanner
+from spanwire.protocols.openwire.output import SEPARATE_CHUNK_BYTES, OutputBuffer
+
+NULL_TRANSACTION: Final = b"\x00"
+COUNTER_START: Final = 3  # in a tail without structure and target consumer
+PATH_START: Final = 7
+
+
+class MessageForwarder:
+    """Writes messages of one bridge into its output. ``producer_id`` is the bridge's producer at the remote broker."""
+
+    def __init__(
+        self,
+        broker_id: str,
+        producer_id: wire.ProducerId,
+        formats: MessageFormats,
+        message_format: OpenWireMessageFormat,
+        version: int,
+    ) -> None:
+        self._broker_id: Final[str] = broker_id
+        self._producer: Final[bytes] = _nested(producer_id, version)
+        self._producer_id: Final[wire.ProducerId] = producer_id
+        self._formats: Final[MessageFormats] = formats
+        self._format: Final[OpenWireMessageFormat] = message_format
+        self._version: Final[int] = version
+        self._scanner: Final[MessageScanner] = MessageScanner(message_format.version)
+        self._own_hop: Final[bytes] = _nested(wire.BrokerId(broker_id), version)
+        self._old_tail = b""
+        self._old_count = -1
+        self._new_tail = b""
+
+    def append(self, output: OutputBuffer, message: Message, command_id: int, answered: bool, count: int) -> None:
+        """Write ``message``, delivered ``count`` times before; raises `JmsError` or `ProtocolError` when it cannot be
+        brought into the remote broker's format.
+        """
+        own = self._in_format(message)
+        plain = own.raw[own.tail_start : own.tail_start + 2] == b"\x00\x00"
+        if not plain or own.tail is not None or not output.passes_messages:
+            output.append(self._rewritten(own, command_id, answered, count))
+            return
+        head = own.head if own.head is not None else own.raw
+        scanner = self._scanner
+        scanner.scan_head(head)
+        destination = head[scanner.destination_start : scanner.transaction_start]
+        tail = self._tail(own, count)
+        raw = own.raw
+        rest_start = own.content_start if own.head is not None else scanner.original_destination_start
+        between = head[scanner.original_destination_start :] if own.head is not None else b""
+        rest = raw[rest_start : own.tail_start]
+        size = ROUTE_START + len(self._producer) + len(destination) + 1 + len(between) + len(rest) + len(tail)
+        writer = output.writer
+        write_i32_be(writer, size)
+        writer.append(raw[0])
+        write_i32_be(writer, command_id)
+        writer.append(1 if answered else 0)
+        writer.write(self._producer)
+        writer.write(destination)
+        writer.write(NULL_TRANSACTION)
+        if between:
+            writer.write(between)
+        if len(rest) < SEPARATE_CHUNK_BYTES:
+            writer.write(rest)
+        else:
+            output.append_chunk(rest)
+        output.writer.write(tail)
+
+    def _in_format(self, message: Message) -> Message:
+        if message.format_id == self._format.format_id:
+            return message
+        if message.format_id in CANONICAL_VERSIONS:
+            return self._format.from_version(message)
+        return self._formats.converted(message, self._format.format_id)
+
+    def _tail(self, message: Message, count: int) -> bytes:
+        """The tail with ``count`` and one more hop."""
+        tail = message.raw[message.tail_start :]
+        if tail == self._old_tail and count == self._old_count:
+            return self._new_tail
+        hops = 0
+        path_end = PATH_START + 1
+        if tail[PATH_START]:
+            hops = tail[PATH_START + 1] << 8 | tail[PATH_START + 2]
+            path_end = _path_end(tail, hops)
+        out = BytesWriter()
+        out.write(tail[:COUNTER_START])
+        write_i32_be(out, count)
+        out.append(1)
+        out.append((hops + 1) >> 8)
+        out.append((hops + 1) & 255)
+        if hops > 0:
+            out.write(tail[PATH_START + 3 : path_end])
+        out.write(self._own_hop)
+        out.write(tail[path_end:])
+        self._old_tail = tail
+        self._old_count = count
+        self._new_tail = out.getvalue()
+        return self._new_tail
+
+    def _rewritten(self, message: Message, command_id: int, answered: bool, count: int) -> wire.Message:
+        """The same by its fields, for what is rare: messages that carry a structure, tight connections."""
+        structure = decode_message(message.encoded(), CANONICAL_VERSIONS[message.format_id])
+        structure.command_id = command_id
+        structure.response_required = answered
+        structure.producer_id = self._producer_id
+        structure.transaction_id = None
+        structure.redelivery_counter = count
+        path = structure.broker_path
+        structure.broker_path = [*(path if path is not None else []), wire.BrokerId(self._broker_id)]
+        return structure
+
+
+def _path_end(tail: bytes, hops: int) -> int:
+    """Where the broker path in a tail ends; its octets were checked when the message came."""
+    position = PATH_START + 3
+    for _ in range(hops):
+        if tail[position] == 0:
+            position += 1
+        elif tail[position + 2] == 0:
+            position += 3
+        else:
+            position += 5 + (tail[position + 3] << 8 | tail[position + 4])
+    return position
+
+
+def _nested(structure: wire.ProducerId | wire.BrokerId, version: int) -> bytes:
+    writer = LooseWriter(version, False)
+    writer.begin(BytesWriter())
+    writer.write_nested(structure)
+    return writer.out.getvalue()

@@ -1,0 +1,188 @@
+"""The far end of a bridge: getting to know the remote broker, and what is said there (OpenWire, Networks of Brokers).
+
+    here → there                               there → here
+    WireFormatInfo                             WireFormatInfo, BrokerInfo
+    BrokerInfo (network connection)
+    ConnectionInfo (answered), SessionInfo, ProducerInfo
+    ConsumerInfo of the advisories (answered)  Response, Response, dispatches of advisories …
+    messages (answered)                        Response each
+
+It is the sequence of ActiveMQ's own bridges, except that the login and the subscription ask for an answer, so that a
+refusal has a reason.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from spanwire.model.acks import STANDARD_ACK
+from spanwire.model.ids import ProducerId
+from spanwire.network.demand import BRIDGE_SESSION
+from spanwire.network.settings import BridgeSettings
+from spanwire.protocols.openwire import _marshallers as wire
+from spanwire.protocols.openwire.codec import FrameDecoder
+from spanwire.protocols.openwire.errors import OpenWireProtocolError
+from spanwire.protocols.openwire.identities import wire_producer_id
+from spanwire.protocols.openwire.output import OutputBuffer
+from spanwire.protocols.openwire.wire_format import (
+    WireFormat,
+    WireFormatPreferences,
+    answering,
+    negotiate,
+    wire_format_info,
+)
+
+MIB: Final = 1024 * 1024
+MAX_REMOTE_FRAME_BYTES: Final = 4 * MIB  # a remote broker sends a bridge answers and advisories, no messages
+CONSUMER_ADVISORIES: Final = "ActiveMQ.Advisory.Consumer.>"
+TEMPORARY_ADVISORIES: Final = "ActiveMQ.Advisory.TempQueue,ActiveMQ.Advisory.TempTopic"
+ADVISORY_PREFETCH: Final = 1_000
+ADVISORY_ACK_AT: Final = ADVISORY_PREFETCH * 3 // 4  # ActiveMQ's advisoryAckPercentage
+LAST_COMMAND_ID: Final = 0x7FFFFFFF  # a Java int; then the numbers begin anew
+
+
+class RemoteBroker:
+    """Says what a bridge has to say and numbers it; deciding is left to the bridge.
+
+    ``name`` and ``broker_id`` are those of the remote broker once its BrokerInfo came.
+    """
+
+    def __init__(self, connection_id: str, preferences: WireFormatPreferences) -> None:
+        self.output: Final[OutputBuffer] = OutputBuffer()
+        self.wire_format: WireFormat | None = None
+        self.name = ""
+        self.broker_id = ""
+        self.producer_id: Final[wire.ProducerId] = wire_producer_id(ProducerId(connection_id, BRIDGE_SESSION, 1))
+        self._connection_id: Final[str] = connection_id
+        self._consumer_id: Final[wire.ConsumerId] = wire.ConsumerId(
+            connection_id=connection_id, session_id=BRIDGE_SESSION, value=1
+        )
+        self._preferences: Final[WireFormatPreferences] = preferences
+        self._decoder: Final[FrameDecoder] = FrameDecoder(MAX_REMOTE_FRAME_BYTES)
+        self._command_id = 0
+        self._unacknowledged = 0
+        self.output.append(wire_format_info(preferences))
+
+    @property
+    def pending_bytes(self) -> int:
+        """Bytes held of a frame whose end has not come yet."""
+        return self._decoder.pending_bytes
+
+    def commands(self, data: bytes) -> list[wire.Command]:
+        """What ``data`` completes. Call again with nothing until nothing comes; raises `OpenWireProtocolError`."""
+        return self._decoder.feed(data)
+
+    def negotiate(self, command: wire.WireFormatInfo) -> WireFormat:
+        """The remote broker's offer came."""
+        wire_format = negotiate(answering(self._preferences, command), command)
+        self.wire_format = wire_format
+        self._decoder.negotiated(wire_format)
+        self.output.negotiated(wire_format)
+        return wire_format
+
+    def met(self, command: wire.BrokerInfo) -> None:
+        """The remote broker said who it is. Raises `OpenWireProtocolError` when it did not."""
+        if command.broker_id is None or not command.broker_id.value:
+            raise OpenWireProtocolError("the remote broker has no id")
+        self.broker_id = command.broker_id.value
+        self.name = command.broker_name or self.broker_id
+
+    def logged_in(self) -> None:
+        """The login was accepted: advisories may have their full size."""
+        self._decoder.authenticated()
+
+    def next_command_id(self) -> int:
+        """The number of the next command."""
+        self._command_id = 1 if self._command_id == LAST_COMMAND_ID else self._command_id + 1
+        return self._command_id
+
+    def says(self, command: wire.BaseCommand, answered: bool = False) -> int:
+        """Sends one command; gives its number."""
+        command.command_id = self.next_command_id()
+        command.response_required = answered
+        self.output.append(command)
+        return command.command_id
+
+    def introduces(self, settings: BridgeSettings, broker_id: str, broker_name: str, broker_url: str) -> int:
+        """Sends who we are, and logs in. Gives the number of the ConnectionInfo."""
+        self.says(
+            wire.BrokerInfo(
+                broker_id=wire.BrokerId(broker_id),
+                broker_name=broker_name,
+                broker_url=broker_url,
+                network_connection=True,
+                network_properties=_properties(settings, broker_name),
+            )
+        )
+        remote_user = settings.remote_user_name
+        password = settings.password if remote_user is None else settings.remote_password
+        return self.says(
+            wire.ConnectionInfo(
+                connection_id=wire.ConnectionId(self._connection_id),
+                client_id=f"{settings.name}_{broker_name}_outbound",
+                user_name=settings.user_name if remote_user is None else remote_user,
+                password=None if password is None else password.reveal(),
+                client_master=True,
+            ),
+            answered=True,
+        )
+
+    def subscribes(self, temporary: bool) -> int:
+        """Announces session, producer and the consumer of advisories; gives the number of the last."""
+        session_id = wire.SessionId(connection_id=self._connection_id, value=BRIDGE_SESSION)
+        self.says(wire.SessionInfo(session_id=session_id))
+        self.says(wire.ProducerInfo(producer_id=self.producer_id))
+        topics = f"{CONSUMER_ADVISORIES},{TEMPORARY_ADVISORIES}" if temporary else CONSUMER_ADVISORIES
+        return self.says(
+            wire.ConsumerInfo(
+                consumer_id=self._consumer_id,
+                destination=wire.ActiveMQTopic(topics),
+                prefetch_size=ADVISORY_PREFETCH,
+                dispatch_async=True,
+            ),
+            answered=True,
+        )
+
+    def acknowledges(self, dispatch: wire.MessageDispatch) -> None:
+        """An advisory was read; most of a window is acknowledged at once."""
+        message = dispatch.message
+        self._unacknowledged += 1
+        if self._unacknowledged < ADVISORY_ACK_AT or message is None:
+            return
+        self.says(
+            wire.MessageAck(
+                consumer_id=self._consumer_id,
+                destination=dispatch.destination,
+                ack_type=STANDARD_ACK,
+                last_message_id=message.message_id,
+                message_count=self._unacknowledged,
+            )
+        )
+        self._unacknowledged = 0
+
+
+def _properties(settings: BridgeSettings, broker_name: str) -> str:
+    """The connector's settings, in Java's properties format."""
+    entries = {
+        "brokerName": broker_name,
+        "name": settings.name,
+        "conduitSubscriptions": "true" if settings.conduit else "false",
+        "consumerTTL": str(settings.consumer_ttl),
+        "messageTTL": str(settings.message_ttl),
+        "prefetchSize": str(settings.prefetch_size),
+        "duplex": "false",
+    }
+    lines = [f"{name}={_escaped(value)}\n" for name, value in entries.items()]
+    return "#\n" + "".join(lines)
+
+
+def _escaped(text: str) -> str:
+    out: list[str] = []
+    for character in text:
+        if character in "\\:=#!":
+            out.append("\\" + character)
+        elif " " < character <= "~":
+            out.append(character)
+        else:
+            out.append(f"\\u{ord(character) & 0xFFFF:04x}")
+    return "".join(out)

@@ -1,0 +1,59 @@
+"""What one network connector is told. The names and defaults are those of ActiveMQ's ``networkConnector``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from spanwire.model.destination import Destination
+from spanwire.model.routing import DEFAULT_PRIORITY_BASE, demand_passes, network_priority
+from spanwire.model.secret import Secret
+
+DEFAULT_NAME: Final = "NC"  # ActiveMQ's own
+DEFAULT_PREFETCH: Final = 1_000
+DEFAULT_TTL: Final = 1
+
+
+@dataclass(frozen=True)
+class BridgeSettings:
+    """How the bridges of one network connector behave; the same for each broker that they lead to.
+
+    ``user_name`` and ``password`` log in at both ends, ``remote_user_name`` and ``remote_password`` replace them at the
+    other one. ``excluded`` destinations are never forwarded; of ``included`` ones, if there are any, no others are.
+    """
+
+    name: str = DEFAULT_NAME
+    message_ttl: int = DEFAULT_TTL
+    consumer_ttl: int = DEFAULT_TTL
+    conduit: bool = True
+    decrease_priority: bool = True
+    priority_base: int = DEFAULT_PRIORITY_BASE
+    prefetch_size: int = DEFAULT_PREFETCH
+    always_sync_send: bool = True
+    bridge_temporary: bool = True
+    user_name: str | None = None
+    password: Secret | None = None
+    remote_user_name: str | None = None
+    remote_password: Secret | None = None
+    excluded: tuple[Destination, ...] = ()
+    included: tuple[Destination, ...] = ()
+
+    def wants(self, destination: Destination, path: tuple[str, ...], own_broker_id: str) -> bool:
+        """Whether a consumer of ``destination`` beyond the brokers of ``path`` is demand for this bridge."""
+        if destination.is_advisory or not demand_passes(path, own_broker_id, self.consumer_ttl):
+            return False
+        if destination.is_temporary:
+            return self.bridge_temporary
+        for pattern in self.excluded:
+            if pattern.matches(destination):
+                return False
+        if not self.included:
+            return True
+        for pattern in self.included:
+            if pattern.matches(destination):
+                return True
+        return False
+
+    def priority(self, asked: int, path: tuple[str, ...]) -> int:
+        """The priority here of a consumer that asked for ``asked`` beyond the brokers of ``path``."""
+        return network_priority(path, self.priority_base) if self.decrease_priority else asked
