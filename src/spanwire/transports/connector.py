@@ -54,6 +54,11 @@ class TransportConnector:
         """Where clients connect, with the real port once it is bound."""
         return self.settings.uri(self._port)
 
+    @property
+    def port(self) -> int:
+        """Where it listens; the real port once it is bound."""
+        return self._port
+
     async def binds_loopback(self) -> bool:
         """Whether only this machine can reach the address. Takes nothing; raises `TransportError` for an unknown
         host.

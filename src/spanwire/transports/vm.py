@@ -35,7 +35,7 @@ REFUSED: Final = "the broker refused the connection; its log says why"
 NOT_RUNNING: Final = "the broker does not run"
 STOPPED: Final = "the broker has stopped"
 
-Action = Callable[[], None]
+Action = Callable[[], object]
 
 
 class Feed(Protocol):

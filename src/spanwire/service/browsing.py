@@ -1,0 +1,47 @@
+"""An operator's look into a queue, and its purge, in the broker's loop. Neither is a client: no rights are asked."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from spanwire.broker.queue import Queue
+from spanwire.model.destination import Destination
+from spanwire.model.message import Message
+from spanwire.service.service import BrokerService
+
+MAX_BROWSED: Final = 400  # messages of one look, ActiveMQ's maxBrowsePageSize
+RUN_NOTHING: Final = 0.0  # seconds for jobs, when only what waits for memory is to go on
+
+
+async def browse(service: BrokerService, destination: Destination, limit: int = MAX_BROWSED) -> list[Message]:
+    """The oldest messages that wait in a queue, at most ``limit``; none for a queue that does not exist.
+
+    Leaves out what consumers hold. Reads from the store what memory does not have.
+    """
+    queue = service.broker.home_of(destination)
+    if not isinstance(queue, Queue) or limit <= 0:
+        return []
+    found: list[Message] = [reference.message for reference in queue.waiting_references()[:limit]]
+    numbers = queue.waiting_numbers()[: limit - len(found)]
+    volatile = {number: queue.volatile(number) for number in numbers if number < 0}
+    sequences = [number for number in numbers if number > 0]
+    stored = dict(zip(sequences, await service.read_stored(destination, sequences), strict=True))
+    for number in numbers:
+        reference = volatile.get(number)
+        message = stored.get(number) if number > 0 else (None if reference is None else reference.message)
+        if message is not None:
+            found.append(message)
+    return found
+
+
+def purge(service: BrokerService, destination: Destination) -> int:
+    """Drop every message that waits in a queue; gives how many. What consumers hold stays theirs."""
+    queue = service.broker.home_of(destination)
+    if not isinstance(queue, Queue):
+        return 0
+    now = service.environment.now()
+    service.broker.run(now, RUN_NOTHING)
+    count = queue.clear()
+    service.broker.run(now, RUN_NOTHING)  # sends that waited for memory go on
+    service.wake()
+    return count

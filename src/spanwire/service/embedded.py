@@ -1,0 +1,78 @@
+"""Brokers inside a program: `start_broker` in the caller's loop, and what ``vm:`` URLs stand for.
+
+    async with await start_broker(configuration) as broker:
+        connection = await aio.connect(broker.vm_url)
+
+A broker with a thread of its own is `spanwire.service.broker_thread.BrokerThread`; tests have more comfortable ones in
+`spanwire.testing`. The client finds `connect` through `spanwire.registry`, so that it loads a broker only if a program
+opens such a URL.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from spanwire.client.ports import InProcessTransport
+from spanwire.model.errors import JmsError
+from spanwire.service.broker_thread import PassingBroker
+from spanwire.service.config.model import BrokerConfiguration
+from spanwire.service.embedded_broker import IN_PROCESS, EmbeddedBroker
+from spanwire.service.vm_url import VmUrl, parse_vm_url
+from spanwire.transports.vm import VmClient
+
+
+async def start_broker(
+    configuration: BrokerConfiguration, directory: Path | None = None, *, allow_anonymous: bool = False
+) -> EmbeddedBroker:
+    """A started broker in the running loop; stop it with `EmbeddedBroker.stop` or use it in ``async with``.
+
+    Its loop must go on turning: what blocks the loop blocks the broker. Raises as `EmbeddedBroker.start`.
+    """
+    broker = EmbeddedBroker(configuration, directory, allow_anonymous=allow_anonymous)
+    await broker.start()
+    return broker
+
+
+def connect(url: str, options: Mapping[str, str]) -> InProcessTransport:
+    """A connection to the broker of this process that ``url`` names, made on demand unless ``create=false``.
+
+    Returns at once; raises `JmsError` for a URL that cannot be honoured. A broker that is made here stops when its last
+    client of this process has gone; until then the URL's options are those of its first client.
+    """
+    wanted = parse_vm_url(url, options)
+    if IN_PROCESS.find(wanted.name) is not None:
+        return VmClient(wanted.address, lambda client: _join(wanted, client))
+    if not wanted.create:
+        if wanted.wait_seconds <= 0:
+            raise JmsError(
+                f"{wanted.address}: no broker of this name runs in this process; start one, or leave create=false out"
+            )
+        return VmClient(wanted.address, lambda client: IN_PROCESS.expect(wanted.name, client, wanted.wait_seconds))
+    configuration = wanted.configuration()
+    return VmClient(wanted.address, lambda client: _find_or_make(wanted.name, configuration, client))
+
+
+def _join(wanted: VmUrl, client: VmClient) -> None:
+    """Connect to a broker that was there a moment ago."""
+    broker = IN_PROCESS.find(wanted.name)
+    if broker is not None and broker.accept(client):
+        return
+    if not wanted.create:
+        client.closed("the broker has stopped")
+        return
+    try:
+        configuration = wanted.configuration()
+    except JmsError as error:
+        client.closed(str(error))
+        return
+    _find_or_make(wanted.name, configuration, client)
+
+
+def _find_or_make(name: str, configuration: BrokerConfiguration, client: VmClient) -> None:
+    broker, made = IN_PROCESS.find_or_enter(name, lambda: EmbeddedBroker(configuration))
+    if not broker.accept(client):
+        IN_PROCESS.leave(broker)
+        _find_or_make(name, configuration, client)
+    elif made:
+        PassingBroker(broker, lambda late: _find_or_make(name, configuration, late)).start()

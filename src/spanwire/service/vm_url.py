@@ -1,0 +1,111 @@
+"""What a `vm:` URL asks for: ``vm://NAME?create=…&waitForStart=…&broker.…=…`` (ActiveMQ's VM transport reference).
+
+``broker.*`` options are attributes of the ``broker`` element and hold for a broker that is made now; ``brokerConfig``
+names a file instead. Only a URL that the program itself gives may come here, never one from a wire.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from spanwire.model.errors import ConfigurationError, JmsError
+from spanwire.service.config.decryption import Decryption
+from spanwire.service.config.document import Attribute, Element, Findings, closest
+from spanwire.service.config.interpretation import Interpreter
+from spanwire.service.config.loading import load_configuration
+from spanwire.service.config.model import DEFAULT_BROKER_NAME, BrokerConfiguration
+from spanwire.service.config.properties import Variables
+
+logger = logging.getLogger(__name__)
+
+MAX_WAIT_MS: Final = 3_600_000  # an hour; more is no wait but a hang
+BROKER_PREFIX: Final = "broker."
+WITHOUT_EFFECT: Final = ("async", "marshal", "network", "wireFormat")  # bytes are always marshalled here
+KNOWN: Final = ("brokerConfig", "create", "waitForStart", *WITHOUT_EFFECT)
+NAME: Final = re.compile(r"vm:(?://)?([A-Za-z0-9._\-]{0,255})/?")
+
+
+@dataclass(frozen=True, slots=True)
+class VmUrl:
+    """One URL. ``wait_seconds`` is how long a client waits for a broker that it must not create, 0 for not at all."""
+
+    name: str
+    create: bool
+    wait_seconds: float
+    settings: Mapping[str, str]
+    reference: str | None
+
+    @property
+    def address(self) -> str:
+        """The URL for people."""
+        return f"vm://{self.name}"
+
+    def configuration(self) -> BrokerConfiguration:
+        """The broker that it makes; raises `JmsError` in one line when it cannot be."""
+        try:
+            if self.reference is None:
+                return self._simple()
+            found = load_configuration(self.reference)
+            if found.broker_name != self.name:
+                raise ConfigurationError(f"{self.reference} configures the broker {found.broker_name}; name it so here")
+            return found
+        except ConfigurationError as error:
+            raise JmsError("; ".join(str(error).splitlines())) from error
+
+    def _simple(self) -> BrokerConfiguration:
+        """A broker with these attributes and nothing else: no connector, a journal unless it is not persistent."""
+        findings = Findings(self.address)
+        broker = Element("broker", 1, attributes={name: Attribute(value, 1) for name, value in self.settings.items()})
+        broker.attributes["brokerName"] = Attribute(self.name, 1)
+        decryption = Decryption({})
+        configuration = Interpreter(findings, Path.cwd(), Variables({}, {}, decryption), decryption).broker(broker)
+        findings.raise_if_any()
+        for warning in configuration.warnings:
+            logger.warning("%s", warning)
+        return configuration
+
+
+def parse_vm_url(url: str, options: Mapping[str, str]) -> VmUrl:
+    """Raises `JmsError` in one line for a URL that cannot be honoured; an unknown option names the closest known."""
+    if url.startswith("vm:("):
+        raise JmsError("a vm: URL with a broker URI in parentheses is not yet supported; write vm://NAME?broker.…=…")
+    found = NAME.fullmatch(url.partition("?")[0])
+    if found is None:
+        raise JmsError("a vm: URL names no broker of this process; write vm://NAME with letters, digits, '.', '_', '-'")
+    name = found.group(1) or DEFAULT_BROKER_NAME
+    settings: dict[str, str] = {}
+    plain: dict[str, str] = {}
+    for option, value in options.items():
+        if option.startswith(BROKER_PREFIX):
+            settings[option.removeprefix(BROKER_PREFIX)] = value
+        elif option in KNOWN:
+            plain[option] = value
+        else:
+            close = closest(option, KNOWN)
+            hint = f"; did you mean {close}?" if close else ""
+            raise JmsError(f"vm://{name}: unknown option {option[:60]!r}{hint}")
+    return VmUrl(
+        name=name,
+        create=_flag(name, "create", plain.get("create", "true")),
+        wait_seconds=_milliseconds(name, plain.get("waitForStart", "-1")) / 1000,
+        settings=settings,
+        reference=plain.get("brokerConfig"),
+    )
+
+
+def _flag(name: str, option: str, value: str) -> bool:
+    if value.lower() not in ("true", "false"):
+        raise JmsError(f"vm://{name}: the option {option} must be true or false")
+    return value.lower() == "true"
+
+
+def _milliseconds(name: str, value: str) -> int:
+    """0 for none: ActiveMQ's -1 means that nobody waits."""
+    if not re.fullmatch(r"-?[0-9]{1,9}", value):
+        raise JmsError(f"vm://{name}: the option waitForStart must be a number of milliseconds")
+    return min(max(0, int(value)), MAX_WAIT_MS)

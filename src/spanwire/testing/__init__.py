@@ -1,0 +1,24 @@
+"""Brokers for tests: `Broker` without pytest, the fixtures of `spanwire.testing.plugin` with it.
+
+pytest imports this package in every run, so nothing of the broker is loaded before one of the names is asked for.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from spanwire import registry
+
+if TYPE_CHECKING:
+    from spanwire.testing.broker import Broker as Broker
+
+__all__ = ["Broker"]
+
+_PLACES: Final = {"Broker": "spanwire.testing.broker:Broker"}
+
+
+def __getattr__(name: str) -> object:
+    """The classes that tests use, loaded when they are."""
+    if name not in _PLACES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return registry.load(_PLACES[name])

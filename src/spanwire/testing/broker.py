@@ -1,0 +1,218 @@
+"""A whole broker in the test's own process, on a thread of its own.
+
+with Broker() as broker:
+    connection = blocking.connect(broker.url)
+    …
+    assert broker.queue("ORDERS").pending == 0
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self, TypeVar
+
+from spanwire.broker.views import ConnectionView, DestinationView
+from spanwire.model.destination import Destination, parse_destination
+from spanwire.model.errors import IllegalStateError
+from spanwire.service.broker_thread import BrokerThread
+from spanwire.service.browsing import browse, purge
+from spanwire.service.config.model import BrokerConfiguration
+from spanwire.service.embedded_broker import EmbeddedBroker
+from spanwire.testing.configuration import Source, for_test, read_source, with_ports
+from spanwire.testing.message import WaitingMessage, waiting_message
+from spanwire.testing.queue import DestinationLook, wait_until
+
+OPENWIRE: Final = "openwire"
+STOMP: Final = "stomp"
+CLIENT_SCHEMES: Final = {OPENWIRE: ("tcp", "ssl"), STOMP: ("stomp", "stomp+ssl")}  # plain, with TLS
+CLOSING_GRACE: Final = 0.5  # seconds in which the broker may notice that a client has closed
+
+T = TypeVar("T")
+
+
+class Broker:
+    """A broker for tests: free ports of the loopback, messages in memory. `start` and `stop`, or a ``with`` block.
+
+    ``source`` is an ``activemq.xml`` or TOML as text or path; its connectors get free ports unless ``keep_ports``.
+    ``directory`` lets it keep a journal there. ``users`` are names and passwords, for a configuration without.
+    ``sockets=False`` leaves only `vm_url`. May be used from any thread; after a fork every call raises
+    `IllegalStateError`. Raises `ConfigurationError` for what cannot be honoured.
+    """
+
+    def __init__(
+        self,
+        source: Source = None,
+        *,
+        name: str | None = None,
+        directory: Path | None = None,
+        users: Mapping[str, str] | None = None,
+        sockets: bool = True,
+        keep_ports: bool = False,
+        placeholders: Mapping[str, str] | None = None,
+    ) -> None:
+        self.directory: Final = directory
+        self._configuration: BrokerConfiguration = for_test(
+            read_source(source, placeholders),
+            name=name,
+            persistent=directory is not None,
+            users=users,
+            sockets=sockets,
+            keep_ports=keep_ports,
+        )
+        self._thread: BrokerThread | None = None
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def __repr__(self) -> str:
+        return f"<Broker {self.name} {'at ' + self.url if self.is_running else 'stopped'}>"
+
+    # -- life ----------------------------------------------------------------------------------------------------------
+
+    @property
+    def is_running(self) -> bool:
+        """Between `start` and `stop`."""
+        return self._thread is not None
+
+    def start(self) -> None:
+        """Start it and wait until clients can connect; raises in one line what stands in the way."""
+        if self._thread is not None:
+            return
+        thread = BrokerThread(EmbeddedBroker(self._configuration, self.directory))
+        thread.start()
+        self._thread = thread
+        ports = thread.call(lambda broker: [connector.port for connector in broker.service.connectors])
+        self._configuration = with_ports(self._configuration, ports)
+
+    def stop(self) -> None:
+        """Stop it in order; clients that are still connected are disconnected. May be called twice."""
+        thread = self._thread
+        if thread is not None:
+            thread.stop()
+            self._thread = None
+
+    def restart(self) -> None:
+        """Stop it and start it on the same ports. What the journal keeps is there again; the rest is gone."""
+        self.stop()
+        self.start()
+
+    # -- where it is ---------------------------------------------------------------------------------------------------
+
+    @property
+    def name(self) -> str:
+        """The broker's name."""
+        return self._configuration.broker_name
+
+    @property
+    def url(self) -> str:
+        """The URL for OpenWire clients; `vm_url` when it has no such socket."""
+        return self._url(OPENWIRE) or self.vm_url
+
+    @property
+    def vm_url(self) -> str:
+        """The URL for clients in this process, without a socket. It never creates a second broker."""
+        return f"vm://{self.name}?create=false"
+
+    @property
+    def stomp_url(self) -> str:
+        """The URL for STOMP clients; raises `IllegalStateError` when no connector speaks STOMP."""
+        found = self._url(STOMP)
+        if found is None:
+            raise IllegalStateError(f"broker {self.name} has no connector for STOMP; add one to its configuration")
+        return found
+
+    @property
+    def host(self) -> str:
+        """The address of its connectors."""
+        return self._configuration.connectors[0].host if self._configuration.connectors else ""
+
+    @property
+    def port(self) -> int:
+        """The port for OpenWire clients; raises `IllegalStateError` when there is none."""
+        return self._port(OPENWIRE)
+
+    @property
+    def stomp_port(self) -> int:
+        """The port for STOMP clients; raises `IllegalStateError` when there is none."""
+        return self._port(STOMP)
+
+    # -- looking into it -----------------------------------------------------------------------------------------------
+
+    def queue(self, name: str) -> DestinationLook:
+        """A queue, whether it exists or not."""
+        return DestinationLook(self, parse_destination(name))
+
+    def topic(self, name: str) -> DestinationLook:
+        """A topic, whether it exists or not."""
+        return DestinationLook(self, parse_destination(name if "://" in name else f"topic://{name}"))
+
+    def destinations(self) -> list[DestinationView]:
+        """The counters of all queues and topics by name, without advisory topics."""
+        views = self._call(lambda broker: broker.service.broker.destination_views())
+        found = [view for view in views if not parse_destination(view.destination).is_advisory]
+        return sorted(found, key=lambda view: view.destination)
+
+    def connections(self) -> list[ConnectionView]:
+        """The clients that are logged in."""
+        return self._call(lambda broker: broker.service.broker.connection_views())
+
+    def purge(self) -> int:
+        """Drop what waits in all queues, without what consumers hold; gives how many."""
+        return sum(self.purge_one(parse_destination(view.destination)) for view in self.destinations())
+
+    def left_open(self) -> list[ConnectionView]:
+        """The clients that are connected still; one that has just closed is given a moment."""
+        if self._thread is not None:
+            wait_until(lambda: not self.connections(), CLOSING_GRACE)
+            return self.connections()
+        return []
+
+    # -- for `DestinationLook` -----------------------------------------------------------------------------------------
+
+    def view(self, destination: Destination) -> DestinationView | None:
+        """The counters of one destination; None when it does not exist."""
+        views = self._call(lambda broker: broker.service.broker.destination_views())
+        return next((view for view in views if view.destination == destination.qualified_name), None)
+
+    def browse(self, destination: Destination, limit: int) -> list[WaitingMessage]:
+        """The oldest messages that wait in a queue."""
+        thread = self._running()
+        messages = thread.run(lambda broker: browse(broker.service, destination, limit))
+        return thread.call(
+            lambda broker: [waiting_message(message, broker.service.broker.formats) for message in messages]
+        )
+
+    def purge_one(self, destination: Destination) -> int:
+        """Drop what waits in one queue."""
+        return self._call(lambda broker: purge(broker.service, destination))
+
+    # -- private -------------------------------------------------------------------------------------------------------
+
+    def _running(self) -> BrokerThread:
+        if self._thread is None:
+            raise IllegalStateError(f"broker {self.name} does not run; start it first")
+        return self._thread
+
+    def _call(self, action: Callable[[EmbeddedBroker], T]) -> T:
+        return self._running().call(action)
+
+    def _url(self, protocol: str) -> str | None:
+        for connector in self._configuration.connectors:
+            if protocol in connector.spoken():
+                scheme = CLIENT_SCHEMES[protocol][connector.tls is not None]
+                return f"{scheme}://{connector.host}:{connector.port}"
+        return None
+
+    def _port(self, protocol: str) -> int:
+        for connector in self._configuration.connectors:
+            if protocol in connector.spoken():
+                return connector.port
+        raise IllegalStateError(f"broker {self.name} has no connector for {protocol}")

@@ -1,0 +1,102 @@
+"""What a test gives as configuration, made into one that suits a test: on free ports of the loopback, in memory."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from spanwire.broker.authentication import REQUIRED
+from spanwire.model.errors import ConfigurationError
+from spanwire.model.secret import Secret
+from spanwire.service.config.loading import load_configuration, read_configuration
+from spanwire.service.config.model import (
+    DEFAULT_BROKER_NAME,
+    DEFAULT_CONNECTORS,
+    AuthenticationConfiguration,
+    BrokerConfiguration,
+    LoginModuleConfiguration,
+    UserConfiguration,
+)
+from spanwire.transports.base import ConnectorSettings
+
+LOOPBACK: Final = "127.0.0.1"
+XML_NAME: Final = "activemq.xml"
+TOML_NAME: Final = "spanwire.toml"
+
+Source = str | Path | BrokerConfiguration | None
+
+_numbers: Final = itertools.count(1)
+
+
+def read_source(source: Source, placeholders: Mapping[str, str] | None = None) -> BrokerConfiguration:
+    """The configuration that ``source`` is: XML or TOML text, the path of such a file, or None for the default one.
+
+    Raises `ConfigurationError` with one line per obstacle.
+    """
+    if source is None:
+        return BrokerConfiguration(connectors=DEFAULT_CONNECTORS, source="default of the tests")
+    if isinstance(source, BrokerConfiguration):
+        return source
+    if isinstance(source, str) and (source.lstrip().startswith("<") or "\n" in source or "=" in source):
+        name = XML_NAME if source.lstrip().startswith("<") else TOML_NAME
+        return read_configuration(source.encode("utf-8"), Path(name), placeholders or {}, os.environ)
+    return load_configuration(str(source), placeholders or {})
+
+
+def for_test(
+    configuration: BrokerConfiguration,
+    *,
+    name: str | None = None,
+    persistent: bool = False,
+    users: Mapping[str, str] | None = None,
+    sockets: bool = True,
+    keep_ports: bool = False,
+) -> BrokerConfiguration:
+    """The same for a test: free ports of the loopback unless ``keep_ports``, no socket at all without ``sockets``,
+    messages in memory unless ``persistent``, a name of its own when it has only the default one.
+
+    ``users`` are names and passwords of a configuration that has no authentication.
+    """
+    connectors = configuration.connectors if sockets else ()
+    if not keep_ports:
+        connectors = tuple(replace(connector, host=LOOPBACK, port=0) for connector in connectors)
+    return replace(
+        configuration,
+        broker_name=name or _own_name(configuration),
+        connectors=connectors,
+        persistence=replace(
+            configuration.persistence, persistent=persistent and configuration.persistence.persistent, directory=None
+        ),
+        authentication=_authentication(configuration, users),
+    )
+
+
+def with_ports(configuration: BrokerConfiguration, ports: list[int]) -> BrokerConfiguration:
+    """The same with the ports that the connectors had."""
+    connectors: list[ConnectorSettings] = []
+    for connector, port in zip(configuration.connectors, ports, strict=True):
+        connectors.append(replace(connector, port=port))
+    return replace(configuration, connectors=tuple(connectors))
+
+
+def _own_name(configuration: BrokerConfiguration) -> str:
+    if configuration.broker_name != DEFAULT_BROKER_NAME:
+        return configuration.broker_name
+    return f"test-{os.getpid()}-{next(_numbers)}"
+
+
+def _authentication(
+    configuration: BrokerConfiguration, users: Mapping[str, str] | None
+) -> AuthenticationConfiguration | None:
+    if not users:
+        return configuration.authentication
+    if configuration.authentication is not None:
+        raise ConfigurationError(
+            f"{configuration.source}: has users of its own; add yours there, or leave out its authentication"
+        )
+    known = tuple(UserConfiguration(name, Secret(password)) for name, password in users.items())
+    return AuthenticationConfiguration((LoginModuleConfiguration(REQUIRED, users=known),))
