@@ -1,0 +1,202 @@
+"""The pytest plugin: brokers as fixtures. pytest finds it by its entry point and imports it in every run, so it loads
+nothing of the broker before a fixture asks for one.
+
+    def test_orders(spanwire_broker):
+        connection = blocking.connect(spanwire_broker.url)
+
+Options of ``pytest.ini``: ``spanwire_configuration``, ``spanwire_open_clients``, ``spanwire_report_messages``.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, cast
+
+import pytest
+
+from spanwire import registry
+from spanwire.model.errors import SpanwireError
+
+if TYPE_CHECKING:
+    from spanwire.broker.views import ConnectionView
+    from spanwire.testing.broker import Broker
+
+BROKER: Final = "spanwire.testing.broker:Broker"
+DESCRIBE: Final = "spanwire.testing.report:describe"
+CLIENT_LINE: Final = "spanwire.testing.report:client_line"
+WARN: Final = "warn"
+ERROR: Final = "error"
+IGNORE: Final = "ignore"
+DEFAULT_MESSAGES: Final = "3"  # of each queue in a report
+
+
+class SpanwireWarning(pytest.PytestWarning):
+    """A test left something behind."""
+
+
+class Brokers:
+    """The brokers of one fixture: starts them, shows them in reports, stops them all at its end."""
+
+    def __init__(self, request: pytest.FixtureRequest, place: Callable[[], Path]) -> None:
+        self.fixture: Final = str(request.fixturename)
+        self.brokers: Final[list[Broker]] = []
+        self._request: Final = request
+        self._place: Final = place
+        self._numbers: Final = itertools.count(1)
+
+    def __call__(self, source: object = None, *, journal: bool = False, **options: object) -> Broker:
+        """A started broker. ``source`` and ``options`` are those of `spanwire.testing.Broker`; ``journal`` lets it keep
+        its messages in a directory of the test.
+        """
+        if journal:
+            options.setdefault("directory", self._place() / f"spanwire-{next(self._numbers)}")
+        make = cast("Callable[..., Broker]", registry.load(BROKER))
+        broker = make(source, **options)
+        broker.start()
+        self.brokers.append(broker)
+        return broker
+
+    def close(self) -> None:
+        """Stop all, the last one first; say which clients are still connected."""
+        left: list[str] = []
+        errors: list[str] = []
+        line = cast("Callable[[ConnectionView], str]", registry.load(CLIENT_LINE)) if self.brokers else None
+        for broker in reversed(self.brokers):
+            try:
+                if line is not None:
+                    left += [line(view) for view in broker.left_open()]
+            except SpanwireError as error:
+                errors.append(f"{broker.name}: {error}")
+            try:
+                broker.stop()
+            except SpanwireError as error:
+                errors.append(f"{broker.name}: {error}")
+        if errors:
+            pytest.fail(f"{self.fixture}: a broker did not stop: {'; '.join(errors)}", pytrace=False)
+        if left:
+            self._complain(left)
+
+    def _complain(self, left: list[str]) -> None:
+        wish = str(self._request.config.getini("spanwire_open_clients"))
+        text = f"{self.fixture}: {len(left)} client(s) left open: {'; '.join(left)}; close them, or use `with`"
+        if wish == ERROR:
+            pytest.fail(text, pytrace=False)
+        if wish != IGNORE:
+            self._request.node.warn(SpanwireWarning(text))
+
+
+LIVE: Final = pytest.StashKey[list[Brokers]]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """The options of ``pytest.ini``."""
+    parser.addini(
+        "spanwire_configuration", "activemq.xml or TOML of spanwire_broker, from the root directory", default=""
+    )
+    parser.addini("spanwire_open_clients", "a test leaves a client open: warn, error or ignore", default=WARN)
+    parser.addini(
+        "spanwire_report_messages", "messages of each queue in a failed test's report", default=DEFAULT_MESSAGES
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Refuse option values that mean nothing."""
+    wish = config.getini("spanwire_open_clients")
+    if wish not in (WARN, ERROR, IGNORE):
+        raise pytest.UsageError(f"spanwire_open_clients is {wish!r}; write warn, error or ignore")
+    if not str(config.getini("spanwire_report_messages")).isdigit():
+        raise pytest.UsageError("spanwire_report_messages must be a number, 0 for none")
+    config.stash[LIVE] = []
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Show in the report of a failed test where the messages of its brokers sit."""
+    report = yield
+    if report.failed and call.when != "teardown":
+        names = getattr(item, "fixturenames", ())
+        count = int(item.config.getini("spanwire_report_messages"))
+        for brokers in item.config.stash[LIVE]:
+            if brokers.fixture in names:
+                describe = cast("Callable[[Broker, int], str]", registry.load(DESCRIBE))
+                for broker in brokers.brokers:
+                    report.sections.append((f"spanwire {broker!r}", describe(broker, count)))
+    return report
+
+
+@contextmanager
+def _brokers(request: pytest.FixtureRequest, place: Callable[[], Path]) -> Iterator[Brokers]:
+    brokers = Brokers(request, place)
+    live = request.config.stash[LIVE]
+    live.append(brokers)
+    try:
+        yield brokers
+    finally:
+        live.remove(brokers)
+        brokers.close()
+
+
+def _session_place(factory: pytest.TempPathFactory) -> Path:
+    return factory.mktemp("spanwire")
+
+
+def _configured(request: pytest.FixtureRequest, brokers: Brokers, sockets: bool = True) -> Broker:
+    """A broker of the configuration that ``pytest.ini`` names, else of the default one."""
+    name = str(request.config.getini("spanwire_configuration"))
+    try:
+        return brokers(request.config.rootpath / name if name else None, sockets=sockets)
+    except SpanwireError as error:
+        pytest.fail(f"{brokers.fixture}: {error}", pytrace=False)
+
+
+@pytest.fixture
+def spanwire_broker_factory(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Brokers]:
+    """Makes started brokers of any configuration; all are stopped after the test."""
+    with _brokers(request, lambda: tmp_path) as brokers:
+        yield brokers
+
+
+@pytest.fixture(scope="session")
+def spanwire_session_broker_factory(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Brokers]:
+    """Makes started brokers that live until the end of the session."""
+    with _brokers(request, lambda: _session_place(tmp_path_factory)) as brokers:
+        yield brokers
+
+
+@pytest.fixture
+def spanwire_broker(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Broker]:
+    """A broker of this test alone, on free ports of the loopback, with its messages in memory."""
+    with _brokers(request, lambda: tmp_path) as brokers:
+        yield _configured(request, brokers)
+
+
+@pytest.fixture(scope="session")
+def spanwire_session_broker(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Broker]:
+    """The same for all tests that use it; `Broker.purge` empties its queues."""
+    with _brokers(request, lambda: _session_place(tmp_path_factory)) as brokers:
+        yield _configured(request, brokers)
+
+
+@pytest.fixture
+def spanwire_vm_broker(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Broker]:
+    """A broker of this test alone without any socket: clients of this process connect to its ``vm:`` URL."""
+    with _brokers(request, lambda: tmp_path) as brokers:
+        yield _configured(request, brokers, sockets=False)
+
+
+@pytest.fixture(scope="session")
+def spanwire_session_vm_broker(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Broker]:
+    """The same for all tests that use it."""
+    with _brokers(request, lambda: _session_place(tmp_path_factory)) as brokers:
+        yield _configured(request, brokers, sockets=False)

@@ -1,0 +1,73 @@
+"""Where every message of a broker sits, as text for the report of a failed test."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from spanwire.broker.views import ConnectionView, DestinationView
+from spanwire.model.errors import SpanwireError
+from spanwire.testing.broker import Broker
+
+MAX_DESTINATIONS: Final = 50  # lines about queues and topics
+MAX_CONNECTIONS: Final = 20  # lines about clients
+HEADS: Final = ("pending", "in flight", "enqueued", "dequeued", "consumers")
+
+
+def describe(broker: Broker, messages: int) -> str:
+    """The state of a broker: counters of its queues and topics, the first ``messages`` of each queue, its clients.
+
+    Never raises for a broker that does not answer: the report says so.
+    """
+    if not broker.is_running:
+        return "the broker is stopped"
+    try:
+        return "\n".join([*_destinations(broker, messages), *_connections(broker.connections())])
+    except SpanwireError as error:
+        return f"the broker cannot be asked: {error}"
+
+
+def _destinations(broker: Broker, messages: int) -> list[str]:
+    views = broker.destinations()
+    if not views:
+        return ["no queues, no topics"]
+    shown = views[:MAX_DESTINATIONS]
+    width = max(len(view.destination) for view in shown)
+    lines = [" ".join([" " * width, *(head.rjust(9) for head in HEADS)])]
+    for view in shown:
+        lines.append(_counters(view, width))
+        if view.pending > view.in_flight and view.destination.startswith("queue://"):
+            lines += _heads(broker, view, messages)
+    if len(views) > len(shown):
+        lines.append(f"and {len(views) - len(shown)} more")
+    return lines
+
+
+def _counters(view: DestinationView, width: int) -> str:
+    numbers = (view.pending, view.in_flight, view.enqueued, view.dequeued, view.consumers)
+    return " ".join([view.destination.ljust(width), *(str(number).rjust(9) for number in numbers)])
+
+
+def _heads(broker: Broker, view: DestinationView, count: int) -> list[str]:
+    waiting = view.pending - view.in_flight
+    found = broker.queue(view.destination).messages(count)
+    lines = [f"    {message.line()}" for message in found]
+    if waiting > len(found):
+        lines.append(f"    … and {waiting - len(found)} more")
+    return lines
+
+
+def _connections(views: list[ConnectionView]) -> list[str]:
+    lines = [f"client {client_line(view)}" for view in views[:MAX_CONNECTIONS]]
+    if len(views) > len(lines):
+        lines.append(f"and {len(views) - len(lines)} more clients")
+    return lines
+
+
+def client_line(view: ConnectionView) -> str:
+    """One client in a few words."""
+    user = f" as {view.user_name}" if view.user_name else ""
+    slow = ", does not read what was sent to it" if view.slow else ""
+    return (
+        f"{view.client_id or view.connection_id}{user} ({view.protocol} from {view.remote_address}, "
+        f"{view.consumers} consumer(s), {view.producers} producer(s){slow})"
+    )
