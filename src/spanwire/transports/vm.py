@@ -22,7 +22,7 @@ from spanwire.model.environment import Time
 from spanwire.model.errors import IllegalStateError
 from spanwire.protocols.base import ConnectionSettings, ProtocolConnection
 from spanwire.transports.admission import Admission
-from spanwire.transports.base import KIB, ConnectionFactory
+from spanwire.transports.base import KIB, ConnectionFactory, EventLoop
 from spanwire.transports.pump import SocketPump
 from spanwire.transports.turn import Turn
 
@@ -53,6 +53,14 @@ class Feed(Protocol):
 
     def closed(self, reason: str | None) -> None:
         """The connection is over."""
+        ...
+
+
+class PostingLoop(EventLoop, Protocol):
+    """The part of an asyncio loop that this transport uses."""
+
+    def call_soon_threadsafe(self, callback: Callable[[], object]) -> object:
+        """As `call_soon`, from any thread; raises `RuntimeError` when the loop has ended."""
         ...
 
 
@@ -139,7 +147,7 @@ class Debt:
 class VmTransport(asyncio.Transport):
     """The broker's end, as the pump uses it. All of it belongs to the broker's loop but `arrived` and `taken`."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, lane: Lane, feed: Feed, number: int) -> None:
+    def __init__(self, loop: PostingLoop, lane: Lane, feed: Feed, number: int) -> None:
         super().__init__({"peername": (CONNECTOR_NAME, number)})
         self._loop: Final = loop
         self._thread: Final = threading.get_ident()
@@ -259,12 +267,14 @@ class VmConnector:
         self._admission: Final = admission
         self._factory: ConnectionFactory | None = None
         self._turn: Turn | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
+        self._loop: PostingLoop | None = None
         self._number = 0
 
-    def start(self, factory: ConnectionFactory, turn: Turn) -> None:
-        """Take connections, made by ``factory`` and flushed by ``turn``, in the running loop."""
-        self._loop = asyncio.get_running_loop()
+    def start(self, factory: ConnectionFactory, turn: Turn, loop: PostingLoop | None = None) -> None:
+        """Take connections, made by ``factory`` and flushed by ``turn``, in the thread of ``loop``, else of the running
+        one.
+        """
+        self._loop = asyncio.get_running_loop() if loop is None else loop
         self._factory = factory
         self._turn = turn
 
