@@ -16,7 +16,7 @@ from collections import deque
 
 from spanwire.broker.broker import Broker
 from spanwire.broker.formats import MessageFormats
-from spanwire.broker.ports import NO_TOKEN, Authenticator, Authorizer
+from spanwire.broker.ports import Authenticator, Authorizer
 from spanwire.broker.subscription import Subscription
 from spanwire.model.acks import LAST_DELIVERED_UNKNOWN, STANDARD_ACK
 from spanwire.model.destination import Destination, parse_destination
@@ -32,6 +32,7 @@ from spanwire.protocols.base import ConnectionSettings
 from spanwire.protocols.openwire.advisory_format import OpenWireAdvisoryFormat
 from spanwire.protocols.openwire.broker_connection import OpenWireBrokerConnection
 from spanwire.protocols.openwire.message_format import openwire_formats
+from spanwire.protocols.openwire.wire_format import WireFormatPreferences
 from spanwire.protocols.stomp.message_format import stomp_formats
 from spanwire.stores.journal.batch import write_batch
 from spanwire.stores.journal.journal import Journal, open_journal
@@ -351,7 +352,8 @@ class Link:
     def connects(self) -> None:
         """A new socket."""
         now = self.near.network.now
-        self.bridge = NetworkBridge(self.near.broker, self.settings, f"tcp://{self.near.name}:61616", "tcp://x:1", now)
+        preferences = WireFormatPreferences()
+        self.bridge = NetworkBridge(self.near.broker, self.settings, f"tcp://{self.near.name}:61616", preferences, now)
         self.peer = OpenWireBrokerConnection(self.far.broker, ConnectionSettings(f"tcp://{self.near.name}:40000"), now)
         self.to_far.clear()
         self.to_near.clear()

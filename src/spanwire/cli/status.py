@@ -43,7 +43,19 @@ def _lines(status: dict[str, object]) -> list[str]:
     connectors = status.get("connectors")
     for connector in connectors if isinstance(connectors, list) else []:
         lines.append(f"connector {connector['name']}: {connector['uri']} ({connector['connections']} connections)")
+    links = status.get("network_connectors")
+    lines += [_link(link) for link in links if isinstance(link, dict)] if isinstance(links, list) else []
     statistics = status.get("statistics")
     if isinstance(statistics, dict):
         lines += [f"{name.replace('_', ' ')}: {value}" for name, value in statistics.items()]
     return lines
+
+
+def _link(link: dict[str, object]) -> str:
+    """One link of a network connector on one line."""
+    remote = f" to {link['remote']}" if link["remote"] else ""
+    reason = f" ({link['reason']})" if link["reason"] else ""
+    return (
+        f"network connector {link['name']}: {link['uri']}{remote} {link['state']}{reason}, demand {link['demand']}, "
+        f"enqueued {link['enqueued']}, dequeued {link['dequeued']}, in flight {link['in_flight']}"
+    )

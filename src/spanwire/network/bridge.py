@@ -72,16 +72,22 @@ class NetworkBridge(ClientConnection, ProtocolConnection, Forwarding):
     Connecting and coming back is left to the connector, encoding to `RemoteBroker` and `MessageForwarder`.
     """
 
-    def __init__(self, broker: Broker, settings: BridgeSettings, broker_url: str, uri: str, now: Time) -> None:
+    def __init__(
+        self,
+        broker: Broker,
+        settings: BridgeSettings,
+        broker_url: str,
+        preferences: WireFormatPreferences,
+        now: Time,
+    ) -> None:
         self.settings: Final[BridgeSettings] = settings
-        self.uri: Final[str] = uri
         self.state = State.NEGOTIATING
         self.reason = ""
         self.forwarded = 0
         self.acknowledged = 0
         self._broker: Final[Broker] = broker
         self._broker_url: Final[str] = broker_url
-        self._remote: Final[RemoteBroker] = RemoteBroker(broker.ids.next_id(), WireFormatPreferences())
+        self._remote: Final[RemoteBroker] = RemoteBroker(broker.ids.next_id(), preferences)
         self._deadline = now.monotonic + START_DEADLINE
         self._monitor: InactivityMonitor | None = None
         self._client: ConnectionState | None = None
@@ -316,6 +322,7 @@ class NetworkBridge(ClientConnection, ProtocolConnection, Forwarding):
             self._remote.logged_in()
         elif command.correlation_id == self._subscribe_id and self.state is State.STARTING:
             self.state = State.RUNNING
+            logger.info("network connector %s: bridge to broker %s is up", self.settings.name, self._remote.name)
 
     def _refused(self, command: wire.ExceptionResponse, now: Time) -> None:
         said = _said(command.exception)

@@ -31,6 +31,7 @@ from spanwire.model.message import FORMAT_OPENWIRE_10, Message
 from spanwire.protocols.base import ConnectionSettings, ProtocolConnection
 from spanwire.service.config.model import BrokerConfiguration
 from spanwire.service.environment import RealEnvironment
+from spanwire.service.networking import Networking
 from spanwire.service.persistence import Persistence
 from spanwire.service.security import Security
 from spanwire.transports.admission import Admission, ReceiveBudget
@@ -74,6 +75,7 @@ class BrokerService:
         self._finished: Final = asyncio.Event()
         self._security: Final = Security(configuration)
         self._persistence: Final = Persistence(directory, configuration.persistence)
+        self._networking: Final = Networking(configuration.network_connectors)
         self._broker: Broker | None = None
         self._turn: Turn | None = None
         self._control: ControlServer | None = None
@@ -102,6 +104,7 @@ class BrokerService:
             for connector in self.connectors:
                 await connector.start(_connection_factories(connector.settings.spoken(), broker), turn)
             self.in_process.start(_connection_factory(IN_PROCESS_PROTOCOL, broker), turn)
+            self._networking.start(broker, self._address(), turn)
         except BaseException:
             await self._give_back()
             raise
@@ -121,6 +124,7 @@ class BrokerService:
         """
         for connector in self.connectors:
             connector.stop()
+        self._networking.stop()
         self.in_process.stop()
         turn = self._turn
         if turn is not None:
@@ -140,6 +144,7 @@ class BrokerService:
 
     async def _give_back(self) -> None:
         self._security.stop()
+        self._networking.stop()
         for connector in self.connectors:
             connector.stop()
         self.in_process.stop()
@@ -204,11 +209,15 @@ class BrokerService:
         if not self.configuration.advisory_support:
             return None
         format_class = cast(AdvisoryFormatClass, registry.load(registry.ADVISORY_FORMAT))
-        uri = self.connectors[0].uri if self.connectors else f"vm://{self.configuration.broker_name}"
+        uri = self._address()
         producer_connection_id = IdGenerator(self.environment).next_id()
         return format_class(
             broker_id, self.configuration.broker_name, uri, producer_connection_id, formats.format(FORMAT_OPENWIRE_10)
         )
+
+    def _address(self) -> str:
+        """Where other brokers are told that this one is."""
+        return self.connectors[0].uri if self.connectors else f"vm://{self.configuration.broker_name}"
 
     def _begin_turns(self, broker: Broker) -> Turn:
         journal = self._persistence.journal
@@ -230,7 +239,7 @@ class BrokerService:
         }
         view = BrokerView(broker, self.connectors, self.environment.clock, facts)
         commands: dict[str, Command] = {
-            "status": view.status,
+            "status": lambda: {**view.status(), "network_connectors": self._networking.views()},
             "destinations": view.destinations,
             "connections": view.connections,
             "stop": self.request_stop,

@@ -51,11 +51,11 @@ def test_every_obstacle_of_a_configuration_is_a_line_of_its_own(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "activemq.xml"
-    path.write_text("<broker brokerNam='x'>\n<networkConnectors><x/></networkConnectors></broker>", "utf-8")
+    path.write_text("<broker brokerNam='x'>\n<proxyConnectors><x/></proxyConnectors></broker>", "utf-8")
     assert main(["start", str(path)]) == 1
     assert capsys.readouterr().err.splitlines() == [
         f"spanwire start: {path}:1: unknown attribute of <broker> 'brokerNam'; did you mean brokerName?",
-        f"spanwire start: {path}:2: <networkConnectors> is not yet supported (later feature: networks of brokers); "
+        f"spanwire start: {path}:2: <proxyConnectors> is not yet supported (later feature: proxies); "
         "remove it or start with --skip-unsupported",
     ]
 

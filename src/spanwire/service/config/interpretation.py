@@ -20,10 +20,11 @@ from spanwire.service.config.model import (
     PersistenceConfiguration,
     UsageConfiguration,
 )
+from spanwire.service.config.network import NetworkReader
 from spanwire.service.config.policies import PolicyInterpreter
 from spanwire.service.config.properties import UnknownPlaceholderError, Variables
 from spanwire.service.config.security import SecurityInterpreter
-from spanwire.service.config.tls import read_stores
+from spanwire.service.config.tls import Stores, read_stores
 from spanwire.service.config.uri import connector_settings
 from spanwire.service.config.values import Settings
 from spanwire.service.config.words import LATER, NO_EFFECT, ONLY, Rule, Words
@@ -61,6 +62,8 @@ class Interpreter:
         self._start(broker)
         plugins = self.inner(broker, "plugins", words.PLUGINS)
         security = self._security()
+        contexts = self.inner(broker, "sslContext", words.SSL_CONTEXT)
+        stores = read_stores(contexts, self.findings, self.base, self.variables, self.decryption)
         data_directory = settings.text("dataDirectory")
         return BrokerConfiguration(
             broker_name=self._broker_name(broker),
@@ -69,7 +72,8 @@ class Interpreter:
             advisory_support=settings.flag("advisorySupport", True),
             delete_all_messages_on_startup=settings.flag("deleteAllMessagesOnStartup", False),
             start=settings.flag("start", True),
-            connectors=self._connectors(broker),
+            connectors=self._connectors(broker, stores),
+            network_connectors=NetworkReader(self.findings, self.inner, self.decryption).connectors(broker, stores),
             persistence=self._persistence(broker, settings.flag("persistent", True)),
             usage=self._usage(broker),
             destinations=self._destinations(broker),
@@ -190,9 +194,7 @@ class Interpreter:
             line = broker.attributes["start"].line
             self.findings.warn(line, "start of <broker> has no effect: spanwire start starts the broker at once")
 
-    def _connectors(self, broker: Element) -> tuple[ConnectorSettings, ...]:
-        contexts = self.inner(broker, "sslContext", words.SSL_CONTEXT)
-        stores = read_stores(contexts, self.findings, self.base, self.variables, self.decryption)
+    def _connectors(self, broker: Element, stores: Stores) -> tuple[ConnectorSettings, ...]:
         found: list[ConnectorSettings] = []
         for group in self.inner(broker, "transportConnectors", words.CONNECTORS):
             for connector in self.inner(group, "transportConnector", words.TRANSPORT_CONNECTOR):

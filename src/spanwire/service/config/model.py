@@ -15,6 +15,7 @@ from spanwire.broker.policy import PolicyEntry
 from spanwire.broker.usage import DEFAULT_MEMORY_LIMIT_BYTES
 from spanwire.model.destination import Destination
 from spanwire.model.secret import Secret
+from spanwire.network.connector import NetworkConnectorSettings
 from spanwire.transports.base import ConnectorSettings
 
 MIB: Final = 1024 * 1024
@@ -122,6 +123,7 @@ class BrokerConfiguration:
     delete_all_messages_on_startup: bool = False
     start: bool = True
     connectors: tuple[ConnectorSettings, ...] = ()
+    network_connectors: tuple[NetworkConnectorSettings, ...] = ()
     persistence: PersistenceConfiguration = PersistenceConfiguration()
     usage: UsageConfiguration = UsageConfiguration()
     destinations: tuple[Destination, ...] = ()

@@ -141,9 +141,8 @@ BROKER: Final = Words(
         **_all(
             YES,
             "transportConnectors persistenceAdapter destinations destinationPolicy systemUsage managementContext "
-            "plugins sslContext shutdownHooks",
+            "plugins sslContext shutdownHooks networkConnectors",
         ),
-        "networkConnectors": _list_of(LINKS),
         "jmsBridgeConnectors": _list_of("bridges to other messaging systems"),
         "destinationInterceptors": _list_of(VIRTUAL),
         "jobSchedulerStore": _later(SCHEDULED),

@@ -89,13 +89,13 @@ def test_faults_are_named_with_line_word_and_the_closest_known_word() -> None:
     lines = obstacles(
         'broker_nam = "x"\n\n[[transport_connectors]]\nname = "a"\nuri = "tcp://127.0.0.1:1"\n\n'
         '[[transport_connectors]]\nuri = "tcp://127.0.0.1:2?maxConnections=1"\nbackup = 1\n\n'
-        "[network_connectors]\nx = 1\n"
+        "[proxy_connectors]\nx = 1\n"
     )
     assert lines == [
         "1: unknown attribute of <broker> 'broker_nam'; did you mean broker_name?",
         "8: unknown option of tcp:// 'maxConnections'; did you mean maximumConnections?",
         "9: unknown attribute of <transportConnector> 'backup'",
-        "11: <networkConnectors> is not yet supported (later feature: networks of brokers); "
+        "11: <proxyConnectors> is not yet supported (later feature: proxies); "
         "remove it or start with --skip-unsupported",
     ]
 

@@ -1,0 +1,270 @@
+"""The ``networkConnectors`` of a configuration: to which brokers this one forwards what their consumers ask for."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from spanwire.discovery.reconnect import ReconnectSettings
+from spanwire.discovery.static import SCHEME, parse_static
+from spanwire.model.destination import QUEUE, TOPIC, Destination
+from spanwire.model.errors import ConfigurationError
+from spanwire.model.routing import DEFAULT_PRIORITY_BASE, MIN_CONSUMER_PRIORITY
+from spanwire.model.secret import Secret
+from spanwire.network.connector import NetworkConnectorSettings, RemoteAddress
+from spanwire.network.settings import DEFAULT_NAME, DEFAULT_PREFETCH, DEFAULT_TTL, BridgeSettings
+from spanwire.service.config import words
+from spanwire.service.config.decryption import Decryption
+from spanwire.service.config.document import Element, Findings
+from spanwire.service.config.tls import Stores
+from spanwire.service.config.uri import SOCKET, WIRE_FORMAT, TransportUri, is_tls, parse_uri, redacted
+from spanwire.service.config.values import NUMBER, Settings, as_flag
+from spanwire.service.config.words import LINKS, NO_EFFECT, YES, Rule, Words
+from spanwire.tls.settings import ClientTlsSettings
+
+MAX_TTL: Final = 64  # brokers in a row: as many as a broker path may hold
+MAX_PREFETCH: Final = 32_766
+MAX_DELAY_MS: Final = 24 * 3600 * 1000
+DEFAULT_INACTIVITY_MS: Final = 30_000
+DEFAULT_PORT: Final = 61616  # ActiveMQ's own
+DECIMAL: Final = re.compile(r"[0-9]{1,6}(\.[0-9]{1,6})?", re.ASCII)
+AGENTS: Final = (
+    "masterslave multicast discovery failover fanout zeroconf fabric rendezvous simple peer http https".split()
+)
+TRANSPORTS: Final = ("tcp", "nio", "ssl", "nio+ssl", "auto", "auto+nio", "auto+ssl", "auto+nio+ssl")
+VERIFY_HOST_NAME: Final = ("socket.verifyHostName", "verifyHostName")
+INACTIVITY: Final = "wireFormat.maxInactivityDuration"
+DURABLE: Final = words.DURABLE
+ADVISED: Final = Rule(NO_EFFECT, note="a bridge reads advisories at a fixed pace")
+JAVA: Final = Rule(NO_EFFECT, note="it tunes the Java implementation")
+
+
+def _only(value: str, feature: str = LINKS) -> Rule:
+    return Rule(words.ONLY, tuple(value.split()), feature)
+
+
+CONNECTOR: Final = Words(
+    settings={
+        **dict.fromkeys(
+            "name uri networkTTL messageTTL consumerTTL conduitSubscriptions decreaseNetworkConsumerPriority "
+            "consumerPriorityBase prefetchSize alwaysSyncSend bridgeTempDestinations userName password remoteUserName "
+            "remotePassword".split(),
+            YES,
+        ),
+        "id": YES,  # Spring's name of the bean; nothing here refers to it
+        "dispatchAsync": Rule(NO_EFFECT, ("true", "false"), "dispatch never waits for a socket"),
+        "suppressDuplicateTopicSubscriptions": _only("true", "networks with loops"),
+        "suppressDuplicateQueueSubscriptions": _only("false", "networks with loops"),
+        "duplex": _only("false", "duplex network connectors"),
+        "staticBridge": _only("false", "static network bridges"),
+        "dynamicOnly": _only("true false", DURABLE),
+        "syncDurableSubs": _only("false", DURABLE),
+        "useVirtualDestSubs": _only("false", words.VIRTUAL),
+        "conduitNetworkQueueSubscriptions": _only("false", "networks with loops"),
+        "useCompression": _only("false", "compression by a bridge"),
+        "destinationFilter": Rule(words.LATER, note="filters of advisories"),
+        "checkDuplicateMessagesOnDuplex": _only("false", "duplex network connectors"),
+        "advisoryForFailedForward": _only("false", words.ADVISORIES),
+        "advisoryPrefetchSize": ADVISED,
+        "advisoryAckPercentage": ADVISED,
+        "clientIdToken": _only("_"),
+        "gcDestinationViews": JAVA,
+        "gcSweepTime": JAVA,
+        "objectName": JAVA,
+        "useBrokerNameAsIdSeed": JAVA,
+        "useBrokerNamesAsIdSeed": JAVA,
+    },
+    children={
+        "excludedDestinations": YES,
+        "dynamicallyIncludedDestinations": YES,
+        "staticallyIncludedDestinations": Rule(words.LATER, note="static network destinations", holder=True),
+        "durableDestinations": Rule(words.LATER, note=DURABLE, holder=True),
+    },
+)
+CONNECTORS: Final = Words({}, {"networkConnector": YES})
+LIST: Final = Words({}, {"queue": YES, "topic": YES})
+NAMED: Final = Words({"physicalName": YES}, {})
+
+Inner = Callable[[Element, str, Words], list[Element]]
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkReader:
+    """Reads the connectors of one broker. ``inner`` finds and checks inner elements."""
+
+    findings: Findings
+    inner: Inner
+    decryption: Decryption
+
+    def connectors(self, broker: Element, stores: Stores) -> tuple[NetworkConnectorSettings, ...]:
+        """All of them; what cannot be honoured is in the findings."""
+        found: list[NetworkConnectorSettings] = []
+        names: set[str] = set()
+        for group in self.inner(broker, "networkConnectors", CONNECTORS):
+            for element in self.inner(group, "networkConnector", CONNECTOR):
+                connector = self._connector(element, stores)
+                name = element.value("name") or DEFAULT_NAME
+                if name in names:
+                    self.findings.error(
+                        element.line, f"a second <networkConnector> is called {name!r}; give each its own name"
+                    )
+                names.add(name)
+                if connector is not None:
+                    found.append(connector)
+        return tuple(found)
+
+    def _connector(self, element: Element, stores: Stores) -> NetworkConnectorSettings | None:
+        bridge = self._bridge(element)
+        uri = element.attributes.get("uri")
+        if uri is None:
+            self.findings.error(element.line, '<networkConnector> has no uri; write uri="static:(tcp://host:port)"')
+            return None
+        scheme = uri.value.strip().partition(":")[0].lower()
+        if scheme in AGENTS:
+            self.findings.not_yet(
+                uri.line, f"the uri {scheme}: of <networkConnector>", "failover and discovery",
+                "write static:(tcp://host:port)",
+            )  # fmt: skip
+            return None
+        if scheme != SCHEME:
+            self.findings.unknown(uri.line, "discovery agent", scheme, [SCHEME, *AGENTS], spelt=True)
+            return None
+        try:
+            static = parse_static(uri.value)
+        except ConfigurationError as error:
+            self.findings.error(uri.line, str(error))
+            return None
+        remotes = [self._remote(text, uri.line, stores) for text in static.uris]
+        return NetworkConnectorSettings(
+            bridge,
+            tuple(remote for remote in remotes if remote is not None),
+            self._reconnect(static.options, uri.line),
+        )
+
+    def _bridge(self, element: Element) -> BridgeSettings:
+        settings = Settings(element, self.findings)
+        ttl = settings.number("networkTTL", DEFAULT_TTL, -1, MAX_TTL)
+        return BridgeSettings(
+            name=settings.text("name") or DEFAULT_NAME,
+            message_ttl=settings.number("messageTTL", ttl, -1, MAX_TTL),
+            consumer_ttl=settings.number("consumerTTL", ttl, -1, MAX_TTL),
+            conduit=settings.flag("conduitSubscriptions", True),
+            decrease_priority=settings.flag("decreaseNetworkConsumerPriority", True),
+            priority_base=settings.number("consumerPriorityBase", DEFAULT_PRIORITY_BASE, MIN_CONSUMER_PRIORITY, 127),
+            prefetch_size=settings.number("prefetchSize", DEFAULT_PREFETCH, 1, MAX_PREFETCH),
+            always_sync_send=settings.flag("alwaysSyncSend", True),
+            bridge_temporary=settings.flag("bridgeTempDestinations", True),
+            user_name=settings.text("userName") or None,
+            password=self._secret(element, "password"),
+            remote_user_name=settings.text("remoteUserName") or None,
+            remote_password=self._secret(element, "remotePassword"),
+            excluded=self._destinations(element, "excludedDestinations"),
+            included=self._destinations(element, "dynamicallyIncludedDestinations"),
+        )
+
+    def _secret(self, element: Element, name: str) -> Secret | None:
+        if name not in element.attributes:
+            return None
+        try:
+            return Settings(element, self.findings).secret(name, self.decryption)
+        except ConfigurationError as error:
+            self.findings.error(element.attributes[name].line, f"{name} of <networkConnector>: {error}")
+            return None
+
+    def _destinations(self, element: Element, name: str) -> tuple[Destination, ...]:
+        found: list[Destination] = []
+        for group in self.inner(element, name, LIST):
+            for kind_name, kind in (("queue", QUEUE), ("topic", TOPIC)):
+                for entry in self.inner(group, kind_name, NAMED):
+                    if "physicalName" not in entry.attributes:
+                        self.findings.error(entry.line, f"<{kind_name}> of <{name}> has no physicalName")
+                        continue
+                    destination = Settings(entry, self.findings).destination("physicalName", kind, pattern=True)
+                    if destination is not None:
+                        found.append(destination)
+        return tuple(found)
+
+    def _remote(self, text: str, line: int, stores: Stores) -> RemoteAddress | None:
+        uri = parse_uri(text, lambda reason: self.findings.error(line, reason))
+        if uri is None:
+            return None
+        if uri.scheme not in TRANSPORTS:
+            if uri.scheme in AGENTS:
+                self.findings.not_yet(line, f"{uri.scheme}: in a static: uri", "failover and discovery", "write tcp://")
+            else:
+                self.findings.unknown(line, "transport of a network connector", uri.scheme, TRANSPORTS, spelt=True)
+            return None
+        port = uri.port
+        if port is None:
+            self.findings.warn(line, f"the uri {redacted(text)} names no port; {DEFAULT_PORT} is taken")
+            port = DEFAULT_PORT
+        if not uri.host or port == 0:
+            self.findings.error(line, f"the uri {redacted(text)} names no host or port; write tcp://host:port")
+            return None
+        inactivity = self._options(uri, line)
+        host = f"[{uri.host}]" if ":" in uri.host else uri.host
+        tls = self._tls(uri, stores) if is_tls(uri) else None
+        return RemoteAddress(f"{uri.scheme}://{host}:{port}", uri.host, port, tls, inactivity)
+
+    def _options(self, uri: TransportUri, line: int) -> int:
+        """Notes the options of a remote address; gives the inactivity duration in ms."""
+        inactivity = DEFAULT_INACTIVITY_MS
+        for name, value in uri.options.items():
+            if name == INACTIVITY and NUMBER.fullmatch(value.strip()):
+                inactivity = max(0, int(value))
+            elif name in VERIFY_HOST_NAME and as_flag(value) is not None and is_tls(uri):
+                continue
+            elif name in WIRE_FORMAT or name in SOCKET or name.startswith("socket."):
+                self.findings.not_yet(line, f"the option {name} of a network connector's {uri.scheme}://", LINKS)
+            else:
+                self.findings.unknown(
+                    line, f"option of {uri.scheme}://", name, [INACTIVITY, VERIFY_HOST_NAME[0]], spelt=True
+                )
+        return inactivity
+
+    def _tls(self, uri: TransportUri, stores: Stores) -> ClientTlsSettings:
+        verify = True
+        for name in VERIFY_HOST_NAME:
+            verify = verify and uri.options.get(name, "true").strip().lower() != "false"
+        return ClientTlsSettings(stores.trust_store, stores.key_store, verify)
+
+    def _reconnect(self, query: str, line: int) -> ReconnectSettings:
+        """The options of the agent, as an element, so that they are read like settings."""
+        default = ReconnectSettings()
+        found: dict[str, str] = {}
+        for pair in (part for part in query.split("&") if part):
+            name, _, value = pair.partition("=")
+            found[name] = value.strip()
+        known = {
+            "initialReconnectDelay": default.initial_delay_ms,
+            "maxReconnectDelay": default.max_delay_ms,
+            "maxReconnectAttempts": default.max_attempts,
+            "minConnectTime": default.min_connect_ms,
+        }
+        for name, value in found.items():
+            if name in known:
+                if NUMBER.fullmatch(value) and 0 <= int(value) <= MAX_DELAY_MS:
+                    known[name] = int(value)
+                else:
+                    self.findings.error(line, f"the option {name} of static: must be a whole number")
+            elif name not in ("useExponentialBackOff", "backOffMultiplier"):
+                self.findings.unknown(
+                    line, "option of static:", name, [*known, "useExponentialBackOff", "backOffMultiplier"], spelt=True
+                )
+        exponential = as_flag(found.get("useExponentialBackOff", "true"))
+        multiplier = found.get("backOffMultiplier", "2")
+        if exponential is None:
+            self.findings.error(line, "the option useExponentialBackOff of static: must be true or false")
+        if not DECIMAL.fullmatch(multiplier) or float(multiplier) < 1:
+            self.findings.error(line, "the option backOffMultiplier of static: must be a number from 1 on")
+            multiplier = "2"
+        return ReconnectSettings(
+            initial_delay_ms=known["initialReconnectDelay"],
+            max_delay_ms=known["maxReconnectDelay"],
+            exponential=exponential is not False,
+            multiplier=float(multiplier),
+            max_attempts=known["maxReconnectAttempts"],
+            min_connect_ms=known["minConnectTime"],
+        )

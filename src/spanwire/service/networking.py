@@ -1,0 +1,34 @@
+"""The network connectors of a broker: built from the configuration, started last, stopped first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Final
+
+from spanwire.broker.broker import Broker
+from spanwire.network.connector import NetworkConnector, NetworkConnectorSettings
+from spanwire.transports.turn import Turn
+
+
+class Networking:
+    """All network connectors of one broker."""
+
+    def __init__(self, settings: Sequence[NetworkConnectorSettings]) -> None:
+        self._settings: Final = tuple(settings)
+        self._connectors: list[NetworkConnector] = []
+
+    def start(self, broker: Broker, broker_url: str, turn: Turn) -> None:
+        """Begin to connect. ``broker_url`` is this broker's address, as remote brokers are told."""
+        self._connectors = [NetworkConnector(settings, broker, broker_url, turn) for settings in self._settings]
+        for connector in self._connectors:
+            connector.start()
+
+    def stop(self) -> None:
+        """Connect no more; open links end with the broker's other connections."""
+        for connector in self._connectors:
+            connector.stop()
+
+    def views(self) -> list[dict[str, object]]:
+        """One per link, as plain values."""
+        return [asdict(view) for connector in self._connectors for view in connector.views()]
