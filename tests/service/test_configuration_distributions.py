@@ -45,7 +45,14 @@ DISK: Final = (
     f"remove it {SKIP}"
 )
 STORES: Final = f"(later feature: other stores); the journal of Spanwire keeps the messages; remove it {SKIP}"
-LINKS: Final = f"<networkConnectors> is not yet supported (later feature: networks of brokers); remove it {SKIP}"
+FOUND: Final = (
+    "the uri multicast: of <networkConnector> is not yet supported (later feature: failover and discovery); "
+    f"write static:(tcp://host:port) {SKIP}"
+)
+DUPLEX: Final = (
+    "duplex of <networkConnector> with another value than false is not yet supported (later feature: duplex network "
+    f"connectors); remove it {SKIP}"
+)
 ANNOUNCED: Final = (
     f"discoveryUri of <transportConnector> is not yet supported (later feature: discovery); remove it {SKIP}"
 )
@@ -263,8 +270,8 @@ EXAMPLE_OBSTACLES: Final[dict[str, list[str]]] = {
         f"205: {transport('ws', 'localhost:61614/', 'WebSocket')}",
         f"221: <import> of 'camel.xml' is not yet supported (later feature: routes); remove it {SKIP}",
     ],
-    "activemq-dynamic-network-broker1.xml": [f"50: {INDIVIDUAL}", f"70: {LINKS}", f"88: {DISK}", f"102: {ANNOUNCED}"],
-    "activemq-dynamic-network-broker2.xml": [f"51: {INDIVIDUAL}", f"71: {LINKS}", f"90: {DISK}", f"104: {ANNOUNCED}"],
+    "activemq-dynamic-network-broker1.xml": [f"50: {INDIVIDUAL}", f"71: {FOUND}", f"88: {DISK}", f"102: {ANNOUNCED}"],
+    "activemq-dynamic-network-broker2.xml": [f"51: {INDIVIDUAL}", f"72: {FOUND}", f"90: {DISK}", f"104: {ANNOUNCED}"],
     "activemq-jdbc-performance.xml": [
         f"62: <jdbcPersistenceAdapter> is not yet supported {STORES}",
         f"73: {bean('org.apache.commons.dbcp2.BasicDataSource')}",
@@ -278,7 +285,7 @@ EXAMPLE_OBSTACLES: Final[dict[str, list[str]]] = {
     "activemq-security.xml": [f"85: {ENCRYPTED}", f"87: {ENCRYPTED}", f"89: {ENCRYPTED}"],
     "activemq-specjms.xml": [f"53: {FLOW}", f"59: {FLOW}"],
     "activemq-static-network-broker1.xml": [f"52: {INDIVIDUAL}", f"84: {DISK}"],
-    "activemq-static-network-broker2.xml": [f"52: {INDIVIDUAL}", f"70: {LINKS}", f"84: {DISK}"],
+    "activemq-static-network-broker2.xml": [f"52: {INDIVIDUAL}", f"71: {DUPLEX}", f"84: {DISK}"],
     "activemq-stomp.xml": [f"63: {FLOW}", f"68: {FLOW}"],
     "activemq-throughput.xml": [],
 }
