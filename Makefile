@@ -6,6 +6,7 @@ PYTHON = $(eval PYTHON := $$(shell sh tools/find_python.sh))$(PYTHON)
 endif
 VENV := .venv
 COMPILED := .venv-compiled
+SPARK := .venv-spark
 BIN := $(VENV)/bin
 LOCKED := -m pip install --quiet --disable-pip-version-check --require-hashes
 PARALLEL ?= 2
@@ -18,7 +19,7 @@ SOURCES := $(shell find src -name '*.py')
 CODE := src tests tools $(wildcard examples)
 
 .DEFAULT_GOAL := help
-.PHONY: help venv compiled peers lint format test test-pure test-compiled demo bench soak fuzz measure lock clean
+.PHONY: help venv compiled spark peers lint format test test-pure test-compiled demo bench bench-spark soak fuzz measure lock clean
 
 help:  ## say what there is to make
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -49,6 +50,25 @@ $(VENV)/.demo: $(VENV)/.ready requirements/demo.txt
 	$(BIN)/python $(LOCKED) -r requirements/demo.txt
 	@touch $@
 
+spark: $(SPARK)/.ready  ## .venv-spark: PySpark, once for both builds, and a Java where there is none
+
+$(SPARK)/.ready: requirements/pip.txt requirements/spark.txt requirements/java.txt
+	@test -n "$(PYTHON)"
+	"$(PYTHON)" tools/make_environment.py $(SPARK)
+	$(SPARK)/bin/python $(LOCKED) -r requirements/pip.txt
+	$(SPARK)/bin/python $(LOCKED) -r requirements/spark.txt
+	@PYTHONPATH=src $(SPARK)/bin/python tools/find_java.py 2>/dev/null || { \
+	    $(SPARK)/bin/python $(LOCKED) -r requirements/java.txt && PYTHONPATH=src $(SPARK)/bin/python tools/find_java.py; }
+	@touch $@
+
+$(VENV)/.spark: $(VENV)/.ready $(SPARK)/.ready
+	$(BIN)/python tools/link_environment.py $(SPARK)
+	@touch $@
+
+$(COMPILED)/.spark: $(COMPILED)/.ready $(SPARK)/.ready
+	$(COMPILED)/bin/python tools/link_environment.py $(SPARK)
+	@touch $@
+
 peers:  ## the brokers and clients that tests talk to; root installs them with apt
 	@test -n "$(PYTHON)"
 	@bash tools/peers.sh "$(PYTHON)"
@@ -77,10 +97,10 @@ test: peers venv  ## all tests, on the pure build and then on the compiled one
 	    test "$$REQUIRE_PEERS" != 1; \
 	fi
 
-test-pure: venv  ## all tests on the pure build
+test-pure: venv $(VENV)/.spark  ## all tests on the pure build
 	@bash tools/run_tests.sh $(BIN)/python $(PARALLEL) $(PYTEST_ARGS)
 
-test-compiled: compiled  ## all tests on the compiled build
+test-compiled: compiled $(COMPILED)/.spark  ## all tests on the compiled build
 	@bash tools/run_tests.sh $(COMPILED)/bin/python $(PARALLEL) $(PYTEST_ARGS)
 
 # $(call with_best_build,ARGUMENTS): the compiled build where there is a compiler, else the pure one; says which.
@@ -100,6 +120,10 @@ demo: peers venv  ## real prices through one broker that is killed on the way; c
 bench: peers venv  ## throughput beside ActiveMQ Classic
 	$(call with_best_build,-m tests.bench.run $(BENCH_ARGS))
 
+bench-spark: peers $(VENV)/.spark  ## a queue of 500,000 messages into Parquet on local[2]
+	@if sh tools/find_compiler.sh $(BIN)/python >/dev/null; then $(MAKE) --no-print-directory $(COMPILED)/.spark; fi
+	$(call with_best_build,-m tests.bench.spark_load $(BENCH_ARGS))
+
 measure: venv  ## import time and generated lines (MEASURE_ARGS=--compile: time to compile, too)
 	$(BIN)/python tools/measure_build.py $(MEASURE_ARGS)
 
@@ -115,5 +139,5 @@ lock:  ## resolve pyproject.toml into requirements/*.txt (LOCK_ARGS=--upgrade fo
 	"$(PYTHON)" tools/lock_requirements.py $(LOCK_ARGS)
 
 clean:  ## remove environments, caches and what runs leave behind
-	rm -rf $(VENV) $(COMPILED) build dist out .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(COMPILED) $(SPARK) build dist out .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
