@@ -36,7 +36,7 @@ CONFIGURATION: Final = """\
                            http://activemq.apache.org/schema/core
                            http://activemq.apache.org/schema/core/activemq-core.xsd">
   <broker xmlns="http://activemq.apache.org/schema/core" brokerName="{name}" dataDirectory="{data}" useJmx="false">
-    <persistenceAdapter>
+{inside}    <persistenceAdapter>
       <kahaDB directory="{data}/kahadb"/>
     </persistenceAdapter>
     <transportConnectors>
@@ -59,8 +59,11 @@ def spanwire_command(*arguments: str) -> Command:
 class BrokerProcess:
     """One broker with an OpenWire and a STOMP connector. The first start chooses the ports, later ones keep them."""
 
-    def __init__(self, command: Command, directory: Path) -> None:
+    def __init__(self, command: Command, directory: Path, *, name: str = BROKER_NAME, inside: str = "") -> None:
+        """``inside`` are elements of the broker that come before the usual ones in the order of Classic's schema."""
         self.directory: Final = directory
+        self.name: Final = name
+        self.inside: Final = inside
         self.log: Final[list[str]] = []  # every line the broker has printed, over all its starts
         self._command: Final = command
         self._ports: Final = {"tcp": 0, "stomp": 0}
@@ -90,7 +93,11 @@ class BrokerProcess:
         assert self._process is None
         self.directory.mkdir(parents=True, exist_ok=True)
         text = CONFIGURATION.format(
-            name=BROKER_NAME, data=self.directory / "data", openwire=self.openwire_port, stomp=self.stomp_port
+            name=self.name,
+            data=self.directory / "data",
+            openwire=self.openwire_port,
+            stomp=self.stomp_port,
+            inside=self.inside,
         )
         (self.directory / "activemq.xml").write_text(text, encoding="utf-8")
         process = subprocess.Popen(

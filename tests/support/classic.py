@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from tests.support.broker_process import BrokerProcess
+from tests.support.broker_process import BROKER_NAME, BrokerProcess
 from tests.support.peers import BROKER_JAR
 
 HOME: Final = BROKER_JAR.parent.parent
@@ -22,9 +22,9 @@ log4j.appender.out.layout.ConversionPattern=%p %m%n
 JVM_OPTIONS: Final = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx512m")
 
 
-def classic_broker(directory: Path) -> BrokerProcess:
+def classic_broker(directory: Path, *, name: str = BROKER_NAME, inside: str = "") -> BrokerProcess:
     """A broker that is not started yet."""
-    return BrokerProcess(classic_command, directory)
+    return BrokerProcess(classic_command, directory, name=name, inside=inside)
 
 
 def classic_command(directory: Path) -> list[str]:
