@@ -80,7 +80,11 @@ class CertificatesModule(LoginModule):
 
     def __init__(self, principals: dict[str, Principal]) -> None:
         """``principals`` by distinguished name, as `ConnectionInfo.certificate_subject` has it."""
-        self._principals: Final[dict[str, Principal]] = principals
+        self._principals: dict[str, Principal] = principals
+
+    def replace(self, principals: dict[str, Principal]) -> None:
+        """These users from now on. Connections that are logged in stay who they are."""
+        self._principals = principals
 
     def login(self, info: ConnectionInfo) -> Principal | None:
         """The user to whom the certificate is made out."""
@@ -148,6 +152,20 @@ class LoginStack(Authenticator):
             elif entry.flag == REQUIRED:
                 refused = True
         return [] if refused else accepted
+
+
+class DualLogin(Authenticator):
+    """One way to log in inside TLS, another one outside (ActiveMQ's ``jaasDualAuthenticationPlugin``). An encrypted
+    connection without a client certificate is one inside TLS.
+    """
+
+    def __init__(self, plain: LoginStack, encrypted: LoginStack) -> None:
+        self._plain: Final[LoginStack] = plain
+        self._encrypted: Final[LoginStack] = encrypted
+
+    def authenticate(self, info: ConnectionInfo) -> Principal:
+        """What the stack of this kind of connection says."""
+        return self._encrypted.authenticate(info) if info.encrypted else self._plain.authenticate(info)
 
 
 def simple_authenticator(users: list[User], anonymous: Principal | None) -> LoginStack:

@@ -70,13 +70,15 @@ class ConnectionSettings:
     """What a transport connector tells each connection it accepts, and grants it.
 
     ``login_timeout`` and ``detection_timeout`` are seconds from the socket's first moment on. ``certificate_subject``
-    is the distinguished name in the client's verified TLS certificate, as Java prints it; None without one.
+    is the distinguished name in the client's verified TLS certificate, as Java prints it; None without one, which may
+    also be so on an ``encrypted`` connection.
     """
 
     __slots__ = (
         "certificate_subject",
         "connector_name",
         "detection_timeout",
+        "encrypted",
         "local_uri",
         "login_timeout",
         "max_consumers",
@@ -101,6 +103,7 @@ class ConnectionSettings:
         max_consumers: int = MAX_CONSUMERS_PER_CONNECTION,
         max_producers: int = MAX_PRODUCERS_PER_CONNECTION,
         certificate_subject: str | None = None,
+        encrypted: bool = False,
     ) -> None:
         self.remote_address: Final[str] = remote_address
         self.local_uri: Final[str] = local_uri
@@ -113,9 +116,10 @@ class ConnectionSettings:
         self.max_consumers: Final[int] = max_consumers
         self.max_producers: Final[int] = max_producers
         self.certificate_subject: Final[str | None] = certificate_subject
+        self.encrypted: Final[bool] = encrypted
 
     def with_certificate(self, subject: str | None) -> ConnectionSettings:
-        """The same for a client that has shown a verified certificate."""
+        """The same inside TLS; ``subject`` None for a client that has shown no certificate."""
         return ConnectionSettings(
             self.remote_address,
             self.local_uri,
@@ -128,4 +132,5 @@ class ConnectionSettings:
             max_consumers=self.max_consumers,
             max_producers=self.max_producers,
             certificate_subject=subject,
+            encrypted=True,
         )

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import Final
+from collections.abc import Callable
+from typing import Final, Generic, Protocol, TypeVar
 
 from spanwire.broker.authentication import (
     CertificatesModule,
+    DualLogin,
     GuestModule,
     LoginModule,
     LoginStack,
@@ -18,13 +20,21 @@ from spanwire.broker.authentication import (
 from spanwire.broker.authorization_map import AuthorizationMap
 from spanwire.broker.ports import Principal
 from spanwire.model.errors import ConfigurationError
-from spanwire.service.config.model import BrokerConfiguration, LoginModuleConfiguration, UserConfiguration, UserSource
+from spanwire.service.config.model import (
+    BrokerConfiguration,
+    CertifiedConfiguration,
+    LoginModuleConfiguration,
+    UserConfiguration,
+)
 
 RELOAD_SECONDS: Final = 2.0  # between two looks at user files; ActiveMQ looks at each login
 # Passwords of ActiveMQ's own examples and of a hundred tutorials; beside these, a user's own name is one.
 WELL_KNOWN_PASSWORDS: Final = frozenset(
     {"activemq", "admin", "changeit", "changeme", "default", "guest", "manager", "password", "secret", "user"}
 )
+
+Users = TypeVar("Users", list[User], dict[str, Principal])
+Stamp = Callable[[], tuple[tuple[int, int, int], ...]]
 
 logger = logging.getLogger(__name__)
 
@@ -34,15 +44,16 @@ class Security:
 
     def __init__(self, configuration: BrokerConfiguration) -> None:
         self._configuration: Final = configuration
-        self._watched: Final[list[_Watched]] = []
+        self._watched: Final[list[_Look]] = []
         self._watch: asyncio.Task[None] | None = None
 
-    def authenticator(self) -> LoginStack | None:
+    def authenticator(self) -> LoginStack | DualLogin | None:
         """None when nothing is configured: everybody may log in."""
         authentication = self._configuration.authentication
         if authentication is None:
             return None
-        return LoginStack([StackEntry(module.flag, self._module(module)) for module in authentication.modules])
+        plain = self._stack(authentication.modules)
+        return plain if authentication.encrypted is None else DualLogin(plain, self._stack(authentication.encrypted))
 
     def authorizer(self) -> AuthorizationMap | None:
         """None when nothing is configured: everybody may do everything."""
@@ -58,7 +69,7 @@ class Security:
             return "without authentication: bind 127.0.0.1, add a simpleAuthenticationPlugin"
         if authentication.lets_anybody_in:
             return "to clients without a password: bind 127.0.0.1, turn anonymous and guest access off"
-        weak = [user.name for module in authentication.modules for user in module.users if _is_well_known(user)]
+        weak = [user.name for module in authentication.all_modules for user in module.users if _is_well_known(user)]
         if weak:
             names = ", ".join(f"{name[:60]!r}" for name in weak[:5])
             return f"with well-known passwords: bind 127.0.0.1, change the password of {names}"
@@ -67,7 +78,7 @@ class Security:
     def start(self) -> None:
         """Look at the user files from now on, if some may change."""
         if self._watched:
-            self._watch = asyncio.get_running_loop().create_task(self._look())
+            self._watch = asyncio.get_running_loop().create_task(self._keep_looking())
 
     def stop(self) -> None:
         """Look no more."""
@@ -75,48 +86,74 @@ class Security:
             self._watch.cancel()
             self._watch = None
 
+    def _stack(self, modules: tuple[LoginModuleConfiguration, ...]) -> LoginStack:
+        return LoginStack([StackEntry(module.flag, self._module(module)) for module in modules])
+
     def _module(self, module: LoginModuleConfiguration) -> LoginModule:
         if module.guest is not None:
             return GuestModule(Principal(module.guest, module.guest_groups), module.without_credentials)
         if module.certified:
-            return CertificatesModule({user.subject: Principal(user.name, user.groups) for user in module.certified})
+            return self._certificates(module)
         users = UsersModule(_users(module.users))
-        if module.files is not None and module.files.reload:
-            self._watched.append(_Watched(module.files, users))
+        files = module.files
+        if files is not None and files.reload:
+            self._watched.append(_Watched(files.stamp, lambda: _users(files.read()), users.replace))
         return users
 
-    async def _look(self) -> None:
+    def _certificates(self, module: LoginModuleConfiguration) -> CertificatesModule:
+        certificates = CertificatesModule(_principals(module.certified))
+        files = module.certified_files
+        if files is not None and files.reload:
+            self._watched.append(_Watched(files.stamp, lambda: _principals(files.read()), certificates.replace))
+        return certificates
+
+    async def look(self) -> None:
+        """Take over what changed in user files that may change."""
+        for watched in self._watched:
+            await watched.look()
+
+    async def _keep_looking(self) -> None:
         while True:
             await asyncio.sleep(RELOAD_SECONDS)
-            for watched in self._watched:
-                await watched.look()
+            await self.look()
 
 
-class _Watched:
-    """One pair of user files and the module that knows their users."""
+class _Look(Protocol):
+    """Looks at one pair of user files."""
 
-    def __init__(self, files: UserSource, module: UsersModule) -> None:
-        self._files: Final = files
-        self._module: Final = module
-        self._stamp = files.stamp()
+    async def look(self) -> None: ...
+
+
+class _Watched(Generic[Users]):
+    """One pair of user files, how its users are read, and the module that is to know them."""
+
+    def __init__(self, stamp: Stamp, read: Callable[[], Users], replace: Callable[[Users], None]) -> None:
+        self._read_stamp: Final = stamp
+        self._read: Final[Callable[[], Users]] = read
+        self._replace: Final[Callable[[Users], None]] = replace
+        self._stamp = stamp()
 
     async def look(self) -> None:
         """Take over what changed; files that cannot be read leave everything as it was."""
         try:
-            stamp = await asyncio.to_thread(self._files.stamp)
+            stamp = await asyncio.to_thread(self._read_stamp)
             if stamp == self._stamp:
                 return
             self._stamp = stamp
-            users = await asyncio.to_thread(lambda: _users(self._files.read()))
+            users = await asyncio.to_thread(self._read)
         except ConfigurationError as error:
             logger.warning("users stay as they were: %s", error)
             return
-        self._module.replace(users)
+        self._replace(users)
         logger.info("users read again: %d", len(users))
 
 
 def _users(configured: tuple[UserConfiguration, ...]) -> list[User]:
     return [User(user.name, user.password, user.groups) for user in configured]
+
+
+def _principals(configured: tuple[CertifiedConfiguration, ...]) -> dict[str, Principal]:
+    return {user.subject: Principal(user.name, user.groups) for user in configured}
 
 
 def _is_well_known(user: UserConfiguration) -> bool:

@@ -80,6 +80,7 @@ class Login:
             certificate_subject=self._settings.certificate_subject,
             max_consumers=self._settings.max_consumers,
             max_producers=self._settings.max_producers,
+            encrypted=self._settings.encrypted,
         )
 
 

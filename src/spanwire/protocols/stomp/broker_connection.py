@@ -290,6 +290,7 @@ class StompBrokerConnection(ClientConnection, ProtocolConnection):
             self._settings.remote_address,
             f"stomp {VERSION_NAMES[version]}",
             certificate_subject=self._settings.certificate_subject,
+            encrypted=self._settings.encrypted,
             max_consumers=self._settings.max_consumers,
             max_producers=self._settings.max_producers,
         )

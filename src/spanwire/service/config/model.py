@@ -72,6 +72,21 @@ class UserSource(Protocol):
         ...
 
 
+class CertifiedSource(Protocol):
+    """The same for users whom certificates name."""
+
+    @property
+    def reload(self) -> bool: ...
+
+    def read(self) -> tuple[CertifiedConfiguration, ...]:
+        """All users; raises `ConfigurationError`."""
+        ...
+
+    def stamp(self) -> tuple[tuple[int, int, int], ...]:
+        """What changes when the files do; raises `ConfigurationError`."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class LoginModuleConfiguration:
     """One way to log in: as ``guest`` with its groups, by a certificate of ``certified``, or else as one of ``users``.
@@ -87,18 +102,25 @@ class LoginModuleConfiguration:
     users: tuple[UserConfiguration, ...] = ()
     files: UserSource | None = None
     certified: tuple[CertifiedConfiguration, ...] = ()
+    certified_files: CertifiedSource | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class AuthenticationConfiguration:
-    """Who may log in."""
+    """Who may log in. ``encrypted`` holds inside TLS; None if ``modules`` do there, too."""
 
     modules: tuple[LoginModuleConfiguration, ...]
+    encrypted: tuple[LoginModuleConfiguration, ...] | None = None
+
+    @property
+    def all_modules(self) -> tuple[LoginModuleConfiguration, ...]:
+        """Those of both kinds of connections."""
+        return (*self.modules, *(self.encrypted or ()))
 
     @property
     def lets_anybody_in(self) -> bool:
         """Whether a client without a password can get in."""
-        return any(module.guest is not None for module in self.modules)
+        return any(module.guest is not None for module in self.all_modules)
 
 
 @dataclass(frozen=True, slots=True)

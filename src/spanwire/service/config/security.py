@@ -22,7 +22,7 @@ from spanwire.service.config.model import (
     LoginModuleConfiguration,
     UserConfiguration,
 )
-from spanwire.service.config.user_files import UserFiles, read_certified
+from spanwire.service.config.user_files import CertifiedFiles, UserFiles
 from spanwire.service.config.values import Settings, as_flag
 from spanwire.service.config.words import Words
 
@@ -49,7 +49,12 @@ GUEST_GROUP: Final = JAAS + "guest.group"
 GUEST_OPTIONS: Final = frozenset({GUEST_USER, GUEST_GROUP, "credentialsInvalidate", "debug"})
 HEARD_BY_JAVA: Final = Destination(TOPIC, "ActiveMQ.Advisory.TempQueue")
 DEFAULT_REALM: Final = "activemq-domain"
-JAAS_PLUGINS: Final = ("jaasAuthenticationPlugin", "jaasCertificateAuthenticationPlugin")
+DEFAULT_ENCRYPTED_REALM: Final = "activemq-ssl-domain"
+CERTIFICATE_PLUGIN: Final = "jaasCertificateAuthenticationPlugin"
+DUAL_PLUGIN: Final = "jaasDualAuthenticationPlugin"
+JAAS_PLUGINS: Final = ("jaasAuthenticationPlugin", CERTIFICATE_PLUGIN, DUAL_PLUGIN)
+# A realm for certificates looks at nothing else, so a module for passwords would be a trap there.
+PASSWORDS_ELSEWHERE: Final = "passwords are the matter of a <jaasAuthenticationPlugin>; use that for this module"
 AUTHENTICATIONS: Final = ("simpleAuthenticationPlugin", *JAAS_PLUGINS)
 
 
@@ -76,7 +81,8 @@ class SecurityInterpreter:
             for plugin in self.inner(group, "simpleAuthenticationPlugin", words.SIMPLE_AUTHENTICATION):
                 found.append(self._simple(plugin))
             for name in JAAS_PLUGINS:
-                found += [self._jaas(plugin) for plugin in self.inner(group, name, words.JAAS_AUTHENTICATION)]
+                known = words.DUAL_AUTHENTICATION if name == DUAL_PLUGIN else words.JAAS_AUTHENTICATION
+                found += [self._jaas(plugin) for plugin in self.inner(group, name, known)]
         if len(found) > 1:
             self.findings.error(plugins[0].line, f"more than one of {' and '.join(AUTHENTICATIONS)}; keep one")
         return found[0] if found else None
@@ -143,38 +149,40 @@ class SecurityInterpreter:
 
     def _jaas(self, plugin: Element) -> AuthenticationConfiguration:
         settings = Settings(plugin, self.findings)
-        realm = settings.text("configuration") or DEFAULT_REALM
+        only_certificates = plugin.name == CERTIFICATE_PLUGIN
+        modules = self._realm(plugin, settings.text("configuration") or DEFAULT_REALM, only_certificates)
+        if plugin.name != DUAL_PLUGIN:
+            return AuthenticationConfiguration(modules)
+        encrypted = settings.text("sslConfiguration") or DEFAULT_ENCRYPTED_REALM
+        return AuthenticationConfiguration(modules, self._realm(plugin, encrypted, only_certificates=True))
+
+    def _realm(self, plugin: Element, realm: str, only_certificates: bool) -> tuple[LoginModuleConfiguration, ...]:
+        """The login modules that stand behind a name in the login configuration."""
         try:
             source = str(self.login_config)
             realms = read_login_config(read_text_file(self.login_config).decode("utf-8"), source)
         except UnicodeDecodeError:
             self.findings.error(plugin.line, f"{self.login_config} is not in UTF-8")
-            return AuthenticationConfiguration(())
+            return ()
         except ConfigurationError as error:
             advice = "write a login.config beside the configuration or give -D java.security.auth.login.config=PATH"
-            self.findings.error(plugin.line, f"<jaasAuthenticationPlugin>: {error}; {advice}")
-            return AuthenticationConfiguration(())
+            self.findings.error(plugin.line, f"<{plugin.name}>: {error}; {advice}")
+            return ()
         entries = realms.get(realm)
         if not entries:
             close = closest(realm, realms)
             hint = f"; did you mean {close}?" if close else ""
             self.findings.error(plugin.line, f"{source} has no login modules for {realm[:MAX_WORD]!r}{hint}")
-            return AuthenticationConfiguration(())
+            return ()
         modules: list[LoginModuleConfiguration] = []
         for entry in entries:
             try:
-                self._check_kind(plugin, entry)
+                if only_certificates and entry.class_name == PROPERTIES_MODULE:
+                    raise ConfigurationError(PASSWORDS_ELSEWHERE)
                 modules.append(self._module(entry))
             except ConfigurationError as error:
                 self.findings.error(plugin.line, f"{source}:{entry.line}: {error}")
-        return AuthenticationConfiguration(tuple(modules))
-
-    def _check_kind(self, plugin: Element, entry: LoginModuleEntry) -> None:
-        """The plugin for certificates looks at nothing else, so a module for passwords would be a trap there."""
-        if plugin.name == "jaasCertificateAuthenticationPlugin" and entry.class_name == PROPERTIES_MODULE:
-            raise ConfigurationError(
-                "passwords are the matter of a <jaasAuthenticationPlugin>; use that for this module"
-            )
+        return tuple(modules)
 
     def _module(self, entry: LoginModuleEntry) -> LoginModuleConfiguration:
         if entry.class_name == CERTIFICATE_MODULE:
@@ -209,12 +217,13 @@ class SecurityInterpreter:
 
     def _certificate_module(self, entry: LoginModuleEntry) -> LoginModuleConfiguration:
         _check_options(entry, CERTIFICATE_OPTIONS)
-        if _flag(entry, "reload"):
-            raise ConfigurationError(f"reload of {entry.class_name} is not yet supported; restart the broker instead")
         base = self._base(entry)
-        users = base / self.replace(entry.options.get(CERTIFIED_FILE, "user"))
-        groups = base / self.replace(entry.options.get(CERTIFIED_GROUP_FILE, "group"))
-        return LoginModuleConfiguration(entry.flag, certified=read_certified(users, groups))
+        files = CertifiedFiles(
+            base / self.replace(entry.options.get(CERTIFIED_FILE, "user")),
+            base / self.replace(entry.options.get(CERTIFIED_GROUP_FILE, "group")),
+            _flag(entry, "reload"),
+        )
+        return LoginModuleConfiguration(entry.flag, certified=files.read(), certified_files=files)
 
     def _base(self, entry: LoginModuleEntry) -> Path:
         """Where the files of a module lie: beside the login.config unless it says otherwise."""

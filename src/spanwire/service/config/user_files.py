@@ -49,14 +49,24 @@ class UserFiles:
 
     def stamp(self) -> tuple[tuple[int, int, int], ...]:
         """What changes when one of the files does. Raises `ConfigurationError` when one is gone."""
-        found = []
-        for path in (self.users, self.groups):
-            try:
-                status = path.stat()
-            except OSError as error:
-                raise ConfigurationError(f"{path}: cannot be read: {error.strerror}") from error
-            found.append((status.st_mtime_ns, status.st_size, status.st_ino))
-        return tuple(found)
+        return _stamp(self.users, self.groups)
+
+
+@dataclass(frozen=True, slots=True)
+class CertifiedFiles:
+    """The two files of a TextFileCertificateLoginModule. ``reload``: they may change while the broker runs."""
+
+    users: Path
+    groups: Path
+    reload: bool
+
+    def read(self) -> tuple[CertifiedConfiguration, ...]:
+        """All users. Raises `ConfigurationError` naming the file."""
+        return read_certified(self.users, self.groups)
+
+    def stamp(self) -> tuple[tuple[int, int, int], ...]:
+        """What changes when one of the files does. Raises `ConfigurationError` when one is gone."""
+        return _stamp(self.users, self.groups)
 
 
 def read_certified(users: Path, groups: Path) -> tuple[CertifiedConfiguration, ...]:
@@ -74,6 +84,17 @@ def read_certified(users: Path, groups: Path) -> tuple[CertifiedConfiguration, .
     if len(found) > MAX_USERS:
         raise ConfigurationError(f"{users}: more than {MAX_USERS} users")
     return tuple(found.values())
+
+
+def _stamp(*paths: Path) -> tuple[tuple[int, int, int], ...]:
+    found = []
+    for path in paths:
+        try:
+            status = path.stat()
+        except OSError as error:
+            raise ConfigurationError(f"{path}: cannot be read: {error.strerror}") from error
+        found.append((status.st_mtime_ns, status.st_size, status.st_ino))
+    return tuple(found)
 
 
 def _properties(path: Path) -> dict[str, str]:

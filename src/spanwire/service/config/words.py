@@ -400,10 +400,7 @@ PLUGINS: Final = Words(
         **_all(
             YES,
             "simpleAuthenticationPlugin jaasAuthenticationPlugin jaasCertificateAuthenticationPlugin "
-            "authorizationPlugin",
-        ),
-        "jaasDualAuthenticationPlugin": _later(
-            "logins by certificate and password", "use jaasAuthenticationPlugin", guards=True
+            "jaasDualAuthenticationPlugin authorizationPlugin",
         ),
         "shiroPlugin": _later("Shiro", "use jaasAuthenticationPlugin and authorizationPlugin", guards=True),
         "bean": _later("plugins of one's own; Spanwire runs no Java classes", guards=True),
@@ -436,6 +433,9 @@ JAAS_AUTHENTICATION: Final = Words(
     },
     children={},
     guards=True,
+)
+DUAL_AUTHENTICATION: Final = Words(
+    settings={**JAAS_AUTHENTICATION.settings, "sslConfiguration": YES}, children={}, guards=True
 )
 AUTHORIZATION: Final = Words(settings={"id": JAVA}, children=_all(YES, "map"), guards=True)
 AUTHORIZATION_HOLDER: Final = Words(

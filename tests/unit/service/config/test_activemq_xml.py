@@ -254,11 +254,66 @@ def test_placeholders_take_values_from_everywhere_in_order() -> None:
         ({}, "/etc/spanwire/data"),
         ({"ACTIVEMQ_BASE": "/srv/b"}, "/srv/b/data"),
         ({"ACTIVEMQ_BASE": "/srv/b", "ACTIVEMQ_DATA": "/srv/d"}, "/srv/d"),
+        ({"ACTIVEMQ_HOME": "/opt/a"}, "/opt/a/data"),
+        ({"ACTIVEMQ_OPTS": "-Dactivemq.base=/srv/o -Dactivemq.conf=/etc/o"}, "/srv/o/data"),
+        ({"ACTIVEMQ_OPTS": "-Dactivemq.data=/srv/p", "ACTIVEMQ_DATA": "/srv/d"}, "/srv/p"),
     ],
 )
 def test_the_places_of_activemq_are_known(environment: dict[str, str], directory: str) -> None:
     configuration = read('<broker dataDirectory="${activemq.data}"/>', environment)
     assert configuration.data_directory == Path(directory)
+
+
+@pytest.mark.parametrize(
+    ("given", "value"),
+    [
+        ({}, "/opt/a|/opt/a|/opt/a/conf|/opt/a/data"),
+        ({"activemq.base": "/srv/b"}, "/opt/a|/srv/b|/srv/b/conf|/srv/b/data"),
+        ({"activemq.conf": "/etc/c", "activemq.data": "/d"}, "/opt/a|/opt/a|/etc/c|/d"),
+        ({"activemq.home": "/h"}, "/h|/h|/h/conf|/h/data"),
+    ],
+)
+def test_the_places_given_at_start_win_and_the_others_follow_them(given: dict[str, str], value: str) -> None:
+    text = '<broker brokerId="${activemq.home}|${activemq.base}|${activemq.conf}|${activemq.data}"/>'
+    assert read(text, {"ACTIVEMQ_HOME": "/opt/a"}, given).broker_id == value
+
+
+def test_a_property_file_that_may_be_absent_is_not_missed() -> None:
+    text = (
+        '<beans><bean class="org.springframework.beans.factory.config.PropertyPlaceholderConfigurer">'
+        '<property name="location" value="file:/nowhere/x.properties"/>{}</bean><broker brokerName="${{a:b}}"/></beans>'
+    )
+    assert read(text.format('<property name="ignoreResourceNotFound" value="true"/>')).broker_name == "b"
+    with pytest.raises(ConfigurationError, match="there is no such file"):
+        read(text.format(""))
+
+
+def test_a_shutdown_hook_of_springs_context_means_nothing_and_any_other_is_an_obstacle() -> None:
+    hook = "<shutdownHooks><bean class='{}'/></shutdownHooks>"
+    (warning,) = broker(hook.format("org.apache.activemq.hooks.SpringContextHook")).warnings
+    assert "there is no Spring context here" in warning
+    (line,) = obstacles(hook.format("org.example.Farewell"))
+    assert "the shutdown hook org.example.Farewell is not yet supported" in line
+
+
+def test_what_jmx_would_need_means_nothing_and_is_told() -> None:
+    (warning,) = broker('<managementContext><managementContext createConnector="true"/></managementContext>').warnings
+    assert warning.endswith("createConnector of <managementContext> has no effect: there is no JMX here; "
+                            "use spanwire status and dstat")  # fmt: skip
+    assert broker('<managementContext createConnector="false"/>').warnings == ()
+
+
+def test_start_false_is_for_programs_that_start_the_broker_themselves() -> None:
+    (warning,) = broker("", 'start="false"').warnings
+    assert "spanwire start starts the broker at once" in warning
+
+
+@pytest.mark.parametrize(
+    "uri", ["failover:(tcp://a:1)", "static:(tcp://a:1,tcp://b:2)", "multicast:(x)", "discovery:x"]
+)
+def test_what_finds_brokers_is_nothing_to_listen_at(uri: str) -> None:
+    (line,) = obstacles(f'<transportConnectors><transportConnector uri="{uri}"/></transportConnectors>')
+    assert "nothing listens there; write tcp://host:port" in line
 
 
 def test_a_placeholder_without_a_value_is_named_with_the_closest_one() -> None:

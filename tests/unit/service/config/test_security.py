@@ -82,7 +82,7 @@ def test_anonymous_access_is_off_unless_it_is_turned_on() -> None:
         (USERS + USERS, "more than one of simpleAuthenticationPlugin and jaasAuthenticationPlugin"),
         (
             USERS + "<jaasDualAuthenticationPlugin configuration='x'/>",
-            "<jaasDualAuthenticationPlugin> is not",
+            "more than one of simpleAuthenticationPlugin and jaasAuthenticationPlugin",
         ),
         (USERS + "<statisticsBrokerPlugin enabled='x'/>", "<statisticsBrokerPlugin> is not yet supported"),
         (USERS + "<bean class='evil.Plugin'/>", "<bean> is not yet supported"),

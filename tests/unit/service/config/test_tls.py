@@ -254,7 +254,7 @@ def test_certificates_and_their_groups_are_read_as_java_writes_them(tmp_path: Pa
         ("orders=orders", "", "TextFileCertificateLoginModule", "has no distinguished name"),
         ("a=CN=x\nb=CN=x\n", "", "TextFileCertificateLoginModule", "have one name"),
         ("", "", "TextFileCertificateLoginModule", "names no user"),
-        ("a=CN=x", "reload=true", "TextFileCertificateLoginModule", "not yet supported"),
+        ("a=CN=x", "reload=perhaps", "TextFileCertificateLoginModule", "must be true or false"),
         ("a=CN=x", "relod=true", "TextFileCertificateLoginModule", "did you mean reload?"),
         ("a=b", "", "PropertiesLoginModule", "use that for this module"),
     ],

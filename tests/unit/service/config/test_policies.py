@@ -1,0 +1,80 @@
+"""Policies of destinations: what is honoured, what holds anyway, what a later version brings."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from spanwire.broker.policy import PolicyMap
+from spanwire.model.destination import QUEUE, TOPIC, Destination
+from spanwire.model.errors import ConfigurationError
+from spanwire.service.config.loading import read_configuration
+from spanwire.service.config.model import BrokerConfiguration
+
+PATH = Path("/etc/spanwire/conf/activemq.xml")
+
+
+def policies(entries: str, default: str = "") -> BrokerConfiguration:
+    text = (
+        f"<broker><destinationPolicy><policyMap>{default}<policyEntries>{entries}</policyEntries></policyMap>"
+        "</destinationPolicy></broker>"
+    )
+    return read_configuration(text.encode("utf-8"), PATH, {}, {})
+
+
+def test_the_default_entry_holds_where_no_other_does() -> None:
+    configuration = policies(
+        '<policyEntry queue="ORDERS" queuePrefetch="1"/><policyEntry topic="&gt;" memoryLimit="2 mb"/>',
+        '<defaultEntry><policyEntry queuePrefetch="7" memoryLimit="1 mb"/></defaultEntry>',
+    )
+    found = PolicyMap(list(configuration.policies))
+    assert found.entry_for(Destination(QUEUE, "ORDERS")).queue_prefetch == 1
+    assert found.entry_for(Destination(QUEUE, "OTHER")).queue_prefetch == 7
+    assert found.entry_for(Destination(TOPIC, "ANY")).memory_limit_bytes == 2 * 1024 * 1024
+
+
+@pytest.mark.parametrize(
+    "inside",
+    [
+        "<dispatchPolicy><strictOrderDispatchPolicy/></dispatchPolicy>",
+        "<dispatchPolicy><roundRobinDispatchPolicy/></dispatchPolicy>",
+        "<dispatchPolicy><simpleDispatchPolicy/></dispatchPolicy>",
+        "<subscriptionRecoveryPolicy><noSubscriptionRecoveryPolicy/></subscriptionRecoveryPolicy>",
+        "<pendingMessageLimitStrategy><constantPendingMessageLimitStrategy limit='-1'/></pendingMessageLimitStrategy>",
+        "<pendingMessageLimitStrategy/>",
+    ],
+)
+def test_what_holds_anyway_is_neither_an_obstacle_nor_worth_a_warning(inside: str) -> None:
+    configuration = policies(f'<policyEntry topic="&gt;">{inside}</policyEntry>')
+    assert configuration.warnings == ()
+    assert len(configuration.policies) == 1
+
+
+def test_a_queue_keeps_its_messages_whatever_limit_waits_for_slow_consumers() -> None:
+    limit = (
+        "<pendingMessageLimitStrategy><constantPendingMessageLimitStrategy limit='9'/></pendingMessageLimitStrategy>"
+    )
+    (warning,) = policies(f'<policyEntry queue="&gt;">{limit}</policyEntry>').warnings
+    assert warning.endswith("has no effect: a queue keeps its messages")
+
+
+@pytest.mark.parametrize(
+    ("inside", "feature"),
+    [
+        ("<dispatchPolicy><priorityDispatchPolicy/></dispatchPolicy>", "a choice of the order of dispatch"),
+        ("<subscriptionRecoveryPolicy><timedSubscriptionRecoveryPolicy/></subscriptionRecoveryPolicy>", "retroactive"),
+        (
+            "<pendingMessageLimitStrategy><prefetchRatePendingMessageLimitStrategy/></pendingMessageLimitStrategy>",
+            "limits",
+        ),
+        ("<slowConsumerStrategy><abortSlowConsumerStrategy/></slowConsumerStrategy>", "limits of slow consumers"),
+        ("<deadLetterStrategy><individualDeadLetterStrategy/></deadLetterStrategy>", "dead letter queues"),
+        ("<deadLetterStrategy><discarding/></deadLetterStrategy>", "dead letters that are dropped"),
+    ],
+)
+def test_a_policy_of_a_later_version_names_its_feature(inside: str, feature: str) -> None:
+    with pytest.raises(ConfigurationError) as raised:
+        policies(f'<policyEntry topic="&gt;">{inside}</policyEntry>')
+    assert f"(later feature: {feature}" in str(raised.value)
+    assert "\n" not in str(raised.value)
