@@ -97,6 +97,42 @@ class EventLoop(Protocol):
         ...
 
 
+class StreamTransport(Protocol):
+    """The part of an asyncio transport that a pump uses; uvloop's and the in-process one have it too."""
+
+    def write(self, data: bytes) -> None:
+        """Send, or keep what cannot be sent yet."""
+        ...
+
+    def get_write_buffer_size(self) -> int:
+        """Bytes that are kept."""
+        ...
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        """At how many kept bytes the protocol is told to pause."""
+        ...
+
+    def pause_reading(self) -> None:
+        """Let the bytes wait in the kernel."""
+        ...
+
+    def resume_reading(self) -> None:
+        """Go on."""
+        ...
+
+    def close(self) -> None:
+        """Close after what is kept is sent."""
+        ...
+
+    def abort(self) -> None:
+        """Close now."""
+        ...
+
+    def get_extra_info(self, name: str, default: object = None) -> object:
+        """Facts about the socket."""
+        ...
+
+
 @runtime_checkable
 class Carrier(Protocol):
     """A connection that carries another one inside, such as TLS."""

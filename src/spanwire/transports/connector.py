@@ -7,7 +7,7 @@ import logging
 import socket
 import ssl
 from collections.abc import Mapping
-from typing import Final
+from typing import Final, cast
 
 from spanwire.model.environment import Time
 from spanwire.protocols.base import ConnectionSettings, ProtocolConnection
@@ -15,7 +15,7 @@ from spanwire.protocols.detect import DetectingConnection, Report
 from spanwire.tls.context import server_context
 from spanwire.transports import tcp
 from spanwire.transports.admission import Admission, is_loopback
-from spanwire.transports.base import ConnectionFactory, ConnectorSettings
+from spanwire.transports.base import ConnectionFactory, ConnectorSettings, StreamTransport
 from spanwire.transports.pump import SocketPump, peer_name
 from spanwire.transports.tls import TlsConnection
 from spanwire.transports.turn import Turn
@@ -42,7 +42,7 @@ class TransportConnector:
         self._port = settings.port
         self._refused = 0
         self._refusal_logged = 0.0
-        self._hosts: Final[dict[asyncio.Transport, str]] = {}
+        self._hosts: Final[dict[StreamTransport, str]] = {}
 
     @property
     def name(self) -> str:
@@ -83,7 +83,9 @@ class TransportConnector:
         loop = asyncio.get_running_loop()
         try:
             self._server = await loop.create_server(
-                lambda: SocketPump(turn, self), sock=self._listener, backlog=self.settings.backlog
+                lambda: cast(asyncio.BaseProtocol, SocketPump(turn, self)),  # by shape
+                sock=self._listener,
+                backlog=self.settings.backlog,
             )
         except OSError as error:
             self.stop()
@@ -102,7 +104,7 @@ class TransportConnector:
             self._listener.close()
             self._listener = None
 
-    def accepted(self, transport: asyncio.Transport, now: Time) -> ProtocolConnection | None:
+    def accepted(self, transport: StreamTransport, now: Time) -> ProtocolConnection | None:
         """The connection for a new socket; None, with a log line, over a limit."""
         peer = transport.get_extra_info("peername")
         if not isinstance(peer, tuple):
@@ -116,7 +118,7 @@ class TransportConnector:
         self._hosts[transport] = host
         accepted = transport.get_extra_info("socket")
         if accepted is not None:
-            tcp.tune(accepted, self.settings)
+            tcp.tune(cast(socket.socket, accepted), self.settings)  # asyncio wraps it, uvloop too
         settings = ConnectionSettings(
             remote_address=f"tcp://{peer_name(transport)}",
             local_uri=self.uri,
@@ -136,7 +138,7 @@ class TransportConnector:
             self.gone(transport)
             return None
 
-    def gone(self, transport: asyncio.Transport) -> None:
+    def gone(self, transport: StreamTransport) -> None:
         """An accepted socket is closed."""
         self.connection_count -= 1
         self._admission.leave(self._hosts.pop(transport))

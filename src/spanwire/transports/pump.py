@@ -6,10 +6,9 @@ turn (`spanwire.transports.turn`) calls `flush` once for everything that became 
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections import deque
-from typing import Final, Protocol, cast
+from typing import Final, Protocol
 
 from spanwire.model.environment import Time
 from spanwire.protocols.base import ProtocolConnection
@@ -21,6 +20,7 @@ from spanwire.transports.base import (
     MIN_TIMER,
     SWEEP_INTERVAL,
     Carrier,
+    StreamTransport,
 )
 from spanwire.transports.turn import Turn
 
@@ -32,23 +32,26 @@ UNEXPECTED: Final = "connection of %s closed: unexpected error"
 class Acceptor(Protocol):
     """The connector that owns the listening socket (`spanwire.transports.connector.TransportConnector`)."""
 
-    def accepted(self, transport: asyncio.Transport, now: Time) -> ProtocolConnection | None:
+    def accepted(self, transport: StreamTransport, now: Time) -> ProtocolConnection | None:
         """The connection for a new socket; None when the socket must be closed."""
         ...
 
-    def gone(self, transport: asyncio.Transport) -> None:
+    def gone(self, transport: StreamTransport) -> None:
         """A socket for which `accepted` gave a connection is closed."""
         ...
 
 
-class SocketPump(asyncio.Protocol):
-    """One accepted socket. An unexpected error closes this socket and is logged once; no other one notices."""
+class SocketPump:
+    """One accepted socket, by its shape an `asyncio.Protocol`: compiled, it cannot inherit from one.
+
+    An unexpected error closes this socket and is logged once; no other one notices.
+    """
 
     def __init__(self, turn: Turn, acceptor: Acceptor) -> None:
         self.touched = False
         self._turn: Final = turn
         self._acceptor: Final = acceptor
-        self._transport: asyncio.Transport | None = None
+        self._transport: StreamTransport | None = None
         self._connection: ProtocolConnection | None = None
         self._carrier: Carrier | None = None
         self._attached: object = None
@@ -58,9 +61,8 @@ class SocketPump(asyncio.Protocol):
         self._closing = False
         self._armed = False
 
-    def connection_made(self, base_transport: asyncio.BaseTransport) -> None:
+    def connection_made(self, transport: StreamTransport) -> None:
         """A client connected."""
-        transport = cast(asyncio.Transport, base_transport)  # uvloop's own class is no subclass
         now = self._turn.clock.now()
         connection = self._acceptor.accepted(transport, now)
         if connection is None:
@@ -107,6 +109,9 @@ class SocketPump(asyncio.Protocol):
         self._turn.detach(self._attached)
         self._acceptor.gone(transport)
         self._connection = None
+
+    def pause_writing(self) -> None:
+        """The kernel did not take all that was written; `flush` reports how much that is."""
 
     def resume_writing(self) -> None:
         """The kernel took all that was written."""
@@ -218,7 +223,7 @@ class SocketPump(asyncio.Protocol):
     def _wants_read(self) -> bool:
         return self._connection is not None and self._connection.wants_read
 
-    def _follow_wish(self, connection: ProtocolConnection, transport: asyncio.Transport) -> None:
+    def _follow_wish(self, connection: ProtocolConnection, transport: StreamTransport) -> None:
         wants_read = connection.wants_read
         if self._held and wants_read:
             self._turn.loop.call_soon(self._take_held)
@@ -254,7 +259,7 @@ class SocketPump(asyncio.Protocol):
         return "unknown" if self._transport is None else peer_name(self._transport)
 
 
-def peer_name(transport: asyncio.Transport) -> str:
+def peer_name(transport: StreamTransport) -> str:
     """``host:port`` of the other end."""
     peer = transport.get_extra_info("peername")
     if not isinstance(peer, tuple) or len(peer) < 2:
@@ -263,7 +268,7 @@ def peer_name(transport: asyncio.Transport) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
-def _write(transport: asyncio.Transport, chunks: list[bytes]) -> None:
+def _write(transport: StreamTransport, chunks: list[bytes]) -> None:
     """Join small chunks into one write, write big ones as they are."""
     if len(chunks) == 1:
         transport.write(chunks[0])

@@ -22,7 +22,7 @@ from spanwire.model.environment import Time
 from spanwire.model.errors import IllegalStateError
 from spanwire.protocols.base import ConnectionSettings, ProtocolConnection
 from spanwire.transports.admission import Admission
-from spanwire.transports.base import KIB, ConnectionFactory, EventLoop
+from spanwire.transports.base import KIB, ConnectionFactory, EventLoop, StreamTransport
 from spanwire.transports.pump import SocketPump
 from spanwire.transports.turn import Turn
 
@@ -297,7 +297,7 @@ class VmConnector:
 
     # The pump's Acceptor
 
-    def accepted(self, transport: asyncio.Transport, now: Time) -> ProtocolConnection | None:
+    def accepted(self, transport: StreamTransport, now: Time) -> ProtocolConnection | None:
         """The connection for a new client; None, with a log line, over a limit."""
         factory = self._factory
         reason = NOT_RUNNING if factory is None else self._admission.enter(VM_HOST)
@@ -320,7 +320,7 @@ class VmConnector:
             _refuse(transport)
             return None
 
-    def gone(self, transport: asyncio.Transport) -> None:
+    def gone(self, transport: StreamTransport) -> None:
         """A connection is closed."""
         self.connection_count -= 1
         self._admission.leave(VM_HOST)
@@ -328,7 +328,7 @@ class VmConnector:
             self.on_empty()
 
 
-def _refuse(transport: asyncio.Transport) -> None:
+def _refuse(transport: StreamTransport) -> None:
     if isinstance(transport, VmTransport):
         transport.refuse()
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from typing import cast
 
@@ -11,7 +10,13 @@ import pytest
 from spanwire.model.environment import Time
 from spanwire.protocols.base import ProtocolConnection
 from spanwire.transports.admission import ReceiveBudget
-from spanwire.transports.base import CLOSE_LINGER, DIRECT_WRITE_BYTES, MAX_BYTES_PER_CALLBACK, SWEEP_INTERVAL
+from spanwire.transports.base import (
+    CLOSE_LINGER,
+    DIRECT_WRITE_BYTES,
+    MAX_BYTES_PER_CALLBACK,
+    SWEEP_INTERVAL,
+    StreamTransport,
+)
 from spanwire.transports.pump import SocketPump
 from spanwire.transports.turn import Turn
 from tests.unit.transports.stage import (
@@ -31,14 +36,14 @@ class Stage:
         self.broker = FakeBroker()
         self.store = FakeStore(self.broker.journal)
         self.turn = Turn(self.loop, self.broker, self.loop, self.store, ReceiveBudget(budget_bytes))
-        self.gone: list[asyncio.Transport] = []
+        self.gone: list[StreamTransport] = []
         self.next_connection: ProtocolConnection | None = None
 
     def connect(self, connection: FakeConnection) -> tuple[SocketPump, FakeSocket]:
         self.next_connection = connection
         pump = SocketPump(self.turn, _Acceptor(self))
         socket = FakeSocket(self.broker.journal)
-        pump.connection_made(cast(asyncio.Transport, socket))
+        pump.connection_made(cast(StreamTransport, socket))
         return pump, socket
 
 
@@ -46,10 +51,10 @@ class _Acceptor:
     def __init__(self, stage: Stage) -> None:
         self._stage = stage
 
-    def accepted(self, transport: asyncio.Transport, now: Time) -> ProtocolConnection | None:
+    def accepted(self, transport: StreamTransport, now: Time) -> ProtocolConnection | None:
         return self._stage.next_connection
 
-    def gone(self, transport: asyncio.Transport) -> None:
+    def gone(self, transport: StreamTransport) -> None:
         self._stage.gone.append(transport)
 
 
