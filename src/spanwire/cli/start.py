@@ -14,6 +14,7 @@ from typing import Final, cast
 
 from spanwire import registry
 from spanwire.cli.arguments import Parser, placement
+from spanwire.service.allocator import keep_freed_memory
 from spanwire.service.config.loading import load_configuration
 from spanwire.service.data_directory import data_directory
 from spanwire.service.service import BrokerService, settle_memory
@@ -52,6 +53,7 @@ def run(arguments: Sequence[str]) -> int:
         logger.warning("%s", line)
     directory = data_directory(configuration, options.data_directory, os.environ)
     _raise_file_limit()
+    keep_freed_memory()
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         return runner.run(
             _serve(lambda: BrokerService(configuration, directory, allow_anonymous=bool(options.allow_anonymous)))
