@@ -247,6 +247,10 @@ class BrokerService:
         self._control = ControlServer(self.directory, commands)
         await self._control.start()
 
+    def links(self) -> list[dict[str, object]]:
+        """The links of its network connectors, as plain values."""
+        return self._networking.views()
+
     async def read_stored(self, destination: Destination, sequences: list[int]) -> list[Message | None]:
         """Messages of a queue that only the store has, for an operator's look; None where one has gone meanwhile."""
         store = self._persistence.store
