@@ -1,4 +1,4 @@
-"""Brokers for tests: `Broker` without pytest, the fixtures of `spanwire.testing.plugin` with it.
+"""Brokers for tests: `Broker` and `Network` without pytest, the fixtures of `spanwire.testing.plugin` with it.
 
 pytest imports this package in every run, so nothing of the broker is loaded before one of the names is asked for.
 """
@@ -11,10 +11,11 @@ from spanwire import registry
 
 if TYPE_CHECKING:
     from spanwire.testing.broker import Broker as Broker
+    from spanwire.testing.network import Network as Network
 
-__all__ = ["Broker"]
+__all__ = ["Broker", "Network"]
 
-_PLACES: Final = {"Broker": "spanwire.testing.broker:Broker"}
+_PLACES: Final = {"Broker": "spanwire.testing.broker:Broker", "Network": "spanwire.testing.network:Network"}
 
 
 def __getattr__(name: str) -> object:

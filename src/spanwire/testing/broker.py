@@ -29,6 +29,9 @@ STOMP: Final = "stomp"
 CLIENT_SCHEMES: Final = {OPENWIRE: ("tcp", "ssl"), STOMP: ("stomp", "stomp+ssl")}  # plain, with TLS
 CLOSING_GRACE: Final = 0.5  # seconds in which the broker may notice that a client has closed
 
+BRIDGE: Final = "network"  # the protocol of a bridge's end here
+REMOTE_BRIDGE: Final = "_outbound"  # how the client id of another broker's bridge ends
+
 T = TypeVar("T")
 
 
@@ -164,16 +167,20 @@ class Broker:
         """The clients that are logged in."""
         return self._call(lambda broker: broker.service.broker.connection_views())
 
+    def links(self) -> list[dict[str, object]]:
+        """The links of its network connectors: name, uri, remote, state, reason, demand, enqueued, dequeued."""
+        return self._call(lambda broker: broker.service.links())
+
     def purge(self) -> int:
         """Drop what waits in all queues, without what consumers hold; gives how many."""
         return sum(self.purge_one(parse_destination(view.destination)) for view in self.destinations())
 
     def left_open(self) -> list[ConnectionView]:
-        """The clients that are connected still; one that has just closed is given a moment."""
-        if self._thread is not None:
-            wait_until(lambda: not self.connections(), CLOSING_GRACE)
-            return self.connections()
-        return []
+        """The clients that are connected still; one that has just closed is given a moment. Bridges are no clients."""
+        if self._thread is None:
+            return []
+        wait_until(lambda: not self._clients(), CLOSING_GRACE)
+        return self._clients()
 
     # -- for `DestinationLook` -----------------------------------------------------------------------------------------
 
@@ -201,6 +208,9 @@ class Broker:
             raise IllegalStateError(f"broker {self.name} does not run; start it first")
         return self._thread
 
+    def _clients(self) -> list[ConnectionView]:
+        return [view for view in self.connections() if not _is_bridge(view)]
+
     def _call(self, action: Callable[[EmbeddedBroker], T]) -> T:
         return self._running().call(action)
 
@@ -216,3 +226,7 @@ class Broker:
             if protocol in connector.spoken():
                 return connector.port
         raise IllegalStateError(f"broker {self.name} has no connector for {protocol}")
+
+
+def _is_bridge(view: ConnectionView) -> bool:
+    return view.protocol == BRIDGE or (view.client_id or "").endswith(REMOTE_BRIDGE)

@@ -23,8 +23,10 @@ from spanwire.model.errors import SpanwireError
 if TYPE_CHECKING:
     from spanwire.broker.views import ConnectionView
     from spanwire.testing.broker import Broker
+    from spanwire.testing.network import Network
 
 BROKER: Final = "spanwire.testing.broker:Broker"
+NETWORK: Final = "spanwire.testing.network:Network"
 DESCRIBE: Final = "spanwire.testing.report:describe"
 CLIENT_LINE: Final = "spanwire.testing.report:client_line"
 WARN: Final = "warn"
@@ -58,6 +60,15 @@ class Brokers:
         broker.start()
         self.brokers.append(broker)
         return broker
+
+    def network(self, links: str = "A->B", *, journal: bool = False, **attributes: str) -> Network:
+        """Linked brokers, as `spanwire.testing.Network` says."""
+        make = cast("Callable[..., Network]", registry.load(NETWORK))
+        directory = self._place() / f"spanwire-{next(self._numbers)}" if journal else None
+        network = make(links, directory=directory, **attributes)
+        network.start()
+        self.brokers.extend(network.brokers)
+        return network
 
     def close(self) -> None:
         """Stop all, the last one first; say which clients are still connected."""
@@ -200,3 +211,26 @@ def spanwire_session_vm_broker(
     """The same for all tests that use it."""
     with _brokers(request, lambda: _session_place(tmp_path_factory)) as brokers:
         yield _configured(request, brokers, sockets=False)
+
+
+@pytest.fixture
+def spanwire_network(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Network]:
+    """Two brokers of this test alone, A and B: what is sent to A reaches consumers at B."""
+    with _brokers(request, lambda: tmp_path) as brokers:
+        yield brokers.network()
+
+
+@pytest.fixture(scope="session")
+def spanwire_session_network(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Network]:
+    """The same for all tests that use it."""
+    with _brokers(request, lambda: _session_place(tmp_path_factory)) as brokers:
+        yield brokers.network()
+
+
+@pytest.fixture
+def spanwire_network_factory(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[..., Network]]:
+    """Makes networks of any shape: ``spanwire_network_factory("A->B->C", networkTTL="2")``."""
+    with _brokers(request, lambda: tmp_path) as brokers:
+        yield brokers.network
