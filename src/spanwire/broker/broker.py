@@ -18,7 +18,7 @@ from typing import Final
 
 from spanwire.broker.acknowledging import Acknowledgements
 from spanwire.broker.advisory import Advisories, may_hear
-from spanwire.broker.audit import Audit
+from spanwire.broker.audit import Audit, printable
 from spanwire.broker.authorization import OpenAuthenticator, OpenAuthorizer
 from spanwire.broker.committing import Committing
 from spanwire.broker.connection_state import (
@@ -331,7 +331,11 @@ class Broker:
     def check_own(self, state: ConnectionState, connection_id: str) -> None:
         """Raises `AuthorizationError` for an id of another connection inside a command (CVE-2026-74761)."""
         if connection_id != state.connection_id:
-            self._rights.refuse(state, f"act for connection {connection_id}")
+            self._rights.refuse(state, f"act for connection {printable(connection_id)}")
+
+    def refuse(self, state: ConnectionState, what: str) -> None:
+        """Always raises `AuthorizationError`, with a line in the audit: the connection may not do ``what``."""
+        self._rights.refuse(state, what)
 
     def _check_session(self, state: ConnectionState, session: int, request: str) -> None:
         if session != HIDDEN_SESSION and session not in state.sessions:

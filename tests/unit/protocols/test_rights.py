@@ -394,8 +394,45 @@ def test_s5_a_right_comes_from_the_login_and_not_from_ids_in_commands(caplog: py
     for command in commands:
         assert peer.fails(command)[0] in (SECURITY, "javax.jms.JMSException"), type(command).__name__
         assert state_of(world.broker) == before, type(command).__name__
-    assert len([line for line in audit_lines(caplog) if "may not act for connection ID:root" in line]) == 11
+    assert len([line for line in audit_lines(caplog) if "may not act for connection ID:root" in line]) == len(commands)
     assert not root.connection.closed
+
+
+def test_s5_cve_2026_74761_a_message_in_another_producers_name_leaves_a_line_in_the_audit(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    world, peer = openwire_world("rwa")
+    message = peer.text_message(queue("M.old"), "x")
+    message.message_id = wire.MessageId(producer_id=world.peers[0].producer_id(), producer_sequence_id=1)
+    assert peer.fails(message)[0] == SECURITY
+    (line,) = audit_lines(caplog)
+    assert line.endswith("(openwire) may not send a message of another than producer ID:u:1:1")
+
+
+def test_s5_cve_2026_74761_another_clients_durable_subscription_is_not_deleted_and_that_leaves_a_line_in_the_audit(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    _, peer = openwire_world("rwa")
+    for client_id in ("client-ID:root", "x" * 60_000, "a\nb"):
+        command = wire.RemoveSubscriptionInfo(
+            connection_id=wire.ConnectionId("ID:u"), client_id=client_id, subscription_name="s"
+        )
+        refused, text = peer.fails(command)
+        assert refused == SECURITY
+        assert len(text or "") < 400
+    first, second, third = audit_lines(caplog)
+    assert first == ("refused: user urwa at tcp://127.0.0.1:50000 (openwire) may not act for client id client-ID:root")
+    assert len(second) < 400
+    assert "\n" not in third
+
+
+def test_s4_cve_2014_3576_a_control_command_leaves_a_line_in_the_audit(caplog: pytest.LogCaptureFixture) -> None:
+    _, peer = openwire_world("rwa")
+    assert peer.fails(wire.ControlCommand("shutdown"))[0] == SECURITY
+    assert audit_lines(caplog) == [
+        "refused: user urwa at tcp://127.0.0.1:50000 (openwire) may not control the broker shutdown"
+    ]
+    assert not peer.connection.closed
 
 
 def test_s6_cve_2026_54475_another_users_temporary_queue_is_not_read_or_removed_with_any_right() -> None:

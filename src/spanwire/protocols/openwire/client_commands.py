@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from typing import Final
 
+from spanwire.broker.audit import printable
 from spanwire.broker.broker import Broker
 from spanwire.broker.connection_state import ConnectionState
 from spanwire.broker.dead_letters import POISONED
@@ -17,7 +18,6 @@ from spanwire.broker.subscription import Subscription
 from spanwire.model.acks import LAST_DELIVERED_UNKNOWN, POISON_ACK
 from spanwire.model.environment import Time
 from spanwire.model.errors import (
-    AuthorizationError,
     IllegalStateError,
     InvalidDestinationError,
     JmsError,
@@ -88,7 +88,7 @@ class ClientCommands(wire.CommandVisitor):
         self._message_format: Final[OpenWireMessageFormat] = message_format
         self._version: Final[int] = version
         self._connection_id: Final[str] = state.connection_id
-        self._producers: Final[AnnouncedProducers] = AnnouncedProducers(state.connection_id)
+        self._producers: Final[AnnouncedProducers] = AnnouncedProducers(broker, state)
         self._serves_bridge = False
         self._acked: OpenWireConsumer | None = None
         self._acked_producer = ProducerId("", 0, 0)
@@ -334,7 +334,7 @@ class ClientCommands(wire.CommandVisitor):
         if command.connection_id is not None:
             self._check_own(connection_id_of(command.connection_id))
         if command.client_id is not None and command.client_id != self.state.info.client_id:
-            raise AuthorizationError(f"client id {command.client_id} does not belong to this connection")
+            self._broker.refuse(self.state, f"act for client id {printable(command.client_id)}")
         raise InvalidDestinationError(
             f"No durable subscription exists for clientID: {self.state.info.client_id} and subscriptionName: "
             f"{command.subscription_name}"
@@ -350,7 +350,7 @@ class ClientCommands(wire.CommandVisitor):
 
     def control_command(self, command: wire.ControlCommand) -> None:
         """Once stopped a broker from afar (CVE-2014-3576): refused."""
-        raise AuthorizationError("the broker takes no control commands from clients")
+        self._broker.refuse(self.state, f"control the broker: {printable(command.command or '')}")
 
     def shutdown_info(self, command: wire.ShutdownInfo) -> None:
         """The client closes the connection next."""

@@ -11,7 +11,9 @@ from typing import Final
 
 from librt.strings import BytesWriter, read_i32_be
 
-from spanwire.model.errors import AuthorizationError, JmsError
+from spanwire.broker.broker import Broker
+from spanwire.broker.connection_state import ConnectionState
+from spanwire.model.errors import JmsError
 from spanwire.model.ids import ProducerId, TransactionId
 from spanwire.model.info import ProducerInfo
 from spanwire.model.message import Message
@@ -45,8 +47,9 @@ class AnnouncedProducer:
 class AnnouncedProducers:
     """Finds the producer of a message. As many as the broker allows on one connection (it is asked first)."""
 
-    def __init__(self, connection_id: str) -> None:
-        self._connection_id: Final[str] = connection_id
+    def __init__(self, broker: Broker, state: ConnectionState) -> None:
+        self._broker: Final[Broker] = broker
+        self._state: Final[ConnectionState] = state
         self._by_octets: Final[dict[bytes, AnnouncedProducer]] = {}
         self._by_number: Final[dict[int, AnnouncedProducer]] = {}
         self._number = 0
@@ -93,9 +96,7 @@ class AnnouncedProducers:
         maker = message.message_id.producer_id
         if maker is not producer.confirmed and not self.takes_foreign_ids:
             if maker != producer.producer_id:
-                raise AuthorizationError(
-                    f"message {message.message_id} was not made by producer {producer.producer_id}"
-                )
+                self._broker.refuse(self._state, f"send a message of another than producer {producer.producer_id}")
             producer.confirmed = maker
         return producer
 
@@ -104,8 +105,8 @@ class AnnouncedProducers:
         reader.begin(raw, 0, len(raw))
         reader.position = PRODUCER_OFFSET
         claimed = wire.as_producer_id(reader.read_nested())
-        if claimed is not None and claimed.connection_id != self._connection_id:
-            raise AuthorizationError(f"producer {claimed.connection_id} does not belong to this connection")
+        if claimed is not None and claimed.connection_id is not None:
+            self._broker.check_own(self._state, claimed.connection_id)
         found = self._by_octets.get(raw[PRODUCER_OFFSET : reader.position])
         if found is None:
             raise JmsError(f"Cannot send message to {message.destination} with invalid (null) producer state")
