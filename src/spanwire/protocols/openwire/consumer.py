@@ -15,7 +15,7 @@ from spanwire.model.message import Message
 from spanwire.protocols.openwire import _marshallers as wire
 from spanwire.protocols.openwire.dispatch import append_dispatch, dispatch_chunks, dispatch_head, full_dispatch, passes
 from spanwire.protocols.openwire.identities import wire_consumer_id, wire_destination
-from spanwire.protocols.openwire.message_format import CANONICAL_VERSIONS, OpenWireMessageFormat
+from spanwire.protocols.openwire.message_format import CANONICAL_VERSIONS, CARRYING, OpenWireMessageFormat
 from spanwire.protocols.openwire.output import SEPARATE_CHUNK_BYTES, OutputBuffer
 
 logger = logging.getLogger(__name__)
@@ -67,7 +67,7 @@ class OpenWireConsumer(MessageConsumer):
                 self._put_aside(message, error)
                 return
         output = self._output
-        if not passes(own, output.encoder):
+        if (not output.passes_messages or own.format_index & CARRYING) and not passes(own, output.encoder):
             self._dispatch_command(own, sequence, redelivery_count)
             return
         destination = own.destination

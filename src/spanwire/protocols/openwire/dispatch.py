@@ -22,6 +22,7 @@ from spanwire.protocols.openwire.message_format import (
     CANONICAL_VERSIONS,
     CARRYING,
     FLAG_BITS,
+    NUMBERED,
     OpenWireMessageFormat,
 )
 
@@ -48,12 +49,18 @@ def append_dispatch(out: BytesWriter, head: bytes, message: Message, sequence: i
         octets = message.encoded()
     write_i32_be(out, len(head) + len(octets) + COUNTER_OCTETS)
     out.write(head)
-    place: i64 = len(out) + (message.format_index >> FLAG_BITS)
+    start: i64 = len(out) + (message.format_index >> FLAG_BITS)
+    place: i64 = start + SEQUENCE_OCTETS
     out.write(octets)
-    number = sequence
-    for index in range(SEQUENCE_OCTETS):
-        out[place + SEQUENCE_OCTETS - 1 - index] = number & 255
+    number: i64 = sequence
+    while number > 0:
+        place -= 1
+        out[place] = number & 255
         number >>= 8
+    if message.format_index & NUMBERED:
+        while place > start:
+            place -= 1
+            out[place] = 0
     write_i32_be(out, redelivery_count)
 
 

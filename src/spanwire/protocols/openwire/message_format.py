@@ -49,9 +49,11 @@ CANONICAL_VERSIONS: Final[dict[int, int]] = {
     FORMAT_OPENWIRE_3: 9,
     FORMAT_OPENWIRE_10: 12,
 }
-FLAG_BITS: Final = 2
+FLAG_BITS: Final = 3
 TRANSACTED: Final = 1  # the message names a transaction
 CARRYING: Final = 2  # the message carries a data structure
+NUMBERED: Final = 4  # its place of the broker's sequence is not empty: it comes from another broker
+FLAGS: Final = (1 << FLAG_BITS) - 1
 
 MAX_REMEMBERED: Final = 4096  # producers and destinations known by their octets; forgotten all at once when it is full
 MAX_REMEMBERED_OCTETS: Final = 1100  # of one of them: a destination name of 1 KiB
@@ -94,6 +96,8 @@ class OpenWireMessageFormat(MessageFormat):
         flags = CARRYING if scanner.carries_structure else 0
         if scanner.original_destination_start - scanner.transaction_start > 1:
             flags |= TRANSACTED
+        if scanner.broker_sequence != 0:
+            flags |= NUMBERED
         destination = self._last_destination
         if destination is None or not scanner.same_route:
             self._last_destination = None
@@ -191,7 +195,7 @@ class OpenWireMessageFormat(MessageFormat):
             message.expiration_ms,
             message.timestamp_ms,
             message.group_id,
-            sequence_start << FLAG_BITS | message.format_index & (TRANSACTED | CARRYING),
+            sequence_start << FLAG_BITS | message.format_index & FLAGS,
         )
         copy.head = new_head
         copy.tail = message.tail

@@ -79,6 +79,7 @@ class MessageScanner(OctetReader):
         self.id_producer_start = 0
         self.sequence_start = 0  # of the broker's
         self.sequence = 0  # the producer's
+        self.broker_sequence = 0
         self.group_id: str | None = None
         self.persistent = False
         self.expiration_ms = 0
@@ -154,7 +155,7 @@ class MessageScanner(OctetReader):
             self._scan_id_producer(start)
         self.sequence = self.read_full_long()
         self.sequence_start = self.position
-        self.skip(8)
+        self.broker_sequence = self.read_full_long()
 
     def _scan_id_producer(self, start: int) -> None:
         self._id_octets = b""

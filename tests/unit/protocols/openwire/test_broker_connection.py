@@ -341,6 +341,20 @@ def test_messages_come_in_order_with_growing_broker_sequences() -> None:
     assert sequences[0] > 0
 
 
+def test_a_number_that_another_broker_gave_is_replaced() -> None:
+    world = World()
+    sender, receiver = world.connect(), world.connect()
+    sender.produces()
+    receiver.consumes(QUEUE)
+    message = sender.text_message(QUEUE, "x")
+    assert message.message_id is not None
+    message.message_id.broker_sequence_id = -1
+    sender.sends(message)
+    (received,) = receiver.dispatched()
+    assert received.message_id is not None
+    assert received.message_id.broker_sequence_id == 1
+
+
 def test_the_prefetch_is_the_window_and_an_acknowledgement_opens_it() -> None:
     world = World()
     peer = world.connect()
