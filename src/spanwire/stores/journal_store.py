@@ -220,6 +220,7 @@ class JournalStore:
         if self._in_flight is not batch:
             return  # stop() was faster
         self._in_flight = None
+        self._answered = batch.waiters
         self._on_stored(self._journal.completed(batch))
 
     def _answer(self, fetch: Fetch, found: list[StoredBytes | None]) -> None:

@@ -52,7 +52,7 @@ def append_dispatch(out: BytesWriter, head: bytes, message: Message, sequence: i
     start: i64 = len(out) + (message.format_index >> FLAG_BITS)
     place: i64 = start + SEQUENCE_OCTETS
     out.write(octets)
-    number: i64 = sequence
+    number = sequence
     while number > 0:
         place -= 1
         out[place] = number & 255
