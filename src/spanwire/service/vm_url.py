@@ -55,7 +55,8 @@ class VmUrl:
                 raise ConfigurationError(f"{self.reference} configures the broker {found.broker_name}; name it so here")
             return found
         except ConfigurationError as error:
-            raise JmsError("; ".join(str(error).splitlines())) from error
+            place = "" if self.reference is None else f"{self.address}: "  # settings are named by the URL itself
+            raise JmsError(place + "; ".join(str(error).splitlines())) from error
 
     def _simple(self) -> BrokerConfiguration:
         """A broker with these attributes and nothing else: no connector, a journal unless it is not persistent."""
