@@ -192,6 +192,18 @@ class Client:
         broker.start_consumer(inbox.subscription, now)
         return inbox
 
+    def browses(self, destination: str) -> Inbox:
+        """A browser of a queue."""
+        self._consumers += 1
+        consumer_id = ConsumerId(self.connection_id, 1, self._consumers)
+        info = ConsumerInfo(consumer_id, parse_destination(destination), prefetch_size=10, browser=True)
+        inbox = Inbox(self, info)
+        inbox.manual = True
+        inbox.subscription = self.site.broker.add_consumer(self.state, info, inbox, self.site.network.now)
+        self.inboxes.append(inbox)
+        self.site.broker.start_consumer(inbox.subscription, self.site.network.now)
+        return inbox
+
     def acknowledges(self, inbox: Inbox, one: Received) -> None:
         """Acknowledge one message for good."""
         assert inbox.subscription is not None

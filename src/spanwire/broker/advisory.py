@@ -126,6 +126,8 @@ class Advisories:
         if not destination.is_advisory:
             subject = RemovedSubject(info.consumer_id.connection_id, info.consumer_id)
             self._publish(consumer_advisory(destination), subject, {"consumerCount": count})
+            if destination.is_pattern:
+                self._forget(consumer_advisory(destination))  # no destination goes that could take it along
 
     def producer_added(self, info: ProducerInfo, destination: Destination, count: int) -> None:
         """``destination`` has one more producer."""

@@ -56,9 +56,11 @@ class DestinationMap:
 
     def create(self, destination: Destination) -> BrokerDestination:
         """A new queue or topic. Whether there is room is asked before, for clients alone: what the broker makes for
-        itself and what the store brings back is never refused.
+        itself and what the store brings back is never refused. An advisory topic about consumers of a pattern has the
+        pattern's text in its name.
         """
-        check_physical(destination)
+        if not destination.is_advisory:
+            check_physical(destination)
         policy = self._policies.entry_for(destination)
         if destination.is_queue:
             queue = Queue(destination, policy, self._usage, self._context)

@@ -212,3 +212,17 @@ def test_what_a_slow_listener_has_not_got_yet_survives_the_end_of_its_topic() ->
     assert slow.takes() == ["-ID:p:1:1:1 consumerCount=0"]
     slow.peer.leaves()
     assert stage.memory() == 0
+
+
+def test_consumers_of_a_pattern_are_told_of_under_the_patterns_own_name() -> None:
+    stage, _ = advised()
+    before = stage.peer("before").consumes("queue://ORDERS.>")
+    listener = listens(stage, "Consumer.>")
+    after = stage.peer("after").consumes("queue://BILLS.*.EU")
+    assert [text.split(" ")[0] for text in listener.takes()] == [
+        f"+{before.info.consumer_id}",
+        f"+{after.info.consumer_id}",
+    ]
+    after.leaves()
+    assert [text.split(" ")[0] for text in listener.takes()] == [f"-{after.info.consumer_id}"]
+    assert not stage.has("topic://ActiveMQ.Advisory.Consumer.Queue.BILLS.*.EU")

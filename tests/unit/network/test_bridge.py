@@ -1,20 +1,614 @@
-"""A one-way bridge between two brokers: demand, forwarding, answers, breaks."""
+"""A one-way bridge between brokers: demand, forwarding, answers, breaks."""
 
 from __future__ import annotations
 
+from itertools import pairwise
+
+import pytest
+
+from spanwire.broker.ports import ADMIN, Principal
+from spanwire.model.destination import Destination, parse_destination
+from spanwire.model.errors import AuthenticationError, AuthorizationError
+from spanwire.model.info import ConnectionInfo
+from spanwire.model.message import FORMAT_STOMP
+from spanwire.model.secret import Secret
+from spanwire.network.bridge import START_DEADLINE, NetworkBridge, State
 from spanwire.network.settings import BridgeSettings
-from tests.support.network_dialogue import Network
+from spanwire.protocols.openwire.wire_format import WireFormatPreferences
+from tests.support.network_dialogue import Inbox, Link, Network, Site
+
+Q = "queue://Q"
+TEN = [f"m{number}" for number in range(10)]
+
+
+def chain(network: Network, names: str, settings: BridgeSettings | None = None) -> list[Site]:
+    """Brokers in a row, each with a connector to the next."""
+    sites = [network.site(name) for name in names]
+    for near, far in pairwise(sites):
+        network.link(near, far, settings or BridgeSettings(name=f"to{far.name}"))
+    return sites
+
+
+def pair(settings: BridgeSettings | None = None) -> tuple[Network, Site, Site, Link]:
+    """Two brokers and a connector from the first to the second."""
+    network = Network()
+    a, b = chain(network, "AB", settings)
+    return network, a, b, network.links[0]
+
+
+def send_all(site: Site, destination: str, texts: list[str]) -> None:
+    client = site.client()
+    for text in texts:
+        client.sends(destination, text)
+
+
+def texts(inboxes: list[Inbox]) -> list[list[str]]:
+    return [inbox.texts for inbox in inboxes]
+
+
+# -- demand ------------------------------------------------------------------------------------------------------------
 
 
 def test_a_message_crosses_to_the_broker_of_its_consumer() -> None:
-    network = Network()
-    a, b = network.site("A"), network.site("B")
-    link = network.link(a, b, BridgeSettings(name="toB"))
-    inbox = b.client().consumes("queue://Q")
+    network, a, b, link = pair()
+    inbox = b.client().consumes(Q)
     network.settles()
     assert link.running
-    a.client().sends("queue://Q", "one")
+    a.client().sends(Q, "one")
     network.settles()
     assert inbox.texts == ["one"]
-    assert a.queue("Q") == (1, 1, 0)
     assert inbox.received[0].path == ("A",)
+    assert a.queue("Q") == (1, 1, 0)
+
+
+def test_without_a_consumer_there_messages_stay_here() -> None:
+    network, a, b, _ = pair()
+    send_all(a, Q, TEN)
+    network.settles()
+    assert a.queue("Q")[2] == 10
+    inbox = b.client().consumes(Q)
+    network.settles()
+    assert inbox.texts == TEN
+    assert a.queue("Q") == (10, 10, 0)
+
+
+def test_nothing_flows_against_the_connector() -> None:
+    network, a, b, _ = pair()
+    inbox = a.client().consumes(Q)
+    send_all(b, Q, TEN)
+    network.settles()
+    assert inbox.texts == []
+    assert b.queue("Q")[2] == 10
+
+
+def test_when_the_last_consumer_there_leaves_nothing_crosses_any_more() -> None:
+    network, a, b, link = pair()
+    client = b.client()
+    first, second = client.consumes(Q), client.consumes(Q)
+    network.settles()
+    assert link.bridge is not None and link.bridge.demand_count == 1
+    first.leaves()
+    network.settles()
+    assert link.bridge.demand_count == 1
+    second.leaves()
+    network.settles()
+    assert link.bridge.demand_count == 0
+    send_all(a, Q, TEN)
+    network.settles()
+    assert a.queue("Q")[2] == 10
+
+
+def test_a_client_that_vanishes_takes_its_demand_along_through_the_whole_network() -> None:
+    network = Network()
+    a, b, c = chain(network, "ABC", BridgeSettings(message_ttl=2, consumer_ttl=2))
+    client = c.client()
+    client.consumes(Q)
+    network.settles()
+    assert [link.bridge.demand_count for link in network.links if link.bridge] == [1, 1]
+    client.leaves()
+    network.settles()
+    assert [link.bridge.demand_count for link in network.links if link.bridge] == [0, 0]
+    send_all(a, Q, ["stays"])
+    network.settles()
+    assert (a.queue("Q")[2], b.queue("Q")[2]) == (1, 0)
+
+
+def test_a_browser_is_no_demand() -> None:
+    network, _a, b, link = pair()
+    client = b.client()
+    send_all(b, Q, ["one"])
+    client.browses(Q)
+    network.settles()
+    assert link.bridge is not None and link.bridge.demand_count == 0
+
+
+def test_consumers_of_patterns_are_demand_for_all_that_matches() -> None:
+    network, a, b, _ = pair()
+    inbox = b.client().consumes("queue://ORDERS.>")
+    network.settles()
+    send_all(a, "queue://ORDERS.EU", ["one"])
+    send_all(a, "queue://BILLS", ["two"])
+    network.settles()
+    assert inbox.texts == ["one"]
+    assert a.queue("BILLS")[2] == 1
+
+
+def test_a_consumer_of_a_composite_destination_gets_each_part_once() -> None:
+    network, a, b, _ = pair()
+    inbox = b.client().consumes("queue://ONE,queue://TWO")
+    network.settles()
+    send_all(a, "queue://ONE", ["one"])
+    send_all(a, "queue://TWO", ["two"])
+    network.settles()
+    assert sorted(inbox.texts) == ["one", "two"]
+
+
+def test_excluded_destinations_stay_and_of_included_ones_no_others_go() -> None:
+    excluded = BridgeSettings(excluded=(parse_destination("queue://X.>"),))
+    network, a, b, _ = pair(excluded)
+    inbox = b.client().consumes("queue://X.1")
+    other = b.client().consumes("queue://Y")
+    network.settles()
+    send_all(a, "queue://X.1", ["one"])
+    send_all(a, "queue://Y", ["two"])
+    network.settles()
+    assert texts([inbox, other]) == [[], ["two"]]
+    settings = BridgeSettings(
+        included=(parse_destination("queue://X.>"),), excluded=(parse_destination("queue://X.1"),)
+    )
+    assert settings.wants(parse_destination("queue://X.2"), (), "A")
+    assert not settings.wants(parse_destination("queue://X.1"), (), "A")
+    assert not settings.wants(parse_destination("queue://Y"), (), "A")
+    assert not settings.wants(parse_destination("topic://X.2"), (), "A")
+
+
+# -- conduit -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("conduit", "copies"), [(True, 1), (False, 2)])
+def test_a_conduit_sends_one_copy_of_a_topic_message_and_without_it_each_consumer_gets_two(
+    conduit: bool, copies: int
+) -> None:
+    network, a, b, _ = pair(BridgeSettings(conduit=conduit))
+    inboxes = [b.client().consumes("topic://t") for _ in range(2)]
+    network.settles()
+    send_all(a, "topic://t", ["one"])
+    network.settles()
+    assert texts(inboxes) == [["one"] * copies, ["one"] * copies]
+
+
+def test_without_a_conduit_selectors_decide_at_the_sending_broker() -> None:
+    network, a, b, _ = pair(BridgeSettings(conduit=False))
+    inbox = b.client().consumes(Q, selector="n = 1")
+    network.settles()
+    client = a.client()
+    for number in range(4):
+        client.sends(Q, f"m{number}", properties={"n": number % 2})
+    network.settles()
+    assert inbox.texts == ["m1", "m3"]
+    assert a.queue("Q")[2] == 2
+
+
+def test_a_conduit_forwards_whatever_the_selectors() -> None:
+    network, a, b, _ = pair()
+    inbox = b.client().consumes(Q, selector="n = 1")
+    network.settles()
+    client = a.client()
+    for number in range(4):
+        client.sends(Q, f"m{number}", properties={"n": number % 2})
+    network.settles()
+    assert inbox.texts == ["m1", "m3"]
+    assert (a.queue("Q")[2], b.queue("Q")[2]) == (0, 2)
+
+
+# -- hops --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("ttl", "delivered"), [(3, TEN), (2, [])])
+def test_messages_pile_up_until_demand_comes_from_as_far_as_the_ttl_allows(ttl: int, delivered: list[str]) -> None:
+    network = Network()
+    a, b, c, e = chain(network, "ABCE", BridgeSettings(message_ttl=ttl, consumer_ttl=ttl))
+    send_all(a, Q, TEN)
+    network.settles()
+    inbox = e.client().consumes(Q)
+    network.settles()
+    assert inbox.texts == delivered
+    assert [site.queue("Q")[2] for site in (a, b, c)] == [10 - len(delivered), 0, 0]
+    assert {one.path for one in inbox.received} <= {("A", "B", "C")}
+
+
+def test_a_message_may_have_fewer_hops_than_a_subscription() -> None:
+    network = Network()
+    a, b, c = chain(network, "ABC", BridgeSettings(message_ttl=1, consumer_ttl=2))
+    inbox = c.client().consumes(Q)
+    network.settles()
+    send_all(a, Q, ["one"])
+    network.settles()
+    assert inbox.texts == []
+    assert (a.queue("Q")[2], b.queue("Q")[2]) == (0, 1)
+
+
+@pytest.mark.parametrize("ttl", [1, 2, 3, -1])
+def test_no_message_returns_to_a_broker_it_has_left(ttl: int) -> None:
+    network = Network()
+    sites = [network.site(name) for name in "ABC"]
+    settings = BridgeSettings(message_ttl=ttl, consumer_ttl=ttl, decrease_priority=False)
+    for near in sites:
+        for far in sites:
+            if near is not far:
+                network.link(near, far, settings)
+    for site in sites:
+        site.client().consumes(Q, manual=True, prefetch=2)
+    network.settles()
+    for site in sites:
+        send_all(site, Q, [f"{site.name}{number}" for number in range(30)])
+    network.settles()
+    held = [one for site in sites for client in site.clients for inbox in client.inboxes for one in inbox.unread]
+    assert held
+    for one in held:
+        assert len(set(one.path)) == len(one.path)
+        assert ttl < 0 or len(one.path) <= ttl
+        assert not one.path or one.text.startswith(one.path[0])
+    for site in sites:
+        for client in site.clients:
+            for inbox in client.inboxes:
+                inbox.manual = False
+    network.settles()
+    received = [t for site in sites for client in site.clients for inbox in client.inboxes for t in inbox.texts]
+    assert sorted(received) == sorted(f"{site.name}{number}" for site in sites for number in range(30))
+
+
+def test_a_local_consumer_comes_before_those_of_the_network() -> None:
+    network, a, b, _ = pair()
+    near, far = a.client().consumes(Q), b.client().consumes(Q)
+    network.settles()
+    send_all(a, Q, TEN)
+    network.settles()
+    assert texts([near, far]) == [TEN, []]
+
+
+def test_consumers_share_equally_when_priorities_are_not_decreased() -> None:
+    network, a, b, _ = pair(BridgeSettings(decrease_priority=False))
+    near, far = a.client().consumes(Q), b.client().consumes(Q)
+    network.settles()
+    send_all(a, Q, TEN)
+    network.settles()
+    assert [len(inbox.texts) for inbox in (near, far)] == [5, 5]
+
+
+def test_the_same_broker_at_the_other_end_is_refused() -> None:
+    network = Network()
+    a = network.site("A")
+    link = network.link(a, a)
+    link.connects()
+    link.flush()
+    link.deliver()
+    link.flush()
+    link.deliver()
+    assert "this broker itself" in link.reasons[0]
+
+
+# -- what crosses ------------------------------------------------------------------------------------------------------
+
+
+def test_id_body_and_properties_stay_the_same_octets() -> None:
+    network, a, b, _ = pair()
+    inbox = b.client().consumes(Q)
+    network.settles()
+    sent = a.client().sends(Q, "body" * 100_000, properties={"n": 7, "m": 8})
+    network.settles()
+    came = inbox.received[0].message
+    assert came.message_id == sent.message_id
+    assert came.raw[came.content_start : came.tail_start] == sent.raw[sent.content_start : sent.tail_start]
+    assert b.formats.header(came, "JMSActiveMQBrokerPath") == "[A]"
+    assert a.formats.header(sent, "JMSActiveMQBrokerPath") is None
+
+
+def test_the_broker_path_can_be_selected_by() -> None:
+    network, a, b, _ = pair()
+    inbox = b.client().consumes(Q, selector="JMSActiveMQBrokerPath = '[A]'")
+    network.settles()
+    send_all(a, Q, ["far"])
+    send_all(b, Q, ["near"])
+    network.settles()
+    assert inbox.texts == ["far"]
+
+
+def test_a_message_of_another_protocol_crosses_as_an_openwire_message() -> None:
+    network, a, b, _ = pair()
+    inbox = b.client().consumes(Q)
+    network.settles()
+    client = a.client()
+    stomp = a.formats.converted(client.sends("queue://OTHER", "from stomp"), FORMAT_STOMP)
+    view = a.formats.view(stomp)
+    view.destination = parse_destination(Q)
+    a.broker.send(client.state, a.formats.format(FORMAT_STOMP).encode_from_view(view), None, -1, network.now)
+    network.settles()
+    assert inbox.texts == ["from stomp"]
+
+
+def test_messages_that_are_not_persistent_may_go_without_an_answer() -> None:
+    network, a, b, link = pair(BridgeSettings(always_sync_send=False))
+    inbox = b.client().consumes(Q)
+    network.settles()
+    client = a.client()
+    client.sends(Q, "fleeting", persistent=False)
+    link.flush()
+    assert link.bridge is not None and link.bridge.in_flight == 0
+    assert a.queue("Q") == (1, 1, 0)
+    network.settles()
+    assert inbox.texts == ["fleeting"]
+
+
+def test_replies_to_a_temporary_queue_find_their_way_back() -> None:
+    network = Network()
+    a, b = network.site("A"), network.site("B")
+    network.link(a, b)
+    network.link(b, a)
+    requester, replier = a.client(), b.client()
+    requests = replier.consumes(Q)
+    temporary = requester.temporary_queue()
+    replies = requester.consumes(str(temporary))
+    network.settles()
+    requester.sends(Q, "question")
+    network.settles()
+    assert requests.texts == ["question"]
+    replier.sends(str(temporary), "answer")
+    network.settles()
+    assert replies.texts == ["answer"]
+
+
+def test_a_reply_to_a_temporary_queue_that_is_gone_is_given_up_and_the_bridge_lives() -> None:
+    network = Network()
+    a, b = network.site("A"), network.site("B")
+    link = network.link(b, a)
+    requester, replier = a.client(), b.client()
+    temporary = requester.temporary_queue()
+    requester.consumes(str(temporary))
+    network.settles()
+    replier.sends(str(temporary), "too late")
+    link.flush()  # it is on the wire when the requester goes
+    requester.leaves()
+    network.settles()
+    assert link.running and link.reasons == []
+
+
+def test_temporary_destinations_stay_here_when_they_are_not_to_be_bridged() -> None:
+    network = Network()
+    a, b = network.site("A"), network.site("B")
+    network.link(b, a, BridgeSettings(bridge_temporary=False))
+    requester = a.client()
+    temporary = requester.temporary_queue()
+    requester.consumes(str(temporary))
+    network.settles()
+    assert str(temporary) not in [str(view.destination) for view in b.broker.destination_views()]
+
+
+# -- answers and breaks ------------------------------------------------------------------------------------------------
+
+
+def test_a_message_is_acknowledged_here_only_when_the_remote_broker_has_stored_it() -> None:
+    network, a, b, link = pair()
+    b.client().consumes(Q, manual=True)
+    network.settles()
+    a.client().sends(Q, "one")
+    a.store_turn()
+    link.flush()
+    link.deliver()
+    link.flush()
+    link.deliver()
+    assert link.bridge is not None and link.bridge.in_flight == 1  # there, but not on its disk yet
+    assert a.queue("Q")[1] == 0
+    b.store_turn()
+    link.flush()
+    link.deliver()
+    assert link.bridge.in_flight == 0
+    assert a.queue("Q")[1] == 1
+
+
+def test_when_the_link_breaks_before_the_answer_the_message_comes_again_and_says_so() -> None:
+    network, a, b, link = pair()
+    inbox = b.client().consumes(Q)
+    network.settles()
+    a.client().sends(Q, "one")
+    link.flush()
+    link.deliver()  # it is at the remote broker, the answer is not here
+    link.breaks()
+    network.settles()
+    assert [(one.text, one.redelivered) for one in inbox.received] == [("one", False), ("one", True)]
+    assert a.queue("Q")[2] == 0
+
+
+def test_what_was_answered_before_the_break_does_not_come_again() -> None:
+    network, a, b, link = pair()
+    inbox = b.client().consumes(Q)
+    network.settles()
+    send_all(a, Q, TEN)
+    network.settles()
+    link.breaks()
+    network.settles()
+    assert inbox.texts == TEN
+
+
+def test_the_flag_of_a_message_that_may_have_come_twice_survives_a_restart_there() -> None:
+    network, a, b, link = pair()
+    inbox = b.client().consumes(Q, prefetch=1, manual=True)
+    network.settles()
+    client = a.client()
+    client.sends(Q, "first")
+    client.sends(Q, "second")
+    link.flush()
+    link.breaks()  # lost on the way: both are sent again, flagged
+    network.settles()
+    assert [one.redelivered for one in inbox.unread] == [True]
+    b.broker.stop(network.now)
+    while b.store_turn():
+        pass
+    b.journal.note_clean_stop()
+    while b.store_turn():
+        pass
+    b.crashes()
+    again = b.client().consumes(Q)
+    network.settles()
+    assert [(one.text, one.redelivered) for one in again.received] == [("first", True), ("second", True)]
+
+
+def test_a_broker_that_loses_its_power_forwards_what_its_disk_has() -> None:
+    network, a, b, _ = pair()
+    send_all(a, Q, TEN)
+    network.settles()
+    a.crashes()
+    inbox = b.client().consumes(Q)
+    network.settles()
+    assert inbox.texts == TEN
+    assert all(one.redelivered for one in inbox.received)
+
+
+def test_a_remote_broker_that_does_not_answer_closes_the_window() -> None:
+    network, a, b, link = pair(BridgeSettings(prefetch_size=5))
+    b.client().consumes(Q, manual=True)
+    network.settles()
+    link.enabled = False
+    send_all(a, Q, [f"m{number}" for number in range(100)])
+    a.store_turn()
+    for _ in range(20):
+        link.flush()
+    assert link.bridge is not None and link.bridge.in_flight == 5
+    assert a.queue("Q")[:2] == (100, 0)
+
+
+def test_a_remote_broker_that_is_full_stops_the_bridge_and_goes_on_when_it_has_room() -> None:
+    network = Network()
+    a = network.site("A")
+    b = network.site("B", memory_limit_bytes=200_000)
+    network.link(a, b, BridgeSettings(prefetch_size=1000))
+    inbox = b.client().consumes(Q, manual=True, prefetch=1)
+    network.settles()
+    client = a.client()
+    for number in range(100):
+        client.sends(Q, f"{number:03}" + "." * 20_000, persistent=False)
+    network.settles()
+    assert a.queue("Q")[2] + network.links[0].bridge.in_flight > 50  # type: ignore[union-attr]
+    inbox.manual = False
+    network.settles()
+    assert [text[:3] for text in inbox.texts] == [f"{number:03}" for number in range(100)]
+    assert network.links[0].reasons == []
+
+
+# -- the start ---------------------------------------------------------------------------------------------------------
+
+
+class OneUser:
+    """Lets one user in; duck-typed to `Authenticator`."""
+
+    def authenticate(self, info: ConnectionInfo) -> Principal:
+        if info.protocol == "openwire" and (info.user_name, info.password) != ("bridge", "secret"):
+            raise AuthenticationError("User name [null] or password is invalid.")
+        return Principal(info.user_name or "anonymous")
+
+
+def test_a_bridge_logs_in_with_its_user_and_password() -> None:
+    network = Network()
+    a, b = network.site("A"), network.site("B", authenticator=OneUser())
+    link = network.link(a, b, BridgeSettings(user_name="bridge", password=Secret("secret")))
+    network.settles()
+    assert link.running
+
+
+def test_a_refused_login_has_a_reason() -> None:
+    network = Network()
+    a, b = network.site("A"), network.site("B", authenticator=OneUser())
+    link = network.link(a, b, BridgeSettings(user_name="bridge", password=Secret("wrong")))
+    for _ in range(6):
+        link.turn()
+    assert "refused the login" in link.reasons[0]
+    assert "password is invalid" in link.reasons[0]
+    assert len(a.broker.connection_views()) <= 1  # that of the next attempt
+
+
+class NoBridges:
+    """Everything but acting as a bridge; duck-typed to `Authorizer`."""
+
+    def check(self, principal: Principal, action: str, destination: Destination) -> None:
+        if action == ADMIN and destination.name == "ActiveMQ.Advisory.NetworkBridge":
+            raise AuthorizationError("no")
+
+
+def test_a_user_who_may_not_be_a_bridge_is_refused() -> None:
+    network = Network()
+    a, b = network.site("A"), network.site("B", authorizer=NoBridges())
+    link = network.link(a, b)
+    for _ in range(6):
+        link.turn()
+    assert link.reasons and "is not authorized to act as a network bridge" in link.reasons[0]
+    assert not link.running
+
+
+def lone_bridge() -> tuple[Network, NetworkBridge]:
+    network = Network()
+    a = network.site("A")
+    return network, NetworkBridge(a.broker, BridgeSettings(), "tcp://a:1", WireFormatPreferences(), network.now)
+
+
+def test_a_peer_that_accepts_and_stays_silent_is_left_after_a_while() -> None:
+    network, bridge = lone_bridge()
+    assert bridge.next_timeout() == network.now.monotonic + START_DEADLINE
+    network.environment.advance(START_DEADLINE)
+    bridge.handle_timeout(network.now)
+    assert bridge.closed
+    assert "stays silent" in bridge.reason
+
+
+@pytest.mark.parametrize("octets", [b"HTTP/1.1 400 Bad Request\r\n\r\n", b"\0\0\0\x01\x1e", b"\xff" * 64, b"\0" * 8])
+def test_a_peer_that_is_no_broker_ends_the_bridge_with_a_reason(octets: bytes) -> None:
+    network, bridge = lone_bridge()
+    bridge.receive_data(octets, network.now)
+    assert bridge.closed
+    assert "broke the protocol" in bridge.reason
+
+
+def test_a_silent_link_is_given_up_and_a_living_one_says_so() -> None:
+    network, _a, _b, link = pair()
+    network.settles()
+    assert link.bridge is not None
+    bridge = link.bridge
+    network.environment.advance(29.0)
+    bridge.handle_timeout(network.now)
+    assert bridge.data_to_send() != []  # a keep-alive
+    network.environment.advance(30.0)
+    bridge.handle_timeout(network.now)
+    assert bridge.state is State.CLOSED
+    assert "silent" in bridge.reason
+
+
+def test_a_second_bridge_of_the_same_name_to_the_same_broker_is_refused() -> None:
+    network = Network()
+    a, b = network.site("A"), network.site("B")
+    first = network.link(a, b, BridgeSettings(name="same"))
+    network.settles()
+    second = network.link(a, b, BridgeSettings(name="same"))
+    for _ in range(6):
+        second.turn()
+    assert first.running
+    assert "already connected" in second.reasons[0]
+
+
+def test_three_connectors_of_distinct_names_share_the_load() -> None:
+    network = Network()
+    a, b = network.site("A"), network.site("B")
+    links = [network.link(a, b, BridgeSettings(name=f"link0{number}ToBrokerB")) for number in (1, 2, 3)]
+    inbox = b.client().consumes(Q)
+    network.settles()
+    send_all(a, Q, [f"m{number}" for number in range(30)])
+    network.settles()
+    assert sorted(inbox.texts) == sorted(f"m{number}" for number in range(30))
+    assert [link.bridge.forwarded for link in links if link.bridge] == [10, 10, 10]
+
+
+def test_when_the_broker_here_stops_the_remote_one_is_told() -> None:
+    network, a, _b, link = pair()
+    network.settles()
+    assert link.bridge is not None
+    a.broker.stop(network.now)
+    assert link.bridge.closed
+    assert link.bridge.data_to_send() != []

@@ -1,0 +1,120 @@
+"""The octets of a message on its way to the next broker."""
+
+from __future__ import annotations
+
+import pytest
+
+from spanwire.broker.formats import MessageFormats
+from spanwire.model.destination import parse_destination
+from spanwire.model.message import Message
+from spanwire.network.forwarding import MessageForwarder
+from spanwire.protocols.openwire import _marshallers as wire
+from spanwire.protocols.openwire.codec import FrameDecoder, decode_message
+from spanwire.protocols.openwire.message_format import CANONICAL_VERSIONS, OpenWireMessageFormat, format_id_of
+from spanwire.protocols.openwire.output import SEPARATE_CHUNK_BYTES, OutputBuffer
+from spanwire.protocols.openwire.wire_format import WireFormat
+from tests.support.openwire_structures import load_vectors, normalised, structure_of, values_of
+
+CASES = [
+    case for case in load_vectors("vectors")["cases"] if case["type"].endswith("Message") and "ActiveMQ" in case["type"]
+]
+FORMATS = {format_id: OpenWireMessageFormat(format_id) for format_id in CANONICAL_VERSIONS}
+PRODUCER = wire.ProducerId(connection_id="ID:bridge", session_id=1, value=1)
+
+
+def forwarded(message: Message, version: int, wire_format: WireFormat, count: int = 0) -> wire.Message:
+    """What the remote broker reads."""
+    output = OutputBuffer()
+    output.negotiated(wire_format)
+    message_format = FORMATS[format_id_of(version)]
+    forwarder = MessageForwarder("A", PRODUCER, MessageFormats({**FORMATS}), message_format, version)
+    forwarder.append(output, message, 77, True, count)
+    decoder = FrameDecoder(pass_messages=False)
+    decoder.authenticated()
+    decoder.negotiated(wire_format)
+    commands = decoder.feed(b"".join(output.take()))
+    assert len(commands) == 1
+    assert isinstance(commands[0], wire.Message)
+    return commands[0]
+
+
+def golden(version: int) -> list[Message]:
+    """The messages of the golden frames that a broker of this version can hold."""
+    message_format = FORMATS[format_id_of(version)]
+    found = []
+    for case in CASES:
+        if version < 3 and case["type"] == "ActiveMQBlobMessage":
+            continue
+        structure = structure_of(normalised(case["values"]))
+        if structure.destination is not None and structure.message_id is not None:
+            found.append(message_format.index(message_format.octets_of(structure)))
+    return found
+
+
+@pytest.mark.parametrize("version", range(1, 13))
+@pytest.mark.parametrize("tight", [False, True])
+def test_every_field_but_those_of_the_hop_stays_as_it_is(version: int, tight: bool) -> None:
+    messages = golden(version)
+    assert len(messages) > 20
+    for message in messages:
+        canonical = CANONICAL_VERSIONS[message.format_id]
+        expected = decode_message(message.raw, canonical)
+        expected.command_id = 77
+        expected.response_required = True
+        expected.producer_id = PRODUCER
+        expected.transaction_id = None
+        expected.redelivery_counter = 3
+        expected.broker_path = [*(expected.broker_path or []), wire.BrokerId("A")]
+        got = forwarded(message, version, WireFormat(version=version, tight=tight, cache=tight), 3)
+        assert values_of(got, version, True) == values_of(expected, version, True)
+
+
+def test_a_second_message_of_the_same_producer_takes_the_same_way() -> None:
+    message_format = FORMATS[format_id_of(12)]
+    output = OutputBuffer()
+    output.negotiated(WireFormat())
+    forwarder = MessageForwarder("A", PRODUCER, MessageFormats({**FORMATS}), message_format, 12)
+    messages = golden(12)[:5] * 2
+    for number, message in enumerate(messages):
+        forwarder.append(output, message, number, False, number % 2)
+    decoder = FrameDecoder(pass_messages=False)
+    decoder.authenticated()
+    decoder.negotiated(WireFormat())
+    commands = decoder.feed(b"".join(output.take()))
+    assert [command.command_id for command in commands if isinstance(command, wire.Message)] == list(range(10))
+    for number, (command, message) in enumerate(zip(commands, messages, strict=True)):
+        assert isinstance(command, wire.Message)
+        assert command.redelivery_counter == number % 2
+        assert command.content == decode_message(message.raw, 12).content
+
+
+def test_a_readdressed_copy_is_forwarded_to_its_own_destination() -> None:
+    message_format = FORMATS[format_id_of(12)]
+    for message in golden(12):
+        copy = message_format.readdressed(message, parse_destination("queue://ELSEWHERE"))
+        got = forwarded(copy, 12, WireFormat())
+        assert got.destination is not None and got.destination.physical_name == "ELSEWHERE"
+        assert got.content == decode_message(message.raw, 12).content
+
+
+def test_a_large_body_is_not_copied_into_the_buffer() -> None:
+    structure = wire.ActiveMQBytesMessage()
+    structure.destination = wire.ActiveMQQueue("Q")
+    structure.message_id = wire.MessageId(producer_id=PRODUCER, producer_sequence_id=1)
+    structure.content = b"x" * (2 * SEPARATE_CHUNK_BYTES)
+    message_format = FORMATS[format_id_of(12)]
+    message = message_format.index(message_format.octets_of(structure))
+    output = OutputBuffer()
+    output.negotiated(WireFormat())
+    forwarder = MessageForwarder("A", PRODUCER, MessageFormats({**FORMATS}), message_format, 12)
+    forwarder.append(output, message, 1, True, 0)
+    assert len(output.take()) == 3
+    assert forwarded(message, 12, WireFormat()).content == structure.content
+
+
+def test_what_was_forwarded_is_read_with_its_path() -> None:
+    for message in golden(12):
+        got = forwarded(message, 12, WireFormat())
+        message_format = FORMATS[format_id_of(12)]
+        again = message_format.index(message_format.octets_of(got))
+        assert again.broker_path == (*message.broker_path, "A")
