@@ -51,6 +51,7 @@ from spanwire.broker.rights import Rights
 from spanwire.broker.sending import Sending
 from spanwire.broker.subscription import Subscription
 from spanwire.broker.transactions import LocalTransaction, TransactedAck
+from spanwire.broker.unfinished_logins import UnfinishedLogins
 from spanwire.broker.unstored import Unstored
 from spanwire.broker.usage import DEFAULT_MEMORY_LIMIT_BYTES, MemoryUsage
 from spanwire.broker.views import (
@@ -109,6 +110,7 @@ class Broker:
         self._usage: Final[MemoryUsage] = MemoryUsage(memory_limit_bytes)
         self._context: Final[BrokerContext] = BrokerContext(store)
         audit = Audit(self._context)
+        self.unfinished_logins: Final[UnfinishedLogins] = UnfinishedLogins()
         self._logins: Final[Logins] = Logins(
             authenticator if authenticator is not None else OpenAuthenticator(), self._context, audit
         )

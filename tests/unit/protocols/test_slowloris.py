@@ -131,3 +131,28 @@ def test_s45_openwire_clients_have_the_same_grants_and_the_words_of_activemq() -
     neighbour = world.connect()
     for number in (1, 2, 3):
         neighbour.succeeds(wire.ProducerInfo(producer_id=neighbour.producer_id(number), destination=queue))
+
+
+@pytest.mark.parametrize("protocol", list(CONNECTIONS))
+def test_s24_hundreds_of_silent_sockets_of_one_address_leave_one_line(
+    protocol: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    stage = Stage()
+    silent = [
+        CONNECTIONS[protocol](
+            stage.broker, ConnectionSettings(remote_address=f"tcp://10.0.0.9:{port}"), stage.environment.now()
+        )
+        for port in range(500)
+    ]
+    stage.passes(LOGIN_DEADLINE)
+    for connection in silent:
+        connection.handle_timeout(stage.environment.now())
+        assert connection.closed
+    told = [record.getMessage() for record in caplog.records if "10.0.0.9" in record.getMessage()]
+    assert len(told) == 1
+    late = CONNECTIONS[protocol](
+        stage.broker, ConnectionSettings(remote_address="tcp://10.0.0.9:1"), stage.environment.now()
+    )
+    stage.passes(LOGIN_DEADLINE)
+    late.handle_timeout(stage.environment.now())
+    assert caplog.records[-1].getMessage().endswith("499 more from there since the last line")

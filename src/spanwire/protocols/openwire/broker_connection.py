@@ -407,8 +407,11 @@ class OpenWireBrokerConnection(ClientConnection, ProtocolConnection):
 
     def _break_off(self, error: ProtocolError, now: Time) -> None:
         """The peer broke the protocol. Before its login it learns nothing but that the connection is closed."""
-        logger.warning("OpenWire connection of %s closed: %s", self._settings.remote_address, printable(error))
-        if self._client is not None:
+        address = self._settings.remote_address
+        if self._client is None:
+            self._broker.unfinished_logins.ended(address, "OpenWire", printable(error), now.monotonic)
+        else:
+            logger.warning("OpenWire connection of %s closed: %s", address, printable(error))
             self._say(throwable_of(error), None)
         self.receive_eof(now)
 

@@ -475,7 +475,10 @@ class StompBrokerConnection(ClientConnection, ProtocolConnection):
 
     def _fail(self, error: SpanwireError, receipt: str | None, now: Time) -> None:
         """A fatal error: say it, close."""
-        logger.info("connection of %s closed: %s", self._settings.remote_address, error)
+        if self._state == BEFORE_LOGIN:
+            self._broker.unfinished_logins.ended(self._settings.remote_address, "STOMP", str(error), now.monotonic)
+        else:
+            logger.info("connection of %s closed: %s", self._settings.remote_address, error)
         self._write(error_frame(error, receipt, self._version))
         self._close(now)
 
