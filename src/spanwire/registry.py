@@ -38,6 +38,12 @@ TRANSPORT_SCHEMES: Final[dict[str, str]] = {
     "auto+nio+ssl": AUTO,
 }
 
+# Clients' ways to a broker in their own process: connect(url, options) -> spanwire.client.ports.InProcessTransport.
+IN_PROCESS: Final[dict[str, str]] = {
+    "vm": "spanwire.service.embedded:connect",
+    "peer": "spanwire.service.embedded:connect",
+}
+
 PKCS12: Final = "spanwire.tls.pkcs12:read_store"  # needs the extra `security`
 
 ENCRYPTION: Final = "spanwire.service.config.encryption:encryption"  # needs the extra `security`

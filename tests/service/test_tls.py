@@ -13,9 +13,7 @@ from typing import Final
 import pytest
 import stomp
 
-from spanwire.client.blocking import BlockingConnection, Credentials, wall_ms
-from spanwire.client.session import body_of
-from spanwire.model.destination import QUEUE, Destination
+from spanwire.client import blocking
 from spanwire.model.errors import JmsError
 from spanwire.tls.settings import ClientTlsSettings, KeyStore, TrustStore
 from tests.service.started import COMMAND, Started, StompClient, spanwire
@@ -74,30 +72,29 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Encrypted]:
 
 @pytest.mark.parametrize("scheme", ["ssl", "auto+nio+ssl"])
 def test_the_python_client_sends_and_receives(broker: Encrypted, scheme: str) -> None:
-    queue = Destination(QUEUE, f"PYTHON.{scheme}")
     body = "x" * 300_000
-    with BlockingConnection.open(HOST, broker.ports[scheme], Credentials(), tls=broker.settings) as connection:
-        producer = connection.producer(queue)
+    url = f"{scheme}://{HOST}:{broker.ports[scheme]}"
+    with blocking.connect(url, tls=broker.settings) as connection, connection.session() as session:
+        producer = session.create_producer(f"queue://PYTHON.{scheme}")
         for number in range(10):
-            connection.send(producer.message(f"{number} {body}", True, wall_ms()), wait=True)
-        consumer = connection.consumer(queue, 100)
+            producer.send(f"{number} {body}")
+        consumer = session.create_consumer(f"queue://PYTHON.{scheme}", prefetch=100)
         for number in range(10):
-            dispatch = connection.receive(30)
-            assert dispatch is not None and dispatch.message is not None
-            assert body_of(dispatch.message) == f"{number} {body}"
-            connection.send(consumer.acknowledgement(dispatch, dispatch, 1))
+            message = consumer.receive(30)
+            assert message is not None
+            assert message.body == f"{number} {body}"
 
 
 def test_our_client_refuses_wrong_hosts_strangers_and_plain_ports(broker: Encrypted) -> None:
     with pytest.raises(JmsError, match=r"self-signed certificate in certificate chain; name the certificate"):
-        BlockingConnection.open(HOST, broker.ports["ssl"], Credentials(), tls=ClientTlsSettings())
+        blocking.connect(f"ssl://{HOST}:{broker.ports['ssl']}", tls=ClientTlsSettings())
     other = ClientTlsSettings(TrustStore(self_signed().write_certificate(broker.directory / "other.pem")))
     with pytest.raises(JmsError, match="does not hold"):
-        BlockingConnection.open(HOST, broker.ports["ssl"], Credentials(), tls=other)
+        blocking.connect(f"ssl://{HOST}:{broker.ports['ssl']}", tls=other)
     with pytest.raises(JmsError, match="is that an ssl connector"):
-        BlockingConnection.open(HOST, broker.ports["tcp"], Credentials(), tls=broker.settings)
+        blocking.connect(f"ssl://{HOST}:{broker.ports['tcp']}", tls=broker.settings)
     with pytest.raises(JmsError):
-        BlockingConnection.open(HOST, broker.ports["ssl"], Credentials())
+        blocking.connect(f"tcp://{HOST}:{broker.ports['ssl']}?connectionTimeout=3000")
 
 
 def test_a_password_is_not_sent_to_a_broker_without_a_good_certificate(tmp_path: Path) -> None:
@@ -117,10 +114,10 @@ def test_a_password_is_not_sent_to_a_broker_without_a_good_certificate(tmp_path:
         rogue = threading.Thread(target=serve)
         rogue.start()
         with pytest.raises(JmsError, match="self-signed certificate"):
-            BlockingConnection.open(
-                HOST,
-                listener.getsockname()[1],
-                Credentials("u", PASSWORD),
+            blocking.connect(
+                f"ssl://{HOST}:{listener.getsockname()[1]}",
+                "u",
+                PASSWORD,
                 tls=ClientTlsSettings(verify_host_name=False),
             )
         rogue.join(30)
@@ -194,7 +191,7 @@ def test_client_certificates_are_needed_and_named(broker: Encrypted) -> None:
         assert client.recv(4096).startswith(b"CONNECTED")
     key_store = KeyStore(broker.directory / "client.pem")
     settings = ClientTlsSettings(TrustStore(broker.trust), key_store)
-    BlockingConnection.open(HOST, broker.ports["auto+nio+ssl"], Credentials(), tls=settings).close()
+    blocking.connect(f"ssl://{HOST}:{broker.ports['auto+nio+ssl']}", tls=settings).close()
 
 
 def test_a_handshake_that_stops_is_closed_while_others_are_served(broker: Encrypted) -> None:
@@ -214,14 +211,13 @@ def test_a_foreign_protocol_is_closed_at_once_by_a_detecting_port(broker: Encryp
 
 
 def test_both_protocols_come_in_through_one_port(broker: Encrypted) -> None:
-    queue = Destination(QUEUE, "ONEPORT")
     with closing(StompClient(broker.ports["auto"])) as client:
-        with BlockingConnection.open(HOST, broker.ports["auto"], Credentials()) as connection:
-            connection.consumer(queue, 10)
+        with blocking.connect(f"tcp://{HOST}:{broker.ports['auto']}") as connection:
+            consumer = connection.session().create_consumer("queue://ONEPORT", prefetch=10)
             client.send("SEND\ndestination:/queue/ONEPORT\n\nhello")
-            dispatch = connection.receive(30)
-            assert dispatch is not None and dispatch.message is not None
-            assert body_of(dispatch.message) == "hello"
+            message = consumer.receive(30)
+            assert message is not None
+            assert message.body == "hello"
 
 
 # -- who a certificate names -------------------------------------------------------------------------------------------

@@ -20,8 +20,9 @@ from pathlib import Path
 from typing import Final
 
 from spanwire._build import version_text
-from spanwire.client.connection import Connection
-from spanwire.protocols.openwire import _marshallers as wire
+from spanwire.client.address import parse_url
+from spanwire.client.connection import ClientConnection
+from spanwire.client.machine import Machine
 from tests.service.started import Started
 from tests.support.certificates import Authority
 
@@ -63,11 +64,13 @@ def log_in(channel: socket.socket, protocol: str, number: int) -> None:
         channel.sendall(STOMP_LOGIN)
         channel.recv(4096)
         return
-    info = wire.ConnectionInfo(connection_id=wire.ConnectionId(f"ID:idle-{number}"), client_id=f"idle-{number}")
-    connection = Connection(info, time.monotonic(), HOST)
-    while not connection.take_answer(connection.login):
+    machine = Machine()
+    url = parse_url(f"tcp://{HOST}:61616", client_id=f"idle-{number}")
+    connection = ClientConnection(url, machine)
+    connection.opened(url.addresses[0], machine.now())
+    while not connection.is_online:
         channel.sendall(connection.data_to_send())
-        connection.receive_data(channel.recv(65536), time.monotonic())
+        connection.receive_data(channel.recv(65536), machine.now())
 
 
 def measure(count: int, protocol: str, tls: bool, logged_in: bool) -> dict[str, object]:

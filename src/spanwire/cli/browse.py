@@ -8,12 +8,10 @@ from typing import Final
 
 from spanwire.cli.arguments import Parser
 from spanwire.cli.endpoint import connect, destination, endpoint_options, printable
-from spanwire.client.session import body_of, message_id_text
+from spanwire.client.message import Message
 from spanwire.model.errors import ConfigurationError
-from spanwire.protocols.openwire import _marshallers as wire
 
-PREFETCH: Final = 500  # ActiveMQ's queueBrowserPrefetch
-END_TIMEOUT_S: Final = 30.0  # a browse whose end does not come within this time is broken
+KIND_NAMES: Final = {"message": "Message"}  # the others are TextMessage and so on
 SHOWN_BODY: Final = 200  # characters
 
 
@@ -31,23 +29,21 @@ def run(arguments: Sequence[str]) -> int:
     if not target.is_queue:
         raise ConfigurationError("only queues can be browsed")
     count = 0
-    with connect(options) as connection:
-        consumer = connection.consumer(target, PREFETCH, options.selector, browser=True)
-        dispatch = connection.receive(END_TIMEOUT_S)
-        while dispatch is not None and dispatch.message is not None:
+    with connect(options) as connection, connection.session() as session:
+        for message in session.create_browser(target, options.selector):
             count += 1
-            sys.stdout.write(_line(dispatch.message) + "\n")
+            sys.stdout.write(_line(message) + "\n")
             if count == options.message_count:
                 break
-            connection.send(consumer.acknowledgement(dispatch, dispatch, 1))
-            dispatch = connection.receive(END_TIMEOUT_S)
     sys.stdout.write(f"{count} messages in {target}\n")
     return 0
 
 
-def _line(message: wire.Message) -> str:
-    body = body_of(message)
-    shown = f"({len(body)} bytes)" if isinstance(body, bytes) else printable((body or "")[:SHOWN_BODY])
-    kind = wire.TYPE_NAMES.get(message.type_id(), "Message").removeprefix("ActiveMQ")
+def _line(message: Message) -> str:
+    body = message.body
+    shown = printable(body[:SHOWN_BODY]) if isinstance(body, str) else ""
+    if isinstance(body, bytes):
+        shown = f"({len(body)} bytes)"
+    kind = KIND_NAMES.get(message.kind, f"{message.kind.capitalize()}Message")
     persistent = "persistent" if message.persistent else "non-persistent"
-    return f"{printable(message_id_text(message))} {kind} {persistent} priority={message.priority} {shown}"
+    return f"{printable(message.message_id)} {kind} {persistent} priority={message.priority} {shown}"

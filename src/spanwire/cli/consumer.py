@@ -10,20 +10,17 @@ from typing import Final
 
 from spanwire.cli.arguments import Parser
 from spanwire.cli.endpoint import connect, destination, endpoint_options, printable, rate
-from spanwire.client.blocking import BlockingConnection
-from spanwire.client.session import Consumer, body_of
-from spanwire.model.destination import TEMP_TOPIC, TOPIC
+from spanwire.client.blocking import Consumer, Session
+from spanwire.client.message import Message
+from spanwire.model.destination import TOPIC, Destination
 from spanwire.model.errors import ConfigurationError
-from spanwire.protocols.openwire import _marshallers as wire
 
 DEFAULT_COUNT: Final = 1000  # ActiveMQ's default
-QUEUE_PREFETCH: Final = 1000  # ActiveMQ's defaults
-TOPIC_PREFETCH: Final = 32766
 MODES: Final = {
-    "SESSION_TRANSACTED": 0,
-    "AUTO_ACKNOWLEDGE": 1,
-    "CLIENT_ACKNOWLEDGE": 2,
-    "DUPS_OK_ACKNOWLEDGE": 3,
+    "SESSION_TRANSACTED": "transacted",
+    "AUTO_ACKNOWLEDGE": "auto",
+    "CLIENT_ACKNOWLEDGE": "client",
+    "DUPS_OK_ACKNOWLEDGE": "dups_ok",
 }
 DURABLE_NAME: Final = "consumer"
 
@@ -37,77 +34,64 @@ def run(arguments: Sequence[str]) -> int:
     parser.whole_number("timeout", "stop when no message came for so many milliseconds; 0 waits for ever", 0)
     parser.flag("durable", "subscribe durably to a topic, under the client id")
     parser.add_argument("--ack-mode", "--ackMode", choices=MODES, default="AUTO_ACKNOWLEDGE", help="how to acknowledge")
-    parser.whole_number("batchSize", "acknowledge or commit after so many messages, but one in auto mode", 10, lowest=1)
+    parser.whole_number(
+        "batchSize", "acknowledge or commit after so many messages in client mode or transactions", 10, lowest=1
+    )
     parser.option("selector", "only messages that this SQL-92 expression selects", metavar="EXPRESSION")
     parser.flag("quiet", "print the last line only")
     options = parser.parse(arguments)
     target = destination(options)
     if options.durable and (options.client_id is None or target.kind != TOPIC):
         raise ConfigurationError("--durable needs --clientId and a topic")
-    with connect(options) as connection:
-        prefetch = TOPIC_PREFETCH if target.kind in (TOPIC, TEMP_TOPIC) else QUEUE_PREFETCH
-        name = DURABLE_NAME if options.durable else None
-        consumer = connection.consumer(target, prefetch, options.selector, name)
+    with connect(options) as connection, connection.session(MODES[options.ack_mode]) as session:
+        consumer = _subscribe(session, target, options)
         started = time.monotonic()
-        count = _receive(connection, consumer, options)
+        count = _receive(session, consumer, options)
         seconds = time.monotonic() - started
     sys.stdout.write(f"received {count} messages in {rate(count, seconds)}\n")
     return 0
 
 
-def _receive(connection: BlockingConnection, consumer: Consumer, options: argparse.Namespace) -> int:
+def _subscribe(session: Session, target: Destination, options: argparse.Namespace) -> Consumer:
+    if options.durable:
+        return session.create_durable_subscriber(target, DURABLE_NAME, options.selector)
+    return session.create_consumer(target, options.selector)
+
+
+def _receive(session: Session, consumer: Consumer, options: argparse.Namespace) -> int:
     """Receives until the count or the timeout is reached; everything received is acknowledged."""
-    acknowledgements = _Acknowledgements(connection, consumer, options)
     timeout_s = options.timeout / 1000 if options.timeout else None
     count = 0
+    last: Message | None = None
     while count < options.message_count:
-        dispatch = connection.receive(timeout_s)
-        if dispatch is None or dispatch.message is None:
+        message = consumer.receive(timeout_s)
+        if message is None:
             break
         count += 1
+        last = message
         if not options.quiet:
-            sys.stdout.write(_shown(dispatch.message) + "\n")
-        acknowledgements.add(dispatch)
+            sys.stdout.write(_shown(message) + "\n")
+        if count % options.batch_size == 0:
+            _settle(session, message, options)
         if options.sleep:
-            connection.wait(options.sleep / 1000)
-    acknowledgements.finish()
+            time.sleep(options.sleep / 1000)
+    if last is not None:
+        _settle(session, last, options)
     return count
 
 
-class _Acknowledgements:
-    """Gathers what was received and acknowledges it as the mode asks."""
-
-    def __init__(self, connection: BlockingConnection, consumer: Consumer, options: argparse.Namespace) -> None:
-        self._connection: Final = connection
-        self._consumer: Final = consumer
-        self._transacted: Final = options.ack_mode == "SESSION_TRANSACTED"
-        self._batch_size: Final = 1 if options.ack_mode == "AUTO_ACKNOWLEDGE" else int(options.batch_size)
-        self._gathered: list[wire.MessageDispatch] = []
-
-    def add(self, dispatch: wire.MessageDispatch) -> None:
-        """One more."""
-        self._gathered.append(dispatch)
-        if len(self._gathered) >= self._batch_size:
-            self.finish()
-
-    def finish(self) -> None:
-        """Acknowledge what is gathered; in a transaction, wait for its commit."""
-        if not self._gathered:
-            return
-        session = self._connection.session
-        if self._transacted:
-            self._connection.send(session.begin())
-        first, last = self._gathered[0], self._gathered[-1]
-        self._connection.send(self._consumer.acknowledgement(first, last, len(self._gathered)))
-        if self._transacted:
-            self._connection.request(session.commit())
-        self._gathered = []
+def _settle(session: Session, message: Message, options: argparse.Namespace) -> None:
+    """Acknowledge or commit what was received so far, in the modes that ask for it."""
+    if options.ack_mode == "SESSION_TRANSACTED":
+        session.commit()
+    else:
+        message.acknowledge()
 
 
-def _shown(message: wire.Message) -> str:
-    body = body_of(message)
+def _shown(message: Message) -> str:
+    body = message.body
     if isinstance(body, str):
         return printable(body)
     if isinstance(body, bytes):
         return f"({len(body)} bytes)"
-    return f"({wire.TYPE_NAMES.get(message.type_id(), 'message')})"
+    return f"({message.kind})"

@@ -5,20 +5,15 @@ from __future__ import annotations
 import argparse
 import os
 import unicodedata
-from collections.abc import Collection
 from pathlib import Path
 from typing import Final
 
 from spanwire.cli.arguments import Parser
-from spanwire.client.blocking import BlockingConnection, Credentials
+from spanwire.client import blocking
+from spanwire.client.address import parse_url, redacted
 from spanwire.model.destination import QUEUE, Destination, parse_destination
 from spanwire.model.errors import ConfigurationError
 from spanwire.model.secret import Secret
-from spanwire.registry import AUTO, TRANSPORT_SCHEMES
-from spanwire.service.config.document import closest
-from spanwire.service.config.uri import LATER_SCHEMES, is_tls, parse_uri, redacted
-from spanwire.service.config.values import as_flag
-from spanwire.tls import suites
 from spanwire.tls.settings import ClientTlsSettings, KeyStore, TrustStore
 
 DEFAULT_BROKER_URL: Final = "tcp://localhost:61616"
@@ -55,26 +50,20 @@ def endpoint_options(parser: Parser) -> None:
     parser.option("keyStorePassword", f"its password, better in ${KEY_VARIABLE}", metavar="SECRET")
 
 
-def connect(options: argparse.Namespace) -> BlockingConnection:
+def connect(options: argparse.Namespace) -> blocking.Connection:
     """A logged-in connection to the broker that the options name."""
     url = str(options.broker_url)
-    host, port = address(url)
     password = options.password if options.password is not None else os.environ.get(PASSWORD_VARIABLE)
-    credentials = Credentials(options.user, password, options.client_id)
-    return BlockingConnection.open(host, port, credentials, tls=tls_settings(url, options))
+    tls = tls_settings(url, options)
+    return blocking.connect(url, options.user, password, options.client_id, tls)
 
 
 def tls_settings(url: str, options: argparse.Namespace) -> ClientTlsSettings | None:
-    """How to speak TLS; None for a URL without it. Raises `ConfigurationError` for options that cannot be meant."""
-    uri = parse_uri(url, _ignored)
-    if uri is None or not is_tls(uri):
-        if options.trust_store is not None or options.key_store is not None:
-            raise ConfigurationError(f"{redacted(url)} has no TLS, so it needs no store; write ssl://host:port")
+    """The stores that the options name; None without any. Raises `ConfigurationError` where they can be of no use."""
+    if options.trust_store is None and options.key_store is None:
         return None
-    given = {name.removeprefix("socket."): value.strip() for name, value in uri.options.items()}
-    verify = as_flag(given.get("verifyHostName", "true"))
-    if verify is None:
-        raise ConfigurationError(f"{redacted(url)}: verifyHostName must be true or false")
+    if not any(address.is_secure for address in parse_url(url).addresses):
+        raise ConfigurationError(f"{redacted(url)} has no TLS, so it needs no store; write ssl://host:port")
     return ClientTlsSettings(
         trust_store=None
         if options.trust_store is None
@@ -82,49 +71,16 @@ def tls_settings(url: str, options: argparse.Namespace) -> ClientTlsSettings | N
         key_store=None
         if options.key_store is None
         else KeyStore(options.key_store, _store_password(options.key_store_password, KEY_VARIABLE)),
-        verify_host_name=verify,
-        protocols=_known(url, given.get("enabledProtocols"), suites.VERSIONS),
-        cipher_suites=_known(url, given.get("enabledCipherSuites"), suites.SUITES),
     )
-
-
-def _ignored(reason: str) -> None:
-    """`address` has told it before."""
 
 
 def _store_password(given: str | None, variable: str) -> Secret:
     return Secret(given if given is not None else os.environ.get(variable, ""))
 
 
-def _known(url: str, text: str | None, known: Collection[str]) -> tuple[str, ...]:
-    names = tuple(name.strip() for name in (text or "").split(",") if name.strip())
-    for name in names:
-        if name not in known:
-            close = closest(name, known)
-            hint = f", did you mean {close}?" if close else ""
-            raise ConfigurationError(f"{redacted(url)}: {name[:60]!r} is not offered{hint}")
-    return names
-
-
 def destination(options: argparse.Namespace) -> Destination:
     """The destination that the options name; a bare name is a queue's."""
     return parse_destination(str(options.destination), QUEUE)
-
-
-def address(url: str) -> tuple[str, int]:
-    """Host and port of an OpenWire URL; raises `ConfigurationError` for anything else."""
-    reasons: list[str] = []
-    scheme = url.partition(":")[0]
-    if scheme in LATER_SCHEMES:
-        raise ConfigurationError(f"{redacted(url)}: {scheme} is not yet supported by the tools; write tcp://host:port")
-    uri = parse_uri(url, reasons.append)
-    if uri is None:
-        raise ConfigurationError(reasons[0])
-    if TRANSPORT_SCHEMES.get(uri.scheme) not in ("openwire", AUTO):
-        raise ConfigurationError(f"{redacted(url)}: the tools speak OpenWire; write tcp://host:port or ssl://host:port")
-    if uri.port is None:
-        raise ConfigurationError(f"{redacted(url)} names no port; write tcp://host:61616")
-    return uri.host or "localhost", uri.port
 
 
 def rate(count: int, seconds: float) -> str:

@@ -10,8 +10,8 @@ from typing import Final
 
 from spanwire.cli.arguments import Parser
 from spanwire.cli.endpoint import connect, destination, endpoint_options, rate
-from spanwire.client.blocking import BlockingConnection, wall_ms
-from spanwire.client.session import Producer
+from spanwire.client.blocking import Session
+from spanwire.model.destination import Destination
 
 DEFAULT_COUNT: Final = 1000  # ActiveMQ's default
 
@@ -29,26 +29,24 @@ def run(arguments: Sequence[str]) -> int:
     options = parser.parse(arguments)
     target = destination(options)
     started = time.monotonic()
-    with connect(options) as connection:
-        _send(connection, connection.producer(target), options)
+    acknowledge = "transacted" if options.transaction_batch_size else "auto"
+    with connect(options) as connection, connection.session(acknowledge) as session:
+        _send(session, target, options)
     sys.stdout.write(
         f"sent {options.message_count} messages in {rate(options.message_count, time.monotonic() - started)}\n"
     )
     return 0
 
 
-def _send(connection: BlockingConnection, producer: Producer, options: argparse.Namespace) -> None:
+def _send(session: Session, target: Destination, options: argparse.Namespace) -> None:
     batch: int = options.transaction_batch_size
-    wait = options.persistent and batch == 0
+    producer = session.create_producer(target, persistent=options.persistent)
     for number in range(options.message_count):
-        if batch and number % batch == 0:
-            connection.send(connection.session.begin())
-        message = producer.message(_body(options, number), options.persistent, wall_ms())
-        connection.send(message, wait=wait)
+        producer.send(_body(options, number))
         if batch and ((number + 1) % batch == 0 or number + 1 == options.message_count):
-            connection.request(connection.session.commit())
+            session.commit()
         if options.sleep:
-            connection.wait(options.sleep / 1000)
+            time.sleep(options.sleep / 1000)
 
 
 def _body(options: argparse.Namespace, number: int) -> str | bytes:

@@ -1,1 +1,1 @@
-"""An OpenWire client: the protocol without I/O in `connection`, a blocking shell in `blocking`."""
+"""The OpenWire client: a core without I/O, and the shells `aio` and `blocking`."""

@@ -1,98 +1,64 @@
-"""The blocking shell of the client: one socket, used by one thread, which waits where an answer is needed.
+"""The client for ordinary threads: the names of `spanwire.client.aio` without ``await``.
 
-    with BlockingConnection.open("127.0.0.1", 61616, credentials) as connection:
-        producer = connection.producer(destination)
-        connection.send(producer.message("text", True, wall_ms()), wait=True)
+    with blocking.connect("tcp://localhost:61616") as connection, connection.session() as session:
+        producer = session.create_producer("queue://ORDERS")
+        producer.send("text", properties={"n": 1})
+        consumer = session.create_consumer("queue://ORDERS", selector="n > 0")
+        message = consumer.receive(timeout=5)
 
-Keep-alives are sent while it waits; a caller that is busy elsewhere for longer than the broker's inactivity limit
-(30 s) calls `wait` meanwhile.
+Codec and socket work in the calling thread, under the connection's lock; a small thread of the connection keeps it
+alive while nobody calls, writes what a burst of sends left, and reconnects. Threads may share a connection; a session
+is for one at a time.
 """
 
 from __future__ import annotations
 
-import os
-import select
-import socket
-import ssl
-import time
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
 from types import TracebackType
 from typing import Final, Self
 
-from spanwire.client.connection import Connection
-from spanwire.client.session import Consumer, Producer, Session
-from spanwire.model.destination import Destination
-from spanwire.model.errors import JmsError, ProtocolError
-from spanwire.protocols.openwire import _marshallers as wire
-from spanwire.tls.context import client_context
+from spanwire.client.address import parse_url
+from spanwire.client.blocking_connection import CoreConnection
+from spanwire.client.connection import ClientConnection
+from spanwire.client.consumer import FOREVER, ClientConsumer
+from spanwire.client.consumer_options import ConsumerOptions, consumer_info
+from spanwire.client.machine import Machine
+from spanwire.client.message import Message
+from spanwire.client.outgoing import Outgoing
+from spanwire.client.producer import ClientProducer, SendDefaults
+from spanwire.client.requestor import Replies
+from spanwire.client.session import ClientSession
+from spanwire.model.destination import QUEUE, TEMP_QUEUE, TEMP_TOPIC, Destination, parse_destination
+from spanwire.model.errors import IllegalStateError, JmsError
 from spanwire.tls.settings import ClientTlsSettings
 
-CONNECT_TIMEOUT: Final = 15.0  # seconds until the socket is open, and until the broker has accepted the login
-CLOSE_TIMEOUT: Final = 15.0  # ActiveMQ's closeTimeout
-READ_BYTES: Final = 256 * 1024
-MAX_UNSENT_BYTES: Final = 1024 * 1024  # commands that may gather before they are written
+PULL_GRACE: Final = 10.0  # seconds for the broker to say that a pull found nothing
 
 
-@dataclass(frozen=True, slots=True)
-class Credentials:
-    """Who connects. The password stays out of every repr."""
+def connect(
+    url: str,
+    user_name: str | None = None,
+    password: str | None = None,
+    client_id: str | None = None,
+    tls: ClientTlsSettings | None = None,
+) -> Connection:
+    """A logged-in connection, to be closed or used as a context.
 
-    user_name: str | None = None
-    password: str | None = field(default=None, repr=False)
-    client_id: str | None = None
+    Raises `ConfigurationError` for a URL that cannot be meant, and `JmsError` when no broker lets the client in.
+    """
+    machine = Machine()
+    parsed = parse_url(url, user_name, password, client_id)
+    shared = CoreConnection(ClientConnection(parsed, machine), machine, tls)
+    shared.open()
+    return Connection(shared)
 
 
-class BlockingConnection:
-    """A logged-in connection with one session. Not for use by two threads."""
+class Connection:
+    """One connection to a broker, or with ``failover:`` to one of several after the other."""
 
-    def __init__(self, channel: socket.socket, credentials: Credentials, host: str) -> None:
-        millis = wall_ms()
-        connection_id = f"ID:{socket.gethostname()}-{os.getpid()}-{millis}-{int.from_bytes(os.urandom(4), 'big')}:1"
-        info = wire.ConnectionInfo(
-            connection_id=wire.ConnectionId(connection_id),
-            client_id=credentials.client_id or f"{connection_id}:0",
-            user_name=credentials.user_name,
-            password=credentials.password,
-        )
-        self.session: Final = Session(connection_id)
-        self._channel: Final = channel
-        self._process: Final = os.getpid()
-        self._connection: Final = Connection(info, time.monotonic(), host)
-        self._unsent = bytearray()
-
-    @classmethod
-    def open(
-        cls,
-        host: str,
-        port: int,
-        credentials: Credentials,
-        timeout_s: float = CONNECT_TIMEOUT,
-        tls: ClientTlsSettings | None = None,
-    ) -> Self:
-        """Connect and log in; over TLS when ``tls`` says how.
-
-        Raises `JmsError` in one line when there is no broker, its certificate does not hold, or it refuses;
-        `ConfigurationError` for a trust or key store that cannot be used. Nothing of the login is sent before the
-        certificate is verified.
-        """
-        context = None if tls is None else client_context(tls)
-        try:
-            channel = socket.create_connection((host, port), timeout_s)
-        except (OSError, ValueError) as error:
-            reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-            raise JmsError(f"no connection to {host}:{port}: {reason}; is the broker started?") from error
-        channel.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        if context is not None:
-            channel = _secured(channel, context, host, port)
-        channel.setblocking(False)
-        opened = cls(channel, credentials, host)
-        try:
-            opened._answer(opened._connection.login, timeout_s)
-            opened.request(opened.session.announcement())
-        except BaseException:
-            channel.close()
-            raise
-        return opened
+    def __init__(self, shared: CoreConnection) -> None:
+        self.shared: Final = shared
+        self._requestor: _Requestor | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -100,156 +66,413 @@ class BlockingConnection:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        if error is None:
-            self.close()
-        else:
-            self._channel.close()
+        self.close()
+
+    @property
+    def client_id(self) -> str:
+        """The client id, chosen by the caller or made up."""
+        return self.shared.core.client_id
+
+    @property
+    def broker_name(self) -> str | None:
+        """How the broker calls itself."""
+        return self.shared.core.broker_name
+
+    @property
+    def errors(self) -> list[JmsError]:
+        """What the broker refused of commands that nobody waited for, the last hundred."""
+        return list(self.shared.core.errors)
+
+    def session(self, acknowledge: str = "auto") -> Session:
+        """A session; ``acknowledge`` is ``auto``, ``client``, ``dups_ok``, ``individual`` or ``transacted``."""
+        shared = self.shared
+        shared.check()
+        with shared.lock:
+            core = shared.core.add_session(acknowledge)
+            shared.flush()
+        return Session(self, core)
 
     def close(self) -> None:
-        """Say farewell, so that everything before is done, then close. Raises what the broker refused meanwhile."""
-        try:
-            self._answer(self._connection.request(self.session.farewell()), CLOSE_TIMEOUT)
-            self._connection.send(wire.ShutdownInfo())
-            self._flush()
-        finally:
-            self._channel.close()
+        """Say farewell, so that everything before is done, and close. A second call does nothing."""
+        self.shared.close()
 
-    def producer(self, destination: Destination) -> Producer:
-        """A producer that the broker knows."""
-        producer = self.session.producer(destination)
-        self.request(producer.announcement())
-        return producer
+    def requestor(self) -> _Requestor:
+        """Where answers to requests arrive."""
+        if self._requestor is None:
+            self._requestor = _Requestor(self)
+        return self._requestor
 
-    def consumer(
+
+class Session:
+    """One acknowledgement mode and one transaction at a time. Not for two threads at once."""
+
+    def __init__(self, connection: Connection, core: ClientSession) -> None:
+        self.core: Final = core
+        self._connection: Final = connection
+        self._shared: Final = connection.shared
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def create_producer(
         self,
-        destination: Destination,
-        prefetch_size: int,
+        destination: Destination | str | None = None,
+        persistent: bool = True,
+        priority: int = 4,
+        time_to_live_ms: int = 0,
+    ) -> Producer:
+        """A producer for one destination, or with None for any that a send names."""
+        target = parse_destination(destination, QUEUE) if isinstance(destination, str) else destination
+        defaults = SendDefaults(persistent, priority, time_to_live_ms)
+        shared = self._shared
+        with shared.ready():
+            core = self.core.add_producer(shared.core.next_producer(), target, defaults)
+            try:
+                shared.answer(core.announce())
+            except JmsError:
+                self.core.producers.pop(core.number, None)
+                raise
+        return Producer(self, core, shared)
+
+    def create_consumer(
+        self,
+        destination: Destination | str,
         selector: str | None = None,
-        subscription_name: str | None = None,
-        browser: bool = False,
+        no_local: bool | None = None,
+        prefetch: int | None = None,
+        exclusive: bool | None = None,
+        retroactive: bool | None = None,
+        priority: int | None = None,
     ) -> Consumer:
-        """A consumer that the broker knows; its messages come from `receive`."""
-        consumer = self.session.consumer(destination, prefetch_size)
-        self.request(consumer.announcement(selector, subscription_name, browser))
-        return consumer
+        """A consumer of a queue or topic; options may also stand behind the name, ``?consumer.prefetchSize=1``."""
+        options = ConsumerOptions(selector, no_local, prefetch, exclusive, retroactive, priority)
+        return self.subscribe(destination, options)
 
-    def request(self, command: wire.BaseCommand) -> None:
-        """Send a command and wait until it is done. Raises the `JmsError` it was refused with."""
-        self._answer(self._connection.request(command), None)
+    def create_durable_subscriber(
+        self,
+        destination: Destination | str,
+        name: str,
+        selector: str | None = None,
+        no_local: bool | None = None,
+        prefetch: int | None = None,
+    ) -> Consumer:
+        """A consumer whose topic keeps messages for it while it is away, under ``name`` and the client id."""
+        options = ConsumerOptions(selector, no_local, prefetch, subscription_name=name)
+        target = parse_destination(destination, QUEUE) if isinstance(destination, str) else destination
+        return self.subscribe(target, options)
 
-    def send(self, command: wire.BaseCommand, wait: bool = False) -> None:
-        """Send a command; with ``wait`` until the broker has it done (a persistent message: synced)."""
-        if wait:
-            self.request(command)
-            return
-        self._connection.send(command)
-        self._unsent += self._connection.data_to_send()
-        if len(self._unsent) > MAX_UNSENT_BYTES:
-            self._flush()
+    def create_browser(self, destination: Destination | str, selector: str | None = None) -> Browser:
+        """The messages of a queue, which stay there: ``for message in session.create_browser(…)``."""
+        self._shared.check()
+        return Browser(self, destination, selector)
 
-    def receive(self, timeout_s: float | None) -> wire.MessageDispatch | None:
-        """The next dispatch; None when the time is over. One without a message ends a browse."""
-        end = None if timeout_s is None else time.monotonic() + timeout_s
-        dispatches = self._connection.dispatches
-        while not dispatches:
-            if self._connection.failure is not None:
-                raise self._connection.failure
-            left = None if end is None else end - time.monotonic()
-            if left is not None and left <= 0:
-                return None
-            self._exchange(left)
-        return dispatches.popleft()
+    def subscribe(self, destination: Destination | str, options: ConsumerOptions) -> Consumer:
+        """A consumer with all options at once."""
+        shared = self._shared
+        with shared.ready():
+            info = consumer_info(destination, options, shared.core.settings)
+            core = self.core.add_consumer(shared.core.next_consumer(), info, self)
+            shared.core.add_consumer(core)
+            try:
+                shared.answer(core.announce())
+            except JmsError:
+                self.core.consumers.pop(core.number, None)
+                shared.core.remove_consumer(core)
+                raise
+        return Consumer(self, core, shared)
 
-    def wait(self, seconds: float) -> None:
-        """Let time pass without falling silent."""
-        end = time.monotonic() + seconds
-        left = seconds
-        while left > 0:
-            self._exchange(left)
-            left = end - time.monotonic()
+    def unsubscribe(self, name: str) -> None:
+        """Delete a durable subscription that has no consumer."""
+        with self._shared.ready():
+            self._shared.answer(self._shared.core.remove_subscription(name))
 
-    def _answer(self, number: int, timeout_s: float | None) -> None:
-        end = None if timeout_s is None else time.monotonic() + timeout_s
-        while not self._connection.take_answer(number):
-            left = None if end is None else end - time.monotonic()
-            if left is not None and left <= 0:
-                raise JmsError(f"the broker has not answered within {timeout_s:g} s")
-            self._exchange(left)
+    def create_temporary_queue(self) -> Destination:
+        """A queue that lives as long as the connection, which alone may consume from it."""
+        return self._temporary(TEMP_QUEUE)
 
-    def _flush(self) -> None:
-        self._unsent += self._connection.data_to_send()
-        while self._unsent:
-            self._exchange(None)
+    def create_temporary_topic(self) -> Destination:
+        """A topic that lives as long as the connection, which alone may consume from it."""
+        return self._temporary(TEMP_TOPIC)
 
-    def _exchange(self, timeout_s: float | None) -> None:
-        """Write what waits, read what is there; comes back after something happened or the time is over."""
-        if os.getpid() != self._process:
-            raise JmsError("the connection belongs to the process that opened it; open one after the fork")
-        timeout_s = self._until_due(timeout_s)
-        self._unsent += self._connection.data_to_send()
+    def delete_temporary(self, destination: Destination) -> None:
+        """End a temporary destination before its connection ends."""
+        with self._shared.ready():
+            self._shared.answer(self._shared.core.remove_temporary(destination))
+
+    def _temporary(self, kind: int) -> Destination:
+        with self._shared.ready():
+            destination, request = self._shared.core.add_temporary(kind)
+            self._shared.answer(request)
+        return destination
+
+    def request(
+        self,
+        destination: Destination | str,
+        body: object,
+        properties: Mapping[str, object] | None = None,
+        timeout: float | None = None,
+    ) -> Message | None:
+        """Send a message that asks for a reply, and wait for that; None when the time is over.
+
+        Raises `IllegalStateError` in a transacted session, whose messages go out with the commit only.
+        """
+        if self.core.transaction.is_transacted:
+            raise IllegalStateError("a transacted session sends nothing before its commit; request in another one")
+        self.core.check_open()
+        return self._connection.requestor().request(destination, body, properties, timeout)
+
+    def commit(self) -> None:
+        """Make everything sent and received final. Raises `TransactionRolledBackError` when none of it was done."""
+        shared = self._shared
+        with shared.ready():
+            request = self.core.commit(shared.machine.now())
+            if request is not None:
+                shared.answer(request)
+
+    def rollback(self) -> None:
+        """Undo everything sent and received; what was received comes again."""
+        shared = self._shared
+        with shared.ready():
+            request = self.core.rollback(shared.machine.now())
+            shared.flush()
+            if request is not None:
+                shared.answer(request)
+
+    def recover(self) -> None:
+        """Have everything that is not acknowledged come again."""
+        shared = self._shared
+        shared.check()
+        with shared.lock:
+            self.core.recover(shared.machine.now())
+            shared.flush()
+
+    def acknowledge(self, message: Message) -> None:
+        """What `Message.acknowledge` does."""
+        shared = self._shared
+        shared.check()
+        with shared.lock:
+            self.core.acknowledge(message)
+            shared.wrote()
+
+    def close(self) -> None:
+        """End the session with all it has; an open transaction is rolled back."""
+        shared = self._shared
+        shared.check_process()
+        with shared.lock:
+            request = None if shared.core.failure is not None else shared.core.close_session(self.core)
+            shared.answer_close(request)
+
+
+class Producer:
+    """Sends messages."""
+
+    def __init__(self, session: Session, core: ClientProducer, shared: CoreConnection) -> None:
+        self.core: Final = core
+        self._session: Final = session
+        self._shared: Final = shared
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @property
+    def destination(self) -> Destination | None:
+        """Where everything goes, if the producer is bound to it."""
+        return self.core.destination
+
+    def send(
+        self,
+        body: object = None,
+        properties: Mapping[str, object] | None = None,
+        destination: Destination | str | None = None,
+        message_type: str | None = None,
+        correlation_id: str | None = None,
+        reply_to: Destination | str | None = None,
+        persistent: bool | None = None,
+        priority: int | None = None,
+        time_to_live_ms: int | None = None,
+        group_id: str | None = None,
+        group_sequence: int = 0,
+        wait: bool | None = None,
+    ) -> None:
+        """Send one message.
+
+        ``body``: str, bytes, dict, list, None or a received `Message`. ``wait`` None: a persistent message outside of a
+        transaction waits until the broker has it synced, unless the URL says ``jms.useAsyncSend=true``; any other is on
+        its way when this returns.
+        """
+        outgoing = Outgoing(
+            body,
+            properties,
+            destination,
+            message_type,
+            correlation_id,
+            reply_to,
+            persistent,
+            priority,
+            time_to_live_ms,
+            group_id,
+            group_sequence,
+        )
+        shared = self._shared
+        with shared.ready():
+            request = self.core.send(outgoing, wait, shared.machine.now())
+            if request is None:
+                shared.wrote()
+                return
+            timeout_ms = shared.core.settings.send_timeout_ms
+            shared.answer(request, timeout_ms / 1000 if timeout_ms else None)
+
+    def close(self) -> None:
+        """The producer leaves."""
+        shared = self._shared
+        shared.check_process()
+        with shared.lock:
+            request = None if shared.core.failure is not None else self._session.core.close_producer(self.core)
+            shared.answer_close(request)
+
+
+class Consumer:
+    """Receives messages; also ``for message in consumer``, which ends when the consumer is closed."""
+
+    def __init__(self, session: Session, core: ClientConsumer, shared: CoreConnection) -> None:
+        self.core: Final = core
+        self._session: Final = session
+        self._shared: Final = shared
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __iter__(self) -> Iterator[Message]:
+        while not self.core.is_closed:
+            try:
+                message = self.receive()
+            except IllegalStateError:
+                if self.core.is_closed:
+                    return
+                raise
+            if message is None:
+                return
+            yield message
+
+    def receive_no_wait(self) -> Message | None:
+        """The next message that is here already."""
+        shared = self._shared
+        shared.check_process()
+        with shared.lock:
+            message = self.core.next_message(shared.machine.now())
+            if message is None and shared.core.failure is None:
+                shared.look()
+                message = self.core.next_message(shared.machine.now())
+            shared.wrote()
+            return message
+
+    def receive(self, timeout: float | None = None) -> Message | None:
+        """The next message; None when ``timeout`` seconds are over. Without one it waits as long as it takes."""
+        shared = self._shared
+        shared.check_process()
+        core = self.core
+        with shared.lock:
+            message = core.next_message(shared.machine.now())
+            if message is not None:
+                shared.wrote()
+                return message
+            end = None if timeout is None else shared.machine.now().monotonic + timeout
+            if core.prefetch == 0:
+                end = self._pull(timeout, end)
+            while not core.ended:
+                core.before_waiting()
+                shared.flush()
+                core.waiting = True
+                is_over = not shared.wait_woken(core, end)
+                message = core.next_message(shared.machine.now())
+                if message is not None or is_over:
+                    shared.wrote()
+                    return message
+            return None
+
+    def _pull(self, timeout: float | None, end: float | None) -> float | None:
+        """Without a prefetch the broker is asked, and says when the time is over."""
+        if timeout is None or end is None:
+            self.core.pull(FOREVER)
+            return None
+        self.core.pull(max(1, int(timeout * 1000)) if timeout > 0 else -1)
+        return end + PULL_GRACE
+
+    def close(self) -> None:
+        """The consumer leaves; in a transaction with messages of it, at its end."""
+        shared = self._shared
+        shared.check_process()
+        with shared.lock:
+            request = None if shared.core.failure is not None else self._session.core.close_consumer(self.core)
+            if not self.core.closes_with_transaction:
+                shared.core.remove_consumer(self.core)
+            shared.changed()
+            shared.answer_close(request)
+
+
+class Browser:
+    """Reads a queue from its head to its end and leaves it as it is."""
+
+    def __init__(self, session: Session, destination: Destination | str, selector: str | None) -> None:
+        self._session: Final = session
+        self._destination: Final = destination
+        self._selector: Final = selector
+
+    def __iter__(self) -> Iterator[Message]:
+        options = ConsumerOptions(self._selector, browser=True)
+        consumer = self._session.subscribe(self._destination, options)
         try:
-            self._transfer(timeout_s)
-        except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
-            return
-        except OSError as error:
-            raise JmsError(f"the connection broke: {_told(error)}") from error
-        except ProtocolError as error:
-            raise JmsError(f"the other side does not speak OpenWire: {error}") from error
-
-    def _until_due(self, timeout_s: float | None) -> float | None:
-        """Keep the connection alive; the time to wait until that is to be done again."""
-        now = time.monotonic()
-        due = self._connection.next_timeout()
-        if due is None:
-            return timeout_s
-        if due <= now:
-            self._connection.handle_timeout(now)
-            if self._connection.failure is not None:
-                raise self._connection.failure
-        left = max(0.0, due - now)
-        return left if timeout_s is None else min(timeout_s, left)
-
-    def _transfer(self, timeout_s: float | None) -> None:
-        if self._decrypted():
-            timeout_s = 0.0  # no system call tells of what the TLS engine holds
-        readable, writable, _ = select.select([self._channel], [self._channel] if self._unsent else [], [], timeout_s)
-        if writable:
-            count = self._channel.send(self._unsent)
-            del self._unsent[:count]
-            self._connection.sent(time.monotonic())
-        if readable or self._decrypted():
-            data = self._channel.recv(READ_BYTES)
-            if not data:
-                raise JmsError("the broker closed the connection")
-            self._connection.receive_data(data, time.monotonic())
-
-    def _decrypted(self) -> bool:
-        return isinstance(self._channel, ssl.SSLSocket) and self._channel.pending() > 0
+            while (message := consumer.receive()) is not None:
+                yield message
+        finally:
+            consumer.close()
 
 
-def _secured(channel: socket.socket, context: ssl.SSLContext, host: str, port: int) -> socket.socket:
-    """The socket after a handshake that verified the broker's certificate; closes it and raises `JmsError` else."""
-    try:
-        return context.wrap_socket(channel, server_hostname=host)
-    except ssl.SSLCertVerificationError as error:
-        channel.close()
-        reason = error.verify_message.rstrip(".")
-        advice = "name the certificate of its authority as trust store, or correct the host"
-        raise JmsError(f"the certificate of {host}:{port} does not hold: {reason}; {advice}") from error
-    except (OSError, ValueError) as error:
-        channel.close()
-        raise JmsError(f"no TLS with {host}:{port}: {_told(error)}; is that an ssl connector?") from error
+class _Requestor:
+    """One temporary queue for the replies to all requests of a connection."""
 
+    def __init__(self, connection: Connection) -> None:
+        self._replies: Final = Replies(connection.shared.core.connection_id)
+        self._shared: Final = connection.shared
+        session = connection.session()
+        self._queue: Final = session.create_temporary_queue()
+        self._producer: Final = session.create_producer(None)
+        self._consumer: Final = session.create_consumer(self._queue)
 
-def _told(error: Exception) -> str:
-    """A broken connection in a few words."""
-    if isinstance(error, TimeoutError):
-        return "no answer in time"
-    if isinstance(error, ssl.SSLError) and error.reason:
-        return error.reason.lower().replace("_", " ")
-    return (error.strerror if isinstance(error, OSError) else None) or str(error) or type(error).__name__
-
-
-def wall_ms() -> int:
-    """Milliseconds since the epoch, for a message's timestamp."""
-    return int(time.time() * 1000)
+    def request(
+        self,
+        destination: Destination | str,
+        body: object,
+        properties: Mapping[str, object] | None,
+        timeout: float | None,
+    ) -> Message | None:
+        clock = self._shared.machine
+        end = None if timeout is None else clock.now().monotonic + timeout
+        number = self._replies.expect()
+        try:
+            self._producer.send(body, properties, destination, correlation_id=number, reply_to=self._queue, wait=False)
+            while not self._replies.has(number):
+                left = None if end is None else end - clock.now().monotonic
+                if left is not None and left <= 0:
+                    return None
+                message = self._consumer.receive(left)
+                if message is not None:
+                    self._replies.take(message)
+            return self._replies.pop(number)
+        finally:
+            self._replies.forget(number)

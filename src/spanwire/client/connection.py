@@ -1,156 +1,395 @@
-"""The client's side of one OpenWire connection without a socket: commands out, answers and dispatches in.
+"""The client's side of OpenWire without a socket: bytes and time in; bytes, answers and messages out.
 
-    connection.receive_data(data, now); write(connection.data_to_send())
-    number = connection.request(command); … connection.take_answer(number)
+    connection.opened(address, now)                     # the shell has made a socket
+    connection.receive_data(data, now)                  # what came over it
+    write(connection.data_to_send()); connection.sent(now)
+    connection.take_completed(); connection.take_woken()   # whom to wake
+    connection.disconnected(error, now)                 # the socket is gone
 
-The handshake follows ActiveMQ: a WireFormatInfo from each side at once, then the ConnectionInfo. Leaves to the shell
-the waiting, and to `spanwire.client.session` what the commands mean. A class name that the broker sends is text.
+    OFFLINE      there is no link; the shell makes one where `failover` says
+    NEGOTIATING  both sides say what they can
+    LOGIN        the ConnectionInfo is on its way
+    ONLINE       sessions and all they have are known to the broker
+    CLOSED       the caller closed it, or it failed for good
+
+Nothing that a broker says ends this process or this connection but the end of its bytes (CVE-2014-3576, CVE-2015-7559);
+an answer that nobody asked for and a message for a consumer that is not there are dropped.
 """
 
 from __future__ import annotations
 
+import logging
 from collections import deque
+from enum import Enum
 from typing import Final
 
-from spanwire.model.errors import AuthenticationError, JmsError, RemoteProtocolError
-from spanwire.protocols.base import MAX_FRAME_SIZE
+from spanwire.client.address import BrokerAddress, BrokerUrl
+from spanwire.client.consumer import ClientConsumer
+from spanwire.client.failover import Failover
+from spanwire.client.line import COMMIT, Line, Request
+from spanwire.client.link import Link, LinkReceiver
+from spanwire.client.options import ClientSettings
+from spanwire.client.refusal import one_line, refusal
+from spanwire.client.session import ClientSession, mode_of
+from spanwire.client.state_replay import replay, settle_interrupted, temporary_info
+from spanwire.model.acks import LAST_DELIVERED_UNSET
+from spanwire.model.destination import Destination
+from spanwire.model.environment import Environment, IdGenerator, Time
+from spanwire.model.errors import IllegalStateError, JmsError
 from spanwire.protocols.openwire import _marshallers as wire
-from spanwire.protocols.openwire.codec import FrameDecoder, FrameEncoder
-from spanwire.protocols.openwire.wire_format import (
-    WireFormat,
-    WireFormatPreferences,
-    negotiate,
-    wire_format_info,
-)
+from spanwire.protocols.openwire.schema import DataStructure, Throwable
+from spanwire.protocols.openwire.wire_format import WireFormat
 
-MAX_UNTAKEN_ANSWERS: Final = 10_000  # more answers nobody took means that the broker answers what was not asked
-MAX_UNTAKEN_DISPATCHES: Final = 65_536  # twice the largest prefetch
-SECURITY_EXCEPTION: Final = "java.lang.SecurityException"
-PLAIN_EXCEPTIONS: Final = ("", "javax.jms.JMSException")  # their message says it all
+MAX_REPORTED_ERRORS: Final = 100  # of one-way commands; the oldest are forgotten
+REMOVE_DESTINATION: Final = 1
+
+logger = logging.getLogger(__name__)
 
 
-class Connection:
-    """One connection. Commands before the handshake's end wait for it."""
+class State(Enum):
+    """Where a connection stands."""
 
-    def __init__(self, info: wire.ConnectionInfo, now: float, host: str | None = None) -> None:
+    OFFLINE = 0
+    NEGOTIATING = 1
+    LOGIN = 2
+    ONLINE = 3
+    CLOSED = 4
+
+
+class ClientConnection(LinkReceiver):
+    """One connection of an application, over as many links as it takes. Leaves sockets and waiting to the shells."""
+
+    def __init__(self, url: BrokerUrl, environment: Environment) -> None:
+        seed = int.from_bytes(environment.random_bytes(4), "big")
+        self.connection_id: Final[str] = IdGenerator(environment, seed).next_id()
+        self.settings: Final[ClientSettings] = url.settings
+        self.client_id: Final[str] = url.settings.client_id or f"{self.connection_id}:0"
+        self.failover: Final[Failover] = Failover(url.addresses, url.reconnect, environment)
+        self.line: Final[Line] = Line()
+        self.state = State.OFFLINE
         self.broker_name: str | None = None
-        self.is_negotiated = False
-        self.dispatches: Final[deque[wire.MessageDispatch]] = deque()
-        self.failure: JmsError | None = None
-        self._preferences: Final[WireFormatPreferences] = WireFormatPreferences(host=host)
-        self._decoder: Final[FrameDecoder] = FrameDecoder(MAX_FRAME_SIZE, pass_messages=False)
-        self._decoder.authenticated()  # the broker's frames are as large as its messages from the first one on
-        self._encoder = FrameEncoder()
-        self._out: list[bytes] = [self._encoder.encode(wire_format_info(self._preferences))]
-        self._waiting: list[wire.BaseCommand | wire.Message] = []
-        self._answers: Final[dict[int, wire.Response]] = {}
-        self._last_id = 0
-        self._inactivity = 0.0
-        self._last_received = now
-        self._last_sent = now
-        self.login: Final[int] = self.request(info)
+        self.errors: Final[deque[JmsError]] = deque(maxlen=MAX_REPORTED_ERRORS)
+        self.temporary: Final[dict[str, Destination]] = {}
+        self.sessions: Final[dict[int, ClientSession]] = {}
+        self._consumers: Final[dict[int, ClientConsumer]] = {}
+        self._replays: list[tuple[ClientConsumer, Request]] = []
+        self._login: Request | None = None
+        self._was_online = False
+        self._last_words: JmsError | None = None
+        self._last_session = 0
+        self._last_producer = 0
+        self._last_consumer = 0
+        self._last_temporary = 0
+        self._now = environment.now()
 
-    def request(self, command: wire.BaseCommand) -> int:
-        """Send a command that the broker answers; gives the number to ask `take_answer` for."""
-        command.response_required = True
-        self.send(command)
-        return self._last_id
+    @property
+    def failure(self) -> JmsError | None:
+        """Why the connection is over, if it is."""
+        return self.line.failure
 
-    def send(self, command: wire.BaseCommand) -> None:
-        """Send a command; it is answered only if it asks for that."""
-        self._last_id += 1
-        command.command_id = self._last_id
-        if self.is_negotiated:
-            self._out.append(self._encoder.encode(command))
-        else:
-            self._waiting.append(command)
+    @property
+    def is_online(self) -> bool:
+        """Whether the broker hears what is sent now."""
+        return self.state == State.ONLINE
 
-    def take_answer(self, number: int) -> bool:
-        """Whether the request of that number is done. Raises the `JmsError` that the broker refused it with."""
-        answer = self._answers.pop(number, None)
-        if answer is None:
-            if self.failure is not None:
-                raise self.failure
-            return False
-        if isinstance(answer, wire.ExceptionResponse):
-            raise refusal(answer)
-        return True
+    # -- the shell's side ----------------------------------------------------------------------------------------------
+
+    def opened(self, address: BrokerAddress, now: Time) -> None:
+        """There is a way to the broker at ``address``: begin to talk."""
+        self._now = now
+        self._last_words = None
+        self.line.link = Link(address.settings.wire_format, self, now.monotonic)
+        self.state = State.NEGOTIATING
+
+    def receive_data(self, data: bytes, now: Time) -> None:
+        """Take bytes from the broker. Raises `RemoteProtocolError` when they are no OpenWire; the link is of no use
+        then.
+        """
+        self._now = now
+        link = self.line.link
+        if link is not None:
+            link.receive_data(data, now.monotonic)
 
     def data_to_send(self) -> bytes:
         """What is to be written; the connection forgets it."""
-        data = b"".join(self._out)
-        self._out.clear()
-        return data
+        link = self.line.link
+        return b"" if link is None else link.take()
 
-    def receive_data(self, data: bytes, now: float) -> None:
-        """Take bytes from the broker. Raises `RemoteProtocolError` when they are no OpenWire."""
-        self._last_received = now
-        commands = self._decoder.feed(data)
-        while commands:
-            for command in commands:
-                self._receive(command)
-            commands = self._decoder.feed(b"")
+    def pending_bytes(self) -> int:
+        """How much `data_to_send` would give."""
+        link = self.line.link
+        return 0 if link is None else len(link.out)
 
-    def sent(self, now: float) -> None:
+    def sent(self, now: Time) -> None:
         """The shell has written something."""
-        self._last_sent = now
+        link = self.line.link
+        if link is not None:
+            link.sent(now.monotonic)
+
+    def take_completed(self) -> list[Request]:
+        """The requests that got their answers."""
+        return self.line.take_completed()
+
+    def take_woken(self) -> list[int]:
+        """The numbers of consumers for whom something came."""
+        woken = self.line.woken
+        if woken:
+            self.line.woken = []
+        return woken
 
     def next_timeout(self) -> float | None:
-        """When `handle_timeout` wants to be called; None without keep-alives."""
-        if self._inactivity <= 0:
-            return None
-        return min(self._last_sent + self._inactivity / 3, self._last_received + self._inactivity)
+        """When `handle_timeout` is to be called, in monotonic seconds."""
+        link = self.line.link
+        return None if link is None else link.next_timeout()
 
-    def handle_timeout(self, now: float) -> None:
-        """Send a keep-alive; note a broker that is silent for the negotiated time."""
-        if self._inactivity <= 0:
+    def handle_timeout(self, now: Time) -> None:
+        """Send a keep-alive; raises `JmsError` when the broker has been silent for the negotiated time."""
+        self._now = now
+        link = self.line.link
+        if link is not None and not link.handle_timeout(now.monotonic):
+            seconds = link.wire_format.max_inactivity_ms / 1000
+            raise JmsError(f"the broker at {self.failover.address.url} has been silent for {seconds:g} s")
+
+    def disconnected(self, error: JmsError, now: Time) -> bool:
+        """The link is gone, or was of no use. Whether another one is to be made; if not, the connection has failed.
+
+        Before the connection was first online this is for the shell to decide, which is trying addresses.
+        """
+        self._now = now
+        was_online = self.state == State.ONLINE
+        if self.state == State.CLOSED:
+            return False
+        self.line.link = None
+        self.line.is_online = False
+        self.state = State.OFFLINE
+        self._forget_replays()
+        if not self._was_online:
+            return True
+        if was_online:
+            settle_interrupted(self.line, list(self.sessions.values()))
+            if self.failover.reconnects:
+                self.failover.begin(False, now.monotonic)
+                logger.warning("connection to %s lost: %s; reconnecting", self.failover.address.url, error)
+        if self.failover.reconnects:
+            return True
+        self.fail(error)
+        return False
+
+    def broken(self, reason: str) -> JmsError:
+        """The error for a link that ended, with the broker's last words when there were some."""
+        last_words = self._last_words
+        where = self.failover.address.url
+        if last_words is not None:
+            return JmsError(f"the connection to {where} ended: {last_words}")
+        return JmsError(f"the connection to {where} ended: {reason}")
+
+    def fail(self, error: JmsError) -> None:
+        """Nothing works any more: everybody who waits gets ``error``."""
+        if self.state == State.CLOSED:
             return
-        if now >= self._last_received + self._inactivity:
-            self.failure = JmsError(f"the broker has been silent for {self._inactivity:g} s")
-        elif now >= self._last_sent + self._inactivity / 3:
-            self._last_sent = now
-            self.send(wire.KeepAliveInfo())
+        self.state = State.CLOSED
+        self.line.failure = error
+        self.line.link = None
+        self.line.is_online = False
+        for request in list(self.line.requests.values()):
+            self.line.complete(request, error)
+        for consumer in self._consumers.values():
+            consumer.fail(error)
 
-    def _receive(self, command: wire.Command) -> None:
-        if isinstance(command, wire.MessageDispatch):
-            if len(self.dispatches) >= MAX_UNTAKEN_DISPATCHES:
-                raise RemoteProtocolError("the broker sends more messages than were asked for")
-            self.dispatches.append(command)
-        elif isinstance(command, wire.Response):
-            if len(self._answers) >= MAX_UNTAKEN_ANSWERS:
-                raise RemoteProtocolError("the broker answers what was not asked")
-            self._answers[command.correlation_id] = command
-        elif isinstance(command, wire.WireFormatInfo):
-            self._negotiated(negotiate(self._preferences, command))
-        elif isinstance(command, wire.BrokerInfo):
-            self.broker_name = command.broker_name
+    # -- sessions ------------------------------------------------------------------------------------------------------
+
+    def add_session(self, acknowledge: str) -> ClientSession:
+        """A session; the broker is told at once and does not answer."""
+        self.line.check_open()
+        mode = mode_of(acknowledge)
+        self._last_session += 1
+        session_id = wire.SessionId(connection_id=self.connection_id, value=self._last_session)
+        session = ClientSession(self.line, session_id, mode, self.settings)
+        self.sessions[session.number] = session
+        self.line.send(session.announcement())
+        return session
+
+    def close_session(self, session: ClientSession) -> Request | None:
+        """The session leaves."""
+        for number in session.consumers:
+            self._consumers.pop(number, None)
+        self.sessions.pop(session.number, None)
+        return session.close()
+
+    def next_producer(self) -> int:
+        """The number of a new producer."""
+        self._last_producer += 1
+        return self._last_producer
+
+    def next_consumer(self) -> int:
+        """The number of a new consumer."""
+        self._last_consumer += 1
+        return self._last_consumer
+
+    def add_consumer(self, consumer: ClientConsumer) -> None:
+        """Messages for this consumer are his from now on."""
+        self._consumers[consumer.number] = consumer
+
+    def remove_consumer(self, consumer: ClientConsumer) -> None:
+        """There is no such consumer any more."""
+        self._consumers.pop(consumer.number, None)
+
+    # -- destinations and subscriptions --------------------------------------------------------------------------------
+
+    def add_temporary(self, kind: int) -> tuple[Destination, Request]:
+        """A temporary queue or topic of this connection."""
+        self.line.check_open()
+        self._last_temporary += 1
+        destination = Destination(kind, f"{self.connection_id}:{self._last_temporary}")
+        request = self.line.request(temporary_info(self.connection_id, destination))
+        self.temporary[destination.qualified_name] = destination
+        return destination, request
+
+    def remove_temporary(self, destination: Destination) -> Request:
+        """Delete a temporary destination of this connection."""
+        if self.temporary.pop(destination.qualified_name, None) is None:
+            raise IllegalStateError(f"{destination} is no temporary destination of this connection")
+        info = temporary_info(self.connection_id, destination)
+        info.operation_type = REMOVE_DESTINATION
+        return self.line.request(info)
+
+    def remove_subscription(self, name: str) -> Request:
+        """Delete a durable subscription of this client id."""
+        return self.line.request(
+            wire.RemoveSubscriptionInfo(
+                connection_id=wire.ConnectionId(self.connection_id),
+                subscription_name=name,
+                client_id=self.settings.client_id,
+            )
+        )
+
+    # -- the end -------------------------------------------------------------------------------------------------------
+
+    def farewell(self) -> Request | None:
+        """The connection leaves; None when the broker cannot be told."""
+        if self.state != State.ONLINE:
+            return None
+        command = wire.RemoveInfo(
+            object_id=wire.ConnectionId(self.connection_id), last_delivered_sequence_id=LAST_DELIVERED_UNSET
+        )
+        return self.line.request(command)
+
+    def shutdown(self) -> None:
+        """The last word; nothing is taken afterwards but `data_to_send`."""
+        link = self.line.link
+        if link is not None and self.state == State.ONLINE:
+            link.send(wire.ShutdownInfo())
+
+    def closed(self) -> None:
+        """The caller has closed the connection."""
+        self.fail(IllegalStateError("the connection is closed"))
+
+    # -- what the broker says ------------------------------------------------------------------------------------------
+
+    def negotiated(self, wire_format: WireFormat) -> None:
+        """Both sides have said what they can: log in."""
+        line = self.line
+        link = line.link
+        assert link is not None
+        line.version = wire_format.version
+        self.state = State.LOGIN
+        is_fault_tolerant = self.failover.reconnects
+        if self._was_online:
+            link.send(wire.ConnectionControl(fault_tolerant=True))
+        password = self.settings.password
+        request = Request(line.next_number(), 0, 0)
+        info = wire.ConnectionInfo(
+            connection_id=wire.ConnectionId(self.connection_id),
+            client_id=self.client_id,
+            user_name=self.settings.user_name,
+            password=None if password is None else password.reveal(),
+            fault_tolerant=is_fault_tolerant,
+            failover_reconnect=self._was_online,
+        )
+        info.command_id = request.number
+        info.response_required = True
+        self._login = request
+        link.send(info)
+
+    def dispatched(
+        self, consumer: wire.ConsumerId | None, destination: bytes, raw: bytes, redelivery_count: int
+    ) -> None:
+        """A message, or the end of a browse."""
+        if consumer is None or self.state != State.ONLINE:
+            return
+        found = self._consumers.get(consumer.value)
+        if found is not None and consumer.connection_id == self.connection_id:
+            found.dispatched(destination, raw, redelivery_count)
+
+    def commanded(self, command: DataStructure) -> None:
+        """Any other command. A ControlCommand, a ShutdownInfo and most of a ConnectionControl have no effect."""
+        if isinstance(command, wire.Response):
+            self._answered(command)
         elif isinstance(command, wire.KeepAliveInfo):
-            if command.response_required:
-                self.send(wire.KeepAliveInfo())
+            link = self.line.link
+            if command.response_required and link is not None:
+                link.send(wire.KeepAliveInfo())
         elif isinstance(command, wire.ConnectionError):
-            thrown = command.exception
-            self.failure = JmsError(f"the broker closed the connection: {thrown.message if thrown else 'no reason'}")
-        # a ShutdownInfo or ControlCommand of the broker changes nothing here: the socket's end says it all
+            self._reported(command.exception)
+        elif isinstance(command, wire.ConsumerControl):
+            consumer_id = command.consumer_id
+            found = None if consumer_id is None else self._consumers.get(consumer_id.value)
+            if found is not None:
+                found.controlled(command)
+        elif isinstance(command, wire.BrokerInfo):
+            self.broker_name = None if command.broker_name is None else one_line(command.broker_name)
 
-    def _negotiated(self, wire_format: WireFormat) -> None:
-        self._decoder.negotiated(wire_format)
-        self._encoder = FrameEncoder(wire_format)
-        self._inactivity = wire_format.max_inactivity_ms / 1000
-        self.is_negotiated = True
-        for command in self._waiting:
-            self._out.append(self._encoder.encode(command))
-        self._waiting.clear()
+    def _answered(self, response: wire.Response) -> None:
+        login = self._login
+        if login is not None and response.correlation_id == login.number:
+            self._logged_in(response)
+            return
+        request = self.line.requests.get(response.correlation_id)
+        if request is None:
+            logger.debug("an answer came to what was not asked: %d", response.correlation_id)
+            return
+        error = refusal(response.exception) if isinstance(response, wire.ExceptionResponse) else None
+        if request.kind == COMMIT:
+            session = self.sessions.get(request.owner)
+            if session is not None:
+                session.commit_answered(error, self._now)
+        self.line.complete(request, error)
+        if self._replays:
+            self._replay_answered(request)
 
+    def _logged_in(self, response: wire.Response) -> None:
+        self._login = None
+        link = self.line.link
+        assert link is not None
+        if isinstance(response, wire.ExceptionResponse):
+            self._last_words = refusal(response.exception, logging_in=True)
+            raise self._last_words
+        link.authenticated()
+        self.state = State.ONLINE
+        self.line.is_online = True
+        sessions = list(self.sessions.values())
+        self._replays = replay(self.line, self.connection_id, list(self.temporary.values()), sessions)
+        if self._was_online:
+            logger.warning("connected again, to %s", self.failover.address.url)
+        self._was_online = True
 
-def refusal(answer: wire.ExceptionResponse) -> JmsError:
-    """The error behind an ExceptionResponse. The class name is text and chooses no code."""
-    thrown = answer.exception
-    if thrown is None:
-        return JmsError("the broker refused the request without a reason")
-    class_name = thrown.class_name or ""
-    text = thrown.message or "no reason"
-    if class_name == SECURITY_EXCEPTION:
-        return AuthenticationError(text)
-    if class_name in PLAIN_EXCEPTIONS:
-        return JmsError(text)
-    return JmsError(f"{class_name.rpartition('.')[2]}: {text}")
+    def _replay_answered(self, request: Request) -> None:
+        for pair in self._replays:
+            if pair[1] is request:
+                self._replays.remove(pair)
+                if request.error is not None:
+                    pair[0].fail(request.error)
+                return
+
+    def _forget_replays(self) -> None:
+        for _, request in self._replays:
+            self.line.complete(request, None)
+        self._replays = []
+        self._login = None
+
+    def _reported(self, thrown: Throwable | None) -> None:
+        """Something one-way was refused, or the broker is about to close the connection."""
+        error = refusal(thrown)
+        self._last_words = error
+        self.errors.append(error)
+        logger.warning("the broker at %s reports: %s", self.failover.address.url, error)

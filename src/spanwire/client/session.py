@@ -1,181 +1,209 @@
-"""What the tools say to a broker: one session with producers, consumers and local transactions, as OpenWire commands.
-
-Nothing here waits; every method gives the command to send. `spanwire.client.blocking` sends them.
-"""
+"""One session: its producers and consumers, its acknowledgement mode and its transaction (JMS 1.1 §4.4)."""
 
 from __future__ import annotations
 
+import difflib
 from typing import Final
 
-from spanwire.model.acks import LAST_DELIVERED_UNSET, STANDARD_ACK
+from spanwire.client.consumer import AUTO, CLIENT, DUPS_OK, INDIVIDUAL, TRANSACTED, ClientConsumer
+from spanwire.client.line import Line, Request
+from spanwire.client.message import Message, MessageAcknowledger
+from spanwire.client.options import ClientSettings
+from spanwire.client.producer import ClientProducer, SendDefaults
+from spanwire.client.transaction import LocalTransaction
+from spanwire.model.acks import LAST_DELIVERED_UNSET
 from spanwire.model.destination import Destination
-from spanwire.model.errors import RemoteProtocolError
-from spanwire.model.message_view import BYTES, TEXT
+from spanwire.model.environment import Time
+from spanwire.model.errors import ConfigurationError, IllegalStateError, JmsError, TransactionRolledBackError
 from spanwire.protocols.openwire import _marshallers as wire
-from spanwire.protocols.openwire.identities import wire_destination
-from spanwire.protocols.openwire.message_body import neutral_body, wire_content
 
-BEGIN: Final = 0  # the types of a TransactionInfo
-COMMIT_ONE_PHASE: Final = 2
-ROLLBACK: Final = 4
-SESSION: Final = 1
-DEFAULT_PRIORITY: Final = 4
+MODES: Final[dict[str, int]] = {
+    "transacted": TRANSACTED,
+    "auto": AUTO,
+    "client": CLIENT,
+    "dups_ok": DUPS_OK,
+    "individual": INDIVIDUAL,
+}
+BROKEN_TRANSACTION: Final = "the connection broke inside the transaction, which the broker has rolled back"
 
 
-class Session:
-    """Makes the commands of one session of one connection, and the ids in them."""
+class ClientSession:
+    """What one thread of work does. Its ids come from the connection, its commands go over the line."""
 
-    def __init__(self, connection_id: str) -> None:
-        self.connection_id: Final[str] = connection_id
-        self.transaction: wire.LocalTransactionId | None = None
-        self._producers = 0
-        self._consumers = 0
-        self._transactions = 0
+    def __init__(self, line: Line, session_id: wire.SessionId, mode: int, settings: ClientSettings) -> None:
+        assert session_id.connection_id is not None
+        self.number: Final[int] = session_id.value
+        self.mode: Final[int] = mode
+        self.is_closed = False
+        self.producers: Final[dict[int, ClientProducer]] = {}
+        self.consumers: Final[dict[int, ClientConsumer]] = {}
+        self.transaction: Final[LocalTransaction] = LocalTransaction(
+            line, session_id.connection_id, session_id.value, mode == TRANSACTED
+        )
+        self._id: Final[wire.SessionId] = session_id
+        self._line: Final[Line] = line
+        self._settings: Final[ClientSettings] = settings
 
     def announcement(self) -> wire.SessionInfo:
         """The session itself."""
-        return wire.SessionInfo(wire.SessionId(connection_id=self.connection_id, value=SESSION))
+        return wire.SessionInfo(self._id)
 
-    def producer(self, destination: Destination) -> Producer:
-        """A producer for one destination; its `announcement` is still to be sent."""
-        self._producers += 1
-        return Producer(self, self._producers, destination)
+    def check_open(self) -> None:
+        """Raises for a closed session or a connection that failed."""
+        if self.is_closed:
+            raise IllegalStateError("the session is closed")
+        self._line.check_open()
 
-    def consumer(self, destination: Destination, prefetch_size: int) -> Consumer:
-        """A consumer of one destination; its `announcement` is still to be sent."""
-        self._consumers += 1
-        return Consumer(self, self._consumers, destination, prefetch_size)
+    # -- producers and consumers ---------------------------------------------------------------------------------------
 
-    def begin(self) -> wire.TransactionInfo:
-        """Open a local transaction; what is sent and acknowledged from now on belongs to it."""
-        self._transactions += 1
-        self.transaction = wire.LocalTransactionId(
-            value=self._transactions, connection_id=wire.ConnectionId(self.connection_id)
-        )
-        return self._transaction_info(BEGIN)
+    def add_producer(self, number: int, destination: Destination | None, defaults: SendDefaults) -> ClientProducer:
+        """A producer; `ClientProducer.announce` tells the broker."""
+        self.check_open()
+        producer_id = wire.ProducerId(connection_id=self._id.connection_id, value=number, session_id=self.number)
+        producer = ClientProducer(self._line, self.transaction, producer_id, destination, defaults, self._settings)
+        self.producers[number] = producer
+        return producer
 
-    def commit(self) -> wire.TransactionInfo:
-        """Commit the open transaction."""
-        command = self._transaction_info(COMMIT_ONE_PHASE)
-        self.transaction = None
-        return command
+    def add_consumer(
+        self, number: int, info: wire.ConsumerInfo, acknowledger: MessageAcknowledger | None
+    ) -> ClientConsumer:
+        """A consumer; `ClientConsumer.announce` tells the broker. Its id is set here."""
+        self.check_open()
+        info.consumer_id = wire.ConsumerId(connection_id=self._id.connection_id, session_id=self.number, value=number)
+        consumer = ClientConsumer(self._line, info, self.mode, self._settings, acknowledger)
+        self.consumers[number] = consumer
+        return consumer
 
-    def rollback(self) -> wire.TransactionInfo:
-        """Roll the open transaction back."""
-        command = self._transaction_info(ROLLBACK)
-        self.transaction = None
-        return command
+    def close_consumer(self, consumer: ClientConsumer) -> Request | None:
+        """The consumer leaves; in a transaction that has messages of it, when that is over."""
+        if self.mode == TRANSACTED and consumer.has_delivered and not consumer.is_closed:
+            consumer.closes_with_transaction = True
+            return None
+        self.consumers.pop(consumer.number, None)
+        return consumer.close()
 
-    def farewell(self) -> wire.RemoveInfo:
-        """The end of the connection, in order."""
-        return wire.RemoveInfo(
-            object_id=wire.ConnectionId(self.connection_id), last_delivered_sequence_id=LAST_DELIVERED_UNSET
-        )
+    def close_producer(self, producer: ClientProducer) -> Request | None:
+        """The producer leaves."""
+        self.producers.pop(producer.number, None)
+        return producer.close()
 
-    def _transaction_info(self, kind: int) -> wire.TransactionInfo:
-        assert self.transaction is not None
-        return wire.TransactionInfo(
-            connection_id=wire.ConnectionId(self.connection_id), transaction_id=self.transaction, type=kind
-        )
+    # -- acknowledgements ----------------------------------------------------------------------------------------------
 
+    def acknowledge(self, message: Message) -> None:
+        """What `Message.acknowledge` means in this mode: all so far, this one, or nothing."""
+        self.check_open()
+        if self.mode == CLIENT:
+            if message.epoch == self._line.epoch:
+                self.acknowledge_all()
+        elif self.mode == INDIVIDUAL:
+            consumer = self.consumers.get(message.consumer_number)
+            if consumer is not None:
+                consumer.acknowledge_one(message)
 
-class Producer:
-    """One producer."""
+    def acknowledge_all(self) -> None:
+        """Everything that was delivered, of each consumer."""
+        for consumer in self.consumers.values():
+            consumer.acknowledge_delivered(self.transaction.octets)
 
-    def __init__(self, session: Session, number: int, destination: Destination) -> None:
-        self._session: Final[Session] = session
-        self._id: Final[wire.ProducerId] = wire.ProducerId(
-            connection_id=session.connection_id, value=number, session_id=SESSION
-        )
-        self._destination: Final[wire.ActiveMQDestination] = wire_destination(destination)
-        self._sent = 0
+    def recover(self, now: Time) -> None:
+        """Everything delivered and not acknowledged comes again. Raises `IllegalStateError` inside a transaction."""
+        self.check_open()
+        if self.mode == TRANSACTED:
+            raise IllegalStateError("a transacted session is rolled back, not recovered")
+        for consumer in self.consumers.values():
+            consumer.rollback(now)
 
-    def announcement(self) -> wire.ProducerInfo:
-        """The producer itself."""
-        return wire.ProducerInfo(producer_id=self._id, destination=self._destination)
+    # -- transactions --------------------------------------------------------------------------------------------------
 
-    def message(
-        self, body: str | bytes, persistent: bool, timestamp_ms: int, priority: int = DEFAULT_PRIORITY
-    ) -> wire.Message:
-        """A text or bytes message with the next message id."""
-        message: wire.Message
-        if isinstance(body, str):
-            message = wire.ActiveMQTextMessage()
-            message.content = wire_content(TEXT, body.encode("utf-8"))
+    def commit(self, now: Time) -> Request | None:
+        """Commit; None when there is nothing to. Raises `TransactionRolledBackError` when it cannot be any more."""
+        self._check_transacted()
+        transaction = self.transaction
+        if transaction.is_broken:
+            transaction.is_broken = False
+            self._roll_consumers_back(now)
+            raise TransactionRolledBackError(BROKEN_TRANSACTION)
+        if self._has_delivered():
+            transaction.begin()
+            self.acknowledge_all()
+        if not transaction.is_begun:
+            return None
+        return transaction.commit()
+
+    def rollback(self, now: Time) -> Request | None:
+        """Undo everything and have what was delivered come again; None when the broker has nothing to do for it."""
+        self._check_transacted()
+        transaction = self.transaction
+        transaction.is_broken = False
+        request = transaction.rollback() if transaction.is_begun else None
+        self._roll_consumers_back(now)
+        return request
+
+    def commit_answered(self, error: JmsError | None, now: Time) -> None:
+        """The broker has committed, or refused and so rolled back."""
+        if error is None:
+            for consumer in self.consumers.values():
+                consumer.settled()
+            self._close_leaving()
         else:
-            message = wire.ActiveMQBytesMessage()
-            message.content = body
-        self._sent += 1
-        message.producer_id = self._id
-        message.message_id = wire.MessageId(producer_id=self._id, producer_sequence_id=self._sent)
-        message.destination = self._destination
-        message.persistent = persistent
-        message.priority = priority
-        message.timestamp = timestamp_ms
-        message.transaction_id = self._session.transaction
-        return message
+            self._roll_consumers_back(now)
 
+    def interrupted(self) -> None:
+        """The link is gone."""
+        if self.mode == TRANSACTED and self._has_delivered():
+            self.transaction.begin()  # what was delivered in it is lost to it, too
+        self.transaction.broke()
+        for consumer in self.consumers.values():
+            consumer.interrupted()
+        self._close_leaving()
 
-class Consumer:
-    """One consumer. Durable when it is named, a browser when asked for."""
+    def _check_transacted(self) -> None:
+        self.check_open()
+        if self.mode != TRANSACTED:
+            raise IllegalStateError("the session is not transacted")
 
-    def __init__(self, session: Session, number: int, destination: Destination, prefetch_size: int) -> None:
-        self.prefetch_size: Final[int] = prefetch_size
-        self._session: Final[Session] = session
-        self._id: Final[wire.ConsumerId] = wire.ConsumerId(
-            connection_id=session.connection_id, session_id=SESSION, value=number
+    def _has_delivered(self) -> bool:
+        return any(consumer.has_delivered for consumer in self.consumers.values())
+
+    def _roll_consumers_back(self, now: Time) -> None:
+        for consumer in self.consumers.values():
+            consumer.rollback(now)
+        self._close_leaving()
+
+    def _close_leaving(self) -> None:
+        for consumer in list(self.consumers.values()):
+            if consumer.closes_with_transaction:
+                self.consumers.pop(consumer.number, None)
+                consumer.close()
+
+    # -- the end -------------------------------------------------------------------------------------------------------
+
+    def close(self) -> Request | None:
+        """The session leaves with all it has; an open transaction is rolled back."""
+        if self.is_closed:
+            return None
+        self.is_closed = True
+        if self.transaction.is_begun:
+            self.transaction.rollback()
+        last_delivered = LAST_DELIVERED_UNSET
+        for consumer in self.consumers.values():
+            consumer.before_waiting()
+            consumer.is_closed = True
+            last_delivered = max(last_delivered, consumer.last_delivered)
+        for producer in self.producers.values():
+            producer.is_closed = True
+        self.consumers.clear()
+        self.producers.clear()
+        return self._line.request(
+            wire.RemoveInfo(object_id=self._id, last_delivered_sequence_id=last_delivered), owner=self.number
         )
-        self._destination: Final[wire.ActiveMQDestination] = wire_destination(destination)
-
-    def announcement(
-        self, selector: str | None = None, subscription_name: str | None = None, browser: bool = False
-    ) -> wire.ConsumerInfo:
-        """The consumer itself."""
-        return wire.ConsumerInfo(
-            consumer_id=self._id,
-            destination=self._destination,
-            prefetch_size=self.prefetch_size,
-            selector=selector,
-            subscription_name=subscription_name,
-            browser=browser,
-        )
-
-    def acknowledgement(self, first: wire.MessageDispatch, last: wire.MessageDispatch, count: int) -> wire.MessageAck:
-        """Says that the messages from ``first`` to ``last`` are consumed."""
-        assert first.message is not None
-        assert last.message is not None
-        return wire.MessageAck(
-            destination=last.destination,
-            transaction_id=self._session.transaction,
-            consumer_id=self._id,
-            ack_type=STANDARD_ACK,
-            first_message_id=first.message.message_id,
-            last_message_id=last.message.message_id,
-            message_count=count,
-        )
 
 
-def body_of(message: wire.Message) -> str | bytes | None:
-    """A text as str, bytes as they are, None for a message of another kind or without a body.
-
-    Raises `MessageFormatError` for a body that is none.
-    """
-    if isinstance(message, wire.ActiveMQTextMessage):
-        text = neutral_body(TEXT, message.content, message.compressed)
-        return None if text is None else text.decode("utf-8", "replace")
-    if isinstance(message, wire.ActiveMQBytesMessage):
-        return neutral_body(BYTES, message.content, message.compressed) or b""
-    return None
-
-
-def message_id_text(message: wire.Message) -> str:
-    """A message id as JMS clients show it."""
-    found = message.message_id
-    if found is None:
-        raise RemoteProtocolError("a message came without an id")
-    if found.text_view:
-        return found.text_view
-    producer = found.producer_id
-    if producer is None:
-        return f"ID:{found.producer_sequence_id}"
-    return f"{producer.connection_id}:{producer.session_id}:{producer.value}:{found.producer_sequence_id}"
+def mode_of(acknowledge: str) -> int:
+    """The number of an acknowledgement mode; raises `ConfigurationError` with the closest known word."""
+    mode = MODES.get(acknowledge)
+    if mode is None:
+        close = difflib.get_close_matches(str(acknowledge)[:40].lower(), list(MODES), n=1)
+        hint = f", did you mean {close[0]}?" if close else f"; there are {', '.join(MODES)}"
+        raise ConfigurationError(f"unknown acknowledgement mode {str(acknowledge)[:40]!r}{hint}")
+    return mode

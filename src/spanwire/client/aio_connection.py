@@ -1,0 +1,312 @@
+"""One asyncio connection as all its sessions share it: the core, its wire, and those who wait."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from abc import abstractmethod
+from typing import Final
+
+from spanwire.client.address import BrokerAddress
+from spanwire.client.aio_wire import InProcessWire, SocketWire, Wire, WireOwner
+from spanwire.client.connection import ClientConnection
+from spanwire.client.consumer import ClientConsumer
+from spanwire.client.line import Request
+from spanwire.client.machine import Machine, check_process, in_process_transport, not_connected, silent, tls_context
+from spanwire.model.errors import (
+    AuthenticationError,
+    ConfigurationError,
+    JmsError,
+    ProtocolError,
+    ResourceAllocationError,
+)
+from spanwire.tls.settings import ClientTlsSettings
+
+FLUSH_BYTES: Final = 64 * 1024  # of commands that gather within one turn before they are written
+
+
+class Sleeper:
+    """Somebody who waits for messages."""
+
+    @abstractmethod
+    def wake(self) -> None:
+        """Something came, or nothing will."""
+
+
+class CoreConnection(WireOwner):
+    """The core and the event loop's side of it. Everything happens in the loop that opened it."""
+
+    def __init__(self, core: ClientConnection, machine: Machine, tls: ClientTlsSettings | None) -> None:
+        self.core: Final = core
+        self.machine: Final = machine
+        self._tls: Final = tls
+        self._process: Final = os.getpid()
+        self._loop: Final = asyncio.get_running_loop()
+        self._wire: Wire | None = None
+        self._online: Final = asyncio.Event()
+        self._lost: asyncio.Future[JmsError | None] | None = None  # while an address is tried
+        self._futures: Final[dict[int, asyncio.Future[None]]] = {}
+        self._sleepers: Final[dict[int, Sleeper]] = {}
+        self._timer: asyncio.TimerHandle | None = None
+        self._flushing = False
+        self._reconnecting: asyncio.Task[None] | None = None
+
+    # -- checks --------------------------------------------------------------------------------------------------------
+
+    def check_process(self) -> None:
+        """Raises `IllegalStateError` after a fork."""
+        check_process(self._process)
+
+    def check(self) -> None:
+        """Raises `IllegalStateError` after a fork, and the failure of a connection that is over."""
+        check_process(self._process)
+        self.core.line.check_open()
+
+    async def ready(self) -> None:
+        """Wait until the broker hears what is sent; raises when it will not in the time that ``timeout`` grants."""
+        self.check()
+        if self.core.is_online:
+            return
+        timeout_ms = self.core.failover.policy.timeout_ms
+        try:
+            async with asyncio.timeout(None if timeout_ms < 0 else timeout_ms / 1000):
+                await self._online.wait()
+        except TimeoutError:
+            raise JmsError(f"there has been no connection for {timeout_ms} ms, the timeout of failover") from None
+        self.core.line.check_open()
+
+    async def answer(self, request: Request, timeout: float | None = None) -> None:
+        """Wait for the answer of a request. Raises what the broker refused it with."""
+        self.flush_soon()
+        if not request.done:
+            future: asyncio.Future[None] = self._loop.create_future()
+            self._futures[request.number] = future
+            try:
+                async with asyncio.timeout(timeout):
+                    await future
+            except TimeoutError:
+                raise ResourceAllocationError(f"the broker has not answered within {timeout:g} s") from None
+            finally:
+                self._futures.pop(request.number, None)
+        request.raise_error()
+
+    async def answer_close(self, request: Request | None) -> None:
+        """Wait for the answer of a removal, if there is one to wait for."""
+        if request is not None:
+            await self.answer(request, self.core.settings.close_timeout_ms / 1000)
+
+    async def sent(self) -> None:
+        """After a one-way send: give way to others now and then, and wait while the broker takes nothing."""
+        if self.core.pending_bytes() >= FLUSH_BYTES:
+            self.flush()
+            await asyncio.sleep(0)
+        else:
+            self.flush_soon()
+        wire = self._wire
+        if wire is not None and not wire.is_writable:
+            await wire.writable()
+
+    def flush_soon(self) -> None:
+        """Write what gathered at the end of this turn."""
+        if not self._flushing:
+            self._flushing = True
+            self._loop.call_soon(self.flush)
+
+    def flush(self) -> None:
+        """Write what gathered."""
+        self._flushing = False
+        wire = self._wire
+        if wire is None:
+            return
+        data = self.core.data_to_send()
+        if data:
+            wire.write(data)
+            self.core.sent(self.machine.now())
+
+    # -- the wire's side -----------------------------------------------------------------------------------------------
+
+    def received(self, wire: Wire, data: bytes) -> None:
+        """Bytes from the broker."""
+        if wire is not self._wire:
+            return
+        try:
+            self.core.receive_data(data, self.machine.now())
+        except ProtocolError as error:
+            self._lose(JmsError(f"{self.core.failover.address.url} does not speak OpenWire as it should: {error}"))
+        except JmsError as refused:
+            self._lose(refused)
+        self._after_input()
+
+    def ended(self, wire: Wire, reason: str) -> None:
+        """The broker is gone."""
+        if wire is self._wire:
+            self._lose(self.core.broken(reason))
+            self._after_input()
+
+    def _after_input(self) -> None:
+        """Wake everybody for whom something came."""
+        for request in self.core.take_completed():
+            future = self._futures.get(request.number)
+            if future is not None and not future.done():
+                future.set_result(None)
+        for number in self.core.take_woken():
+            sleeper = self._sleepers.get(number)
+            if sleeper is not None:
+                sleeper.wake()
+        if self.core.failure is not None:
+            self._online.set()
+        elif self.core.is_online and not self._online.is_set():
+            self._online.set()
+            if self._lost is not None and not self._lost.done():
+                self._lost.set_result(None)
+        if self._timer is None:
+            self._watch()
+        self.flush_soon()
+
+    def _watch(self) -> None:
+        """Look again when a keep-alive or the broker's silence is due."""
+        self._timer = None
+        due = self.core.next_timeout()
+        if due is not None and self._wire is not None:
+            self._timer = self._loop.call_later(max(0.0, due - self.machine.now().monotonic), self._on_timer)
+
+    def _on_timer(self) -> None:
+        self._timer = None
+        try:
+            self.core.handle_timeout(self.machine.now())
+        except JmsError as error:
+            self._lose(error)
+        self._after_input()
+
+    def _lose(self, error: JmsError) -> None:
+        """The wire is of no use any more."""
+        wire = self._wire
+        self._wire = None
+        self._online.clear()
+        if wire is not None:
+            wire.abort()
+        again = self.core.disconnected(error, self.machine.now())
+        if self._lost is not None:
+            if not self._lost.done():
+                self._lost.set_result(error)
+        elif again:
+            self._reconnecting = self._loop.create_task(self._reconnect())
+
+    # -- connecting ----------------------------------------------------------------------------------------------------
+
+    async def open(self) -> None:
+        """Connect for the first time."""
+        self.core.failover.begin(True, self.machine.now().monotonic)
+        try:
+            await self._establish(True)
+        except BaseException:
+            self.core.closed()
+            if self._wire is not None:
+                self._wire.abort()
+                self._wire = None
+            raise
+
+    async def _reconnect(self) -> None:
+        try:
+            await self._establish(False)
+        except (JmsError, ConfigurationError) as error:
+            self.core.fail(error if isinstance(error, JmsError) else JmsError(str(error)))
+        self._reconnecting = None
+        self._after_input()
+
+    async def _establish(self, is_startup: bool) -> None:
+        """Try addresses until one lets us in."""
+        failover = self.core.failover
+        while True:
+            address = failover.next_address()
+            if address is None:
+                raise failover.gave_up()
+            delay = failover.due_at() - self.machine.now().monotonic
+            if delay > 0:
+                await asyncio.sleep(delay)
+            error = await self._try(address)
+            if error is None:
+                return
+            if is_startup and isinstance(error, AuthenticationError):
+                raise error
+            failover.failed(error, self.machine.now().monotonic)
+
+    async def _try(self, address: BrokerAddress) -> JmsError | None:
+        """Connect to one address and log in; what went wrong, if something did."""
+        lost: asyncio.Future[JmsError | None] = self._loop.create_future()
+        self._lost = lost
+        is_open = False
+        try:
+            async with asyncio.timeout(address.settings.connect_timeout_ms / 1000):
+                wire = await self._open_wire(address)
+                is_open = True
+                self._wire = wire
+                self.core.opened(address, self.machine.now())
+                wire.begin()
+                self.flush()
+                found = await lost
+            if found is None and self.core.is_online:
+                return None
+            failure = found if found is not None else JmsError(f"{address.url} let the client in and was gone")
+        except TimeoutError:
+            failure = silent(address, is_open)
+        except OSError as error:
+            failure = not_connected(address, error)
+        except JmsError as refused:
+            failure = refused
+        finally:
+            self._lost = None
+        wire_left = self._wire
+        self._wire = None
+        if wire_left is not None:
+            wire_left.abort()
+        self.core.disconnected(failure, self.machine.now())
+        return failure
+
+    async def _open_wire(self, address: BrokerAddress) -> Wire:
+        if address.is_in_process:
+            return InProcessWire(self, in_process_transport(address), self._loop)
+        context = tls_context(address, self._tls)
+        _, wire = await self._loop.create_connection(
+            lambda: SocketWire(self, address),
+            address.host,
+            address.port,
+            ssl=context,
+            server_hostname=address.host if context is not None else None,
+        )
+        return wire
+
+    # -- what sessions share -------------------------------------------------------------------------------------------
+
+    def add_consumer(self, core: ClientConsumer, sleeper: Sleeper) -> None:
+        """Wake ``sleeper`` when something comes for a consumer."""
+        self._sleepers[core.number] = sleeper
+        self.core.add_consumer(core)
+
+    def remove_consumer(self, core: ClientConsumer) -> None:
+        """There is no such consumer any more."""
+        self._sleepers.pop(core.number, None)
+        self.core.remove_consumer(core)
+
+    # -- the end -------------------------------------------------------------------------------------------------------
+
+    async def close(self) -> None:
+        """Say farewell, so that everything before is done, and close. A second call does nothing."""
+        self.check_process()
+        if self._reconnecting is not None:
+            self._reconnecting.cancel()
+        try:
+            await self.answer_close(self.core.farewell())
+        except JmsError:
+            pass  # a broker that is gone or does not answer has ended the connection, too
+        finally:
+            self.core.shutdown()
+            self.flush()
+            self.core.closed()
+            self._online.clear()
+            if self._timer is not None:
+                self._timer.cancel()
+            self._after_input()
+            if self._wire is not None:
+                self._wire.close()
+                self._wire = None

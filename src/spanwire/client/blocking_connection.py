@@ -1,0 +1,391 @@
+"""How threads share one connection: whoever waits reads for all, under one lock, and a small thread keeps it alive.
+
+A thread that waits for something becomes the *driver* unless there is one: it waits for the channel without the lock,
+takes what came, and wakes the others. Nobody reads while nobody waits, but the keeper: at each keep-alive it looks, so
+that a busy application does not take the broker for silent.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from types import TracebackType
+from typing import Final
+
+from spanwire.client.address import BrokerAddress
+from spanwire.client.blocking_channel import Channel, EndOfChannel, InProcessChannel, SocketChannel
+from spanwire.client.connection import ClientConnection
+from spanwire.client.consumer import ClientConsumer
+from spanwire.client.line import Request
+from spanwire.client.machine import Machine, check_process, in_process_transport, silent, tls_context, told
+from spanwire.model.errors import (
+    AuthenticationError,
+    ConfigurationError,
+    JmsError,
+    ProtocolError,
+    ResourceAllocationError,
+)
+from spanwire.tls.settings import ClientTlsSettings
+
+FLUSH_BYTES: Final = 64 * 1024  # of one-way commands that gather before they are written
+FLUSH_DELAY: Final = 0.001  # seconds that the rest of a burst may wait to be written
+MAX_IDLE: Final = 60.0  # seconds between two looks of the keeper when nothing is due
+
+
+class Ready:
+    """The connection's lock, taken when the broker hears what is sent."""
+
+    def __init__(self, connection: CoreConnection) -> None:
+        self._connection: Final = connection
+
+    def __enter__(self) -> None:
+        connection = self._connection
+        check_process(connection.process)
+        connection.lock.acquire()
+        if not connection.core.is_online:
+            try:
+                connection.wait_online()
+            except BaseException:
+                connection.lock.release()
+                raise
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._connection.lock.release()
+
+
+class CoreConnection:
+    """The core, its channel and those who wait. Every method but `open`, `close` and `check` wants the lock held."""
+
+    def __init__(self, core: ClientConnection, machine: Machine, tls: ClientTlsSettings | None) -> None:
+        self.core: Final = core
+        self.machine: Final = machine
+        self.process: Final = os.getpid()
+        self.lock: Final = threading.Lock()
+        self._tls: Final = tls
+        self._changed: Final = threading.Condition(self.lock)
+        self._keeper_due: Final = threading.Condition(self.lock)
+        self._ready: Final = Ready(self)
+        self._channel: Channel | None = None
+        self._unsent = bytearray()
+        self._is_driven = False
+        self._is_over = False
+        self._is_establishing = False
+        self._lost: JmsError | None = None
+        self._last_flush = 0.0
+        self._flush_at: float | None = None
+
+    # -- checks --------------------------------------------------------------------------------------------------------
+
+    def check_process(self) -> None:
+        """Raises `IllegalStateError` after a fork."""
+        check_process(self.process)
+
+    def check(self) -> None:
+        """Raises after a fork, and the failure of a connection that is over."""
+        check_process(self.process)
+        self.core.line.check_open()
+
+    def ready(self) -> Ready:
+        """``with connection.ready():`` the lock is held and the broker hears what is sent."""
+        return self._ready
+
+    # -- waiting -------------------------------------------------------------------------------------------------------
+
+    def wait_online(self) -> None:
+        """Wait until the broker hears what is sent; raises when it will not in the time that ``timeout`` grants."""
+        self.core.line.check_open()
+        timeout_ms = self.core.failover.policy.timeout_ms
+        end = None if timeout_ms < 0 else self.machine.now().monotonic + timeout_ms / 1000
+        if not self._wait(self._is_online_or_failed, end):
+            raise JmsError(f"there has been no connection for {timeout_ms} ms, the timeout of failover")
+        self.core.line.check_open()
+
+    def _is_online_or_failed(self) -> bool:
+        return self.core.is_online or self.core.failure is not None
+
+    def answer(self, request: Request, timeout: float | None = None) -> None:
+        """Wait for the answer of a request. Raises what the broker refused it with."""
+        self.flush()
+        end = None if timeout is None else self.machine.now().monotonic + timeout
+        if not self._wait(lambda: request.done, end):
+            raise ResourceAllocationError(f"the broker has not answered within {timeout:g} s")
+        request.raise_error()
+
+    def answer_close(self, request: Request | None) -> None:
+        """Wait for the answer of a removal, if there is one to wait for."""
+        if request is not None:
+            self.answer(request, self.core.settings.close_timeout_ms / 1000)
+
+    def wait_woken(self, consumer: ClientConsumer, end: float | None) -> bool:
+        """Wait until there is something to look at for a consumer; False when the time is over."""
+        while consumer.waiting and not consumer.is_closed:
+            resume_at = consumer.resume_at
+            until = end
+            if resume_at > 0.0 and (end is None or resume_at < end):
+                until = resume_at
+            if not self._wait(lambda: not consumer.waiting or consumer.is_closed, until):
+                consumer.waiting = False
+                return until is not end
+        return True
+
+    def _wait(self, is_done: Callable[[], bool], end: float | None) -> bool:
+        """Wait until something is so; False when the time is over. Reads for everybody unless another thread does."""
+        while not is_done():
+            left = None if end is None else end - self.machine.now().monotonic
+            if left is not None and left <= 0:
+                return False
+            if self._channel is None or self._is_driven:
+                self._changed.wait(left)
+            else:
+                self._drive(self._channel, left)
+        return True
+
+    def _drive(self, channel: Channel, timeout: float | None) -> None:
+        self._is_driven = True
+        for_writing = bool(self._unsent)
+        self.lock.release()
+        try:
+            channel.wait(timeout, True, for_writing)
+        finally:
+            self.lock.acquire()
+            self._is_driven = False
+            self.changed()
+        if channel is self._channel:
+            self.look()
+
+    def changed(self) -> None:
+        """Whoever waits shall look."""
+        self._changed.notify_all()
+
+    # -- bytes ---------------------------------------------------------------------------------------------------------
+
+    def look(self) -> None:
+        """Take what the broker has sent, without waiting, and write what is left."""
+        channel = self._channel
+        if channel is None:
+            return
+        try:
+            data = channel.receive()
+            if data:
+                self.core.receive_data(data, self.machine.now())
+        except EndOfChannel as end:
+            self._lose(self.core.broken(str(end)))
+        except OSError as error:
+            self._lose(self.core.broken(told(error)))
+        except ProtocolError as wrong:
+            self._lose(JmsError(f"{self.core.failover.address.url} does not speak OpenWire as it should: {wrong}"))
+        except JmsError as refused:
+            self._lose(refused)
+        self.core.take_completed()
+        self.core.take_woken()
+        self.changed()
+        self._write()
+
+    def wrote(self) -> None:
+        """After a one-way command: write it now or, in a burst, with those that follow."""
+        size = self.core.pending_bytes()
+        if size == 0:
+            return
+        if size >= FLUSH_BYTES:
+            self.flush()
+            return
+        now = self.machine.now().monotonic
+        if now - self._last_flush > FLUSH_DELAY:
+            self.flush()
+        elif self._flush_at is None:
+            self._flush_at = now + FLUSH_DELAY
+            self._keeper_due.notify()
+
+    def flush(self) -> None:
+        """Write everything; while the broker takes nothing, wait, and read what it says meanwhile."""
+        self._flush_at = None
+        self._last_flush = self.machine.now().monotonic
+        self._write()
+        while self._unsent:
+            channel = self._channel
+            if channel is None:
+                return
+            if self._is_driven:
+                self.lock.release()
+                try:
+                    channel.wait(None, False, True)
+                finally:
+                    self.lock.acquire()
+                if channel is self._channel:
+                    self._write()
+            else:
+                self._drive(channel, None)
+
+    def _write(self) -> None:
+        channel = self._channel
+        if channel is None:
+            self._unsent.clear()
+            return
+        if self.core.pending_bytes():
+            self._unsent += self.core.data_to_send()
+        if not self._unsent:
+            return
+        try:
+            count = channel.send(self._unsent)
+        except OSError as error:
+            self._lose(self.core.broken(told(error)))
+            return
+        if count:
+            del self._unsent[:count]
+            self.core.sent(self.machine.now())
+
+    def _lose(self, error: JmsError) -> None:
+        """The channel is of no use any more."""
+        channel = self._channel
+        self._channel = None
+        self._unsent.clear()
+        if channel is not None:
+            channel.close()
+        self.core.disconnected(error, self.machine.now())
+        self.core.take_completed()
+        self.core.take_woken()
+        self._lost = error
+        self.changed()
+        self._keeper_due.notify()
+
+    # -- connecting ----------------------------------------------------------------------------------------------------
+
+    def open(self) -> None:
+        """Connect for the first time, and start the keeper. Raises `JmsError` or `ConfigurationError`."""
+        with self.lock:
+            self.core.failover.begin(True, self.machine.now().monotonic)
+            try:
+                self._establish(True)
+            except BaseException:
+                self._end()
+                raise
+        threading.Thread(target=self._keep, name="spanwire-client-keeper", daemon=True).start()
+
+    def _establish(self, is_startup: bool) -> None:
+        """Try addresses until one lets us in."""
+        failover = self.core.failover
+        while not self._is_over:
+            address = failover.next_address()
+            if address is None:
+                raise failover.gave_up()
+            while (delay := failover.due_at() - self.machine.now().monotonic) > 0 and not self._is_over:
+                self._keeper_due.wait(delay)
+            error = self._try(address)
+            if error is None:
+                return
+            if is_startup and isinstance(error, AuthenticationError):
+                raise error
+            failover.failed(error, self.machine.now().monotonic)
+
+    def _try(self, address: BrokerAddress) -> JmsError | None:
+        """Connect to one address and log in; what went wrong, if something did."""
+        timeout = address.settings.connect_timeout_ms / 1000
+        end = self.machine.now().monotonic + timeout
+        self._lost = None
+        self.lock.release()
+        channel: Channel | None = None
+        failure: JmsError | None = None
+        try:
+            channel = self._open_channel(address, timeout)
+        except JmsError as error:
+            failure = error
+        finally:
+            self.lock.acquire()
+        if channel is None:
+            return failure
+        if self._is_over:
+            channel.close()
+            return JmsError("the connection is closed")
+        self._channel = channel
+        self.core.opened(address, self.machine.now())
+        self._write()
+        if not self._wait(lambda: self.core.is_online or self._channel is not channel, end):
+            failure = silent(address, True)
+            self._lose(failure)
+            return failure
+        if self.core.is_online:
+            self.flush()
+            return None
+        return self._lost or JmsError(f"{address.url} let the client in and was gone")
+
+    def _open_channel(self, address: BrokerAddress, timeout: float) -> Channel:
+        if address.is_in_process:
+            return InProcessChannel(in_process_transport(address))
+        return SocketChannel.open(address, tls_context(address, self._tls), timeout)
+
+    # -- the keeper ----------------------------------------------------------------------------------------------------
+
+    def _keep(self) -> None:
+        with self.lock:
+            while not self._is_over and self.core.failure is None:
+                if self._channel is None:
+                    self._reconnect()
+                    continue
+                self._keeper_due.wait(self._idle())
+                if self._is_over or self._channel is None:
+                    continue
+                now = self.machine.now().monotonic
+                if self._flush_at is not None and now >= self._flush_at:
+                    self._flush_at = None
+                    self._last_flush = now
+                    self._write()
+                due = self.core.next_timeout()
+                if due is not None and now >= due:
+                    self._keep_alive()
+
+    def _idle(self) -> float:
+        due = self.core.next_timeout()
+        now = self.machine.now().monotonic
+        idle = MAX_IDLE if due is None else due - now
+        if self._flush_at is not None:
+            idle = min(idle, self._flush_at - now)
+        return max(0.0, min(idle, MAX_IDLE))
+
+    def _keep_alive(self) -> None:
+        if not self._is_driven:
+            self.look()
+        try:
+            self.core.handle_timeout(self.machine.now())
+        except JmsError as error:
+            self._lose(error)
+        self._write()
+
+    def _reconnect(self) -> None:
+        try:
+            self._establish(False)
+        except (JmsError, ConfigurationError) as error:
+            self.core.fail(error if isinstance(error, JmsError) else JmsError(str(error)))
+        self.core.take_completed()
+        self.core.take_woken()
+        self.changed()
+
+    # -- the end -------------------------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Say farewell and close. A second call does nothing."""
+        check_process(self.process)
+        with self.lock:
+            if self._is_over:
+                return
+            try:
+                request = self.core.farewell()
+                if request is not None:
+                    self.answer_close(request)
+                self.core.shutdown()
+                self._write()
+            except JmsError:
+                pass  # a broker that is gone or does not answer has ended the connection, too
+            finally:
+                self._end()
+
+    def _end(self) -> None:
+        self._is_over = True
+        self.core.closed()
+        if self._channel is not None:
+            self._channel.close()
+            self._channel = None
+        self.changed()
+        self._keeper_due.notify_all()

@@ -1,0 +1,300 @@
+"""A message consumer: what the broker has dispatched, what the application has got, and what is acknowledged of it.
+
+Follows ActiveMQ's client. In `AUTO` each message is acknowledged as it is handed over, in `DUPS_OK` half a prefetch
+at a time; in the other modes the session says when, and meanwhile "delivered" acknowledgements keep the window open.
+Rolled back messages come again from here, after the delay of the redelivery policy and at most as often as it allows.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Final
+
+from spanwire.client.acknowledgement import AcknowledgedIds, AcknowledgementEncoder
+from spanwire.client.line import Line, Request
+from spanwire.client.message import Message, MessageAcknowledger
+from spanwire.client.options import ClientSettings
+from spanwire.client.outgoing import NULL, nested_octets
+from spanwire.model.acks import (
+    DELIVERED_ACK,
+    EXPIRED_ACK,
+    INDIVIDUAL_ACK,
+    LAST_DELIVERED_UNSET,
+    POISON_ACK,
+    REDELIVERED_ACK,
+    STANDARD_ACK,
+)
+from spanwire.model.environment import Time
+from spanwire.model.errors import IllegalStateError, JmsError, RemoteProtocolError
+from spanwire.protocols.openwire import _marshallers as wire
+from spanwire.protocols.openwire.message_layout import MessageScanner
+
+TRANSACTED: Final = 0  # the numbers are those of javax.jms.Session, and ActiveMQSession's for INDIVIDUAL
+AUTO: Final = 1
+CLIENT: Final = 2
+DUPS_OK: Final = 3
+INDIVIDUAL: Final = 4
+
+WINDOW_SLACK: Final = 1_000  # dispatches beyond two prefetches: the broker sends more than was asked for
+FOREVER: Final = 0  # the timeouts of a MessagePull
+AT_ONCE: Final = -1
+
+
+class ClientConsumer:
+    """One consumer of a session.
+
+    ``waiting`` is set by a shell before it waits, and the consumer's number put into `Line.woken` when there is
+    something to look at. ``resume_at`` is when rolled back messages may come again, in monotonic seconds.
+    """
+
+    def __init__(
+        self,
+        line: Line,
+        info: wire.ConsumerInfo,
+        mode: int,
+        settings: ClientSettings,
+        acknowledger: MessageAcknowledger | None,
+    ) -> None:
+        consumer_id = info.consumer_id
+        assert consumer_id is not None
+        self.number: Final[int] = consumer_id.value
+        self.info: Final[wire.ConsumerInfo] = info
+        self.prefetch = info.prefetch_size
+        self.is_browser: Final[bool] = info.browser
+        self.mode: Final[int] = DUPS_OK if info.browser else mode
+        self.failure: JmsError | None = None
+        self.waiting = False
+        self.ended = False  # of a browse, or nothing came for a pull
+        self.pulling = False
+        self._announced: Request | None = None
+        self.is_closed = False
+        self.closes_with_transaction = False
+        self.resume_at = 0.0
+        self.last_delivered = LAST_DELIVERED_UNSET
+        self._line: Final[Line] = line
+        self._settings: Final[ClientSettings] = settings
+        self._acknowledger: Final[MessageAcknowledger | None] = acknowledger
+        self._encoder: Final[AcknowledgementEncoder] = AcknowledgementEncoder(nested_octets(consumer_id))
+        self._scanner = MessageScanner(12)
+        self._buffer: Final[deque[Message]] = deque()
+        self._delivered: Final[dict[bytes, Message]] = {}
+        self._extension = 0  # of those delivered, the broker knows
+        self._fresh = 0  # dispatches in the buffer, without those rolled back
+
+    # -- from the broker -----------------------------------------------------------------------------------------------
+
+    def announce(self) -> Request:
+        """Tell the broker, which may refuse and otherwise begins to dispatch."""
+        assert self.info.consumer_id is not None
+        request = self._line.request(self.info, owner=self.info.consumer_id.session_id)
+        self._announced = request
+        return request
+
+    @property
+    def is_announced(self) -> bool:
+        """Whether the broker knows it."""
+        request = self._announced
+        return request is not None and request.done and request.error is None
+
+    def dispatched(self, destination: bytes, raw: bytes, redelivery_count: int) -> None:
+        """The broker has sent a message, or with no octets the end. Raises `RemoteProtocolError`."""
+        self.pulling = False
+        if not raw:
+            self.ended = True
+            self.wake()
+            return
+        if self._fresh > 2 * self.prefetch + WINDOW_SLACK:
+            raise RemoteProtocolError(f"the broker sends more than the {self.prefetch} messages it was asked for")
+        scanner = self._scanner
+        if scanner.version != self._line.version:
+            scanner = MessageScanner(self._line.version)
+            self._scanner = scanner
+        scanner.scan(raw)
+        message = Message(raw, scanner.version, scanner, destination, redelivery_count)
+        message.epoch = self._line.epoch
+        message.consumer_number = self.number
+        message.acknowledger = self._acknowledger
+        self._fresh += 1
+        self._buffer.append(message)
+        if self.waiting:
+            self.wake()
+
+    def controlled(self, command: wire.ConsumerControl) -> None:
+        """The broker has chosen another prefetch, or closes the consumer."""
+        if command.close:
+            self.fail(JmsError("the broker closed the consumer"))
+        elif command.prefetch > 0:
+            self.prefetch = command.prefetch
+
+    def wake(self) -> None:
+        """Whoever waits shall look."""
+        self.waiting = False
+        self._line.woken.append(self.number)
+
+    def fail(self, error: JmsError) -> None:
+        """Nothing more will come."""
+        if self.failure is None:
+            self.failure = error
+        self.wake()
+
+    def interrupted(self) -> None:
+        """The link is gone: what is unacknowledged will be dispatched again, so nothing of it is kept."""
+        self._buffer.clear()
+        self._delivered.clear()
+        self._extension = 0
+        self._fresh = 0
+        self.resume_at = 0.0
+        self.pulling = False
+        if self.is_browser and not self.ended:
+            self.fail(JmsError("the connection broke during the browse; begin again"))
+
+    # -- to the application --------------------------------------------------------------------------------------------
+
+    def next_message(self, now: Time) -> Message | None:
+        """The next message for the application; None when there is none to hand over now."""
+        if self.is_closed:
+            raise IllegalStateError("the consumer is closed")
+        buffer = self._buffer
+        while buffer and (self.resume_at <= 0.0 or now.monotonic >= self.resume_at):
+            self.resume_at = 0.0
+            message = buffer.popleft()
+            if self._fresh > len(buffer):
+                self._fresh = len(buffer)
+            if message.expiration > 0 and self._is_dropped(message, now):
+                continue
+            if self.mode == TRANSACTED and self._settings.redelivery.is_exceeded(message.redelivery_count):
+                self._poison(message)
+                continue
+            self._deliver(message)
+            return message
+        if self.failure is not None:
+            raise self.failure
+        return None
+
+    def _is_dropped(self, message: Message, now: Time) -> bool:
+        if self.is_browser or not self._settings.check_expiry or not message.is_expired(now.wall_ms):
+            return False
+        self._acknowledge(EXPIRED_ACK, message, message, 1, NULL)
+        self._pull_again()
+        return True
+
+    def _pull_again(self) -> None:
+        """The one message that a pull brought was not for the application: the shell looks again."""
+        if self.prefetch == 0 and not self._buffer:
+            self.ended = False
+
+    def _deliver(self, message: Message) -> None:
+        self.last_delivered = message.broker_sequence
+        if self.mode == AUTO:
+            self._acknowledge(STANDARD_ACK, message, message, 1, NULL)
+            return
+        delivered = self._delivered
+        delivered[message.id_octets] = message
+        if 2 * (len(delivered) - self._extension) < self.prefetch:
+            return
+        if self.mode == DUPS_OK:
+            self.acknowledge_delivered(NULL)
+        else:
+            self._extension = len(delivered)
+            self._acknowledge(DELIVERED_ACK, message, message, 1, NULL)
+
+    def pull(self, timeout_ms: int) -> None:
+        """Ask for one message, when this consumer has no prefetch and nothing at hand."""
+        if self.prefetch > 0 or self.pulling or self._buffer:
+            return
+        self.ended = False
+        self.pulling = True
+        self._line.send(
+            wire.MessagePull(consumer_id=self.info.consumer_id, destination=self.info.destination, timeout=timeout_ms)
+        )
+
+    def before_waiting(self) -> None:
+        """The application is about to wait: what it has had may be acknowledged now."""
+        if self.mode == DUPS_OK and self._delivered:
+            self.acknowledge_delivered(NULL)
+
+    # -- acknowledgements ----------------------------------------------------------------------------------------------
+
+    @property
+    def has_delivered(self) -> bool:
+        """Whether something waits to be acknowledged."""
+        return bool(self._delivered)
+
+    def acknowledge_delivered(self, transaction: bytes) -> None:
+        """Everything that the application has got; inside a transaction it is kept until that is settled."""
+        if not self._delivered:
+            return
+        messages = list(self._delivered.values())
+        self._acknowledge(STANDARD_ACK, messages[0], messages[-1], len(messages), transaction)
+        if transaction == NULL:
+            self.settled()
+
+    def settled(self) -> None:
+        """What was delivered is acknowledged for good."""
+        self._delivered.clear()
+        self._extension = 0
+
+    def acknowledge_one(self, message: Message) -> None:
+        """One message; nothing when it is acknowledged already, or its connection broke meanwhile."""
+        if message.epoch != self._line.epoch or self._delivered.pop(message.id_octets, None) is None:
+            return
+        if self._extension > 0:
+            self._extension -= 1
+        self._acknowledge(INDIVIDUAL_ACK, message, message, 1, NULL)
+
+    def rollback(self, now: Time) -> None:
+        """What was delivered comes again, or has had all its chances and goes to the dead letters."""
+        policy = self._settings.redelivery
+        again: list[Message] = []
+        most = 0
+        for message in self._delivered.values():
+            before = message.redelivery_count
+            message.redelivery_count = before + 1
+            if policy.is_exceeded(before + 1):
+                self._poison(message)
+                continue
+            if before > 0:  # the first one is counted by the broker when the consumer leaves
+                self._acknowledge(REDELIVERED_ACK, message, message, 1, NULL)
+            again.append(message)
+            most = max(most, before + 1)
+        self.settled()
+        if not again:
+            return
+        again.reverse()
+        self._buffer.extendleft(again)
+        delay = policy.delay_ms(most)
+        if delay > 0:
+            self.resume_at = now.monotonic + delay / 1000
+        self.wake()
+
+    def _poison(self, message: Message) -> None:
+        limit = self._settings.redelivery.maximum_redeliveries
+        cause = f"Exceeded redelivery policy limit: {limit}, redelivered {message.redelivery_count} times"
+        ids = AcknowledgedIds(message.id_octets, message.id_octets, 1, cause)
+        self._send(message.destination_octets, NULL, POISON_ACK, ids)
+        self._pull_again()
+
+    def _acknowledge(self, ack_type: int, first: Message, last: Message, count: int, transaction: bytes) -> None:
+        ids = AcknowledgedIds(first.id_octets, last.id_octets, count)
+        self._send(last.destination_octets, transaction, ack_type, ids)
+
+    def _send(self, destination: bytes, transaction: bytes, ack_type: int, ids: AcknowledgedIds) -> None:
+        line = self._line
+        link = line.link
+        if link is not None and line.is_online:
+            link.send_frame(self._encoder.octets(link.wire_format, destination, transaction, ack_type, ids))
+
+    # -- the end -------------------------------------------------------------------------------------------------------
+
+    def close(self) -> Request | None:
+        """The consumer leaves. What was delivered and not acknowledged goes to others."""
+        if self.is_closed:
+            return None
+        self.is_closed = True
+        self.before_waiting()
+        self._buffer.clear()
+        assert self.info.consumer_id is not None
+        return self._line.request(
+            wire.RemoveInfo(object_id=self.info.consumer_id, last_delivered_sequence_id=self.last_delivered),
+            owner=self.info.consumer_id.session_id,
+        )

@@ -1,0 +1,154 @@
+"""What a connection sends, over however many links: commands with their numbers, and who waits for an answer.
+
+Sessions, producers and consumers talk to the `Line`; it knows whether there is a link just now. While there is none,
+what is one-way and can be told again from the client's state is dropped, and what waits for an answer is kept.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from spanwire.client.link import Link
+from spanwire.model.errors import JmsError
+from spanwire.protocols.openwire import _marshallers as wire
+from spanwire.protocols.openwire.codec import decode_message
+from spanwire.protocols.openwire.schema import DataStructure
+
+LAYOUT_STARTS: Final = (1, 2, 3, 10)  # versions since which a message looks different
+MAX_COMMAND_ID: Final = 2**31 - 1  # then the numbers start again
+
+ORDINARY: Final = 0
+COMMIT: Final = 1
+MESSAGE: Final = 2
+
+
+class Request:
+    """A command that the broker answers. ``error`` says what it refused; everything else happens in the core."""
+
+    def __init__(self, number: int, kind: int, owner: int) -> None:
+        self.number: Final[int] = number
+        self.kind: Final[int] = kind
+        self.owner: Final[int] = owner  # the session it belongs to, 0 for none
+        self.done = False
+        self.error: JmsError | None = None
+        self.command: wire.BaseCommand | None = None
+        self.raw = b""
+        self.version = 0
+        self.in_transaction = False
+
+    def raise_error(self) -> None:
+        """Raise what the broker refused, if it did."""
+        if self.error is not None:
+            raise self.error
+
+
+class Line:
+    """The connection's way out."""
+
+    def __init__(self) -> None:
+        self.link: Link | None = None
+        self.is_online = False
+        self.epoch = 0
+        self.version = 0
+        self.failure: JmsError | None = None
+        self.requests: Final[dict[int, Request]] = {}
+        self.woken: list[int] = []  # consumers that have something for whoever waits
+        self._completed: list[Request] = []
+        self._last_number = 0
+        self._transactions = 0
+
+    def next_number(self) -> int:
+        """The next command id; never one that still waits for its answer."""
+        number = self._last_number
+        while True:
+            number = 1 if number >= MAX_COMMAND_ID else number + 1
+            if number not in self.requests:
+                break
+        self._last_number = number
+        return number
+
+    def next_transaction(self) -> int:
+        """The number of the next transaction."""
+        self._transactions += 1
+        return self._transactions
+
+    def check_open(self) -> None:
+        """Raises the connection's failure, if there is one."""
+        if self.failure is not None:
+            raise self.failure
+
+    def send(self, command: DataStructure) -> None:
+        """A one-way command; forgotten when there is no link."""
+        link = self.link
+        if self.is_online and link is not None:
+            link.send(command)
+
+    def send_frame(self, octets: bytes) -> None:
+        """A one-way command as octets; forgotten when there is no link."""
+        link = self.link
+        if self.is_online and link is not None:
+            link.send_frame(octets)
+
+    def request(self, command: wire.BaseCommand, kind: int = ORDINARY, owner: int = 0) -> Request:
+        """A command with an answer; it waits for a link while there is none. Raises the connection's failure."""
+        self.check_open()
+        request = Request(self.next_number(), kind, owner)
+        command.command_id = request.number
+        command.response_required = True
+        request.command = command
+        link = self.link
+        if self.is_online and link is not None:
+            link.send(command)
+        self.requests[request.number] = request
+        return request
+
+    def send_message(self, raw: bytes, number: int, owner: int, in_transaction: bool) -> Request | None:
+        """A message of this line's version; with its command id ``number`` if it is answered, else 0."""
+        self.check_open()
+        link = self.link
+        if number == 0:
+            if link is not None and self.is_online:
+                link.send_message(raw)
+            return None
+        request = Request(number, MESSAGE, owner)
+        request.raw = raw
+        request.version = self.version
+        request.in_transaction = in_transaction
+        if self.is_online and link is not None:
+            link.send_message(raw)
+        self.requests[number] = request
+        return request
+
+    def resend(self, request: Request) -> None:
+        """A request once more, over a new link."""
+        link = self.link
+        assert link is not None
+        if request.command is not None:
+            link.send(request.command)
+        elif same_layout(request.version, link.wire_format.version):
+            link.send_message(request.raw)
+        else:
+            link.send(decode_message(request.raw, request.version))
+
+    def complete(self, request: Request, error: JmsError | None) -> None:
+        """The answer is there, or will not come."""
+        if request.done:
+            return
+        self.requests.pop(request.number, None)
+        request.done = True
+        request.error = error
+        request.command = None
+        request.raw = b""
+        self._completed.append(request)
+
+    def take_completed(self) -> list[Request]:
+        """The requests that were completed since the last call."""
+        completed = self._completed
+        if completed:
+            self._completed = []
+        return completed
+
+
+def same_layout(version: int, other: int) -> bool:
+    """Whether messages of two wire format versions have the same fields."""
+    return not any(min(version, other) < start <= max(version, other) for start in LAYOUT_STARTS)

@@ -1,0 +1,345 @@
+"""What the options of a broker URL mean to a client; their names are ActiveMQ's.
+
+An option that nobody knows is an error with the closest known one; so is one with a value that cannot be honoured.
+"""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from spanwire.client.redelivery import RedeliveryPolicy
+from spanwire.model.errors import ConfigurationError
+from spanwire.model.secret import Secret
+from spanwire.protocols.base import MAX_FRAME_SIZE
+from spanwire.protocols.openwire.wire_format import WireFormatPreferences
+
+MAX_WORD: Final = 60  # characters of a stranger's word in an error
+MAX_NUMBER: Final = 2**31 - 1  # Java's int; milliseconds of 24 days
+MAX_PREFETCH: Final = 32_766  # the largest that brokers grant
+CONNECT_TIMEOUT_MS: Final = 15_000  # from the first attempt of an address until the broker has accepted the login
+CLOSE_TIMEOUT_MS: Final = 15_000  # ActiveMQ's
+NO_TIMEOUT: Final = -1
+
+FLAG: Final = "true or false"
+NUMBER: Final = "a whole number"
+DECIMAL: Final = "a number"
+TEXT: Final = "a text"
+
+# name → (kind of value, the only value that can be honoured or "")
+Known = dict[str, tuple[str, str]]
+JMS: Final[Known] = {
+    "jms.alwaysSyncSend": (FLAG, ""),
+    "jms.clientID": (TEXT, ""),
+    "jms.closeTimeout": (NUMBER, ""),
+    "jms.consumerExpiryCheckEnabled": (FLAG, ""),
+    "jms.dispatchAsync": (FLAG, ""),
+    "jms.exclusiveConsumer": (FLAG, ""),
+    "jms.nestedMapAndListEnabled": (FLAG, "true"),
+    "jms.nonBlockingRedelivery": (FLAG, "false"),
+    "jms.optimizeAcknowledge": (FLAG, "false"),
+    "jms.password": (TEXT, ""),
+    "jms.prefetchPolicy.all": (NUMBER, ""),
+    "jms.prefetchPolicy.durableTopicPrefetch": (NUMBER, ""),
+    "jms.prefetchPolicy.queueBrowserPrefetch": (NUMBER, ""),
+    "jms.prefetchPolicy.queuePrefetch": (NUMBER, ""),
+    "jms.prefetchPolicy.topicPrefetch": (NUMBER, ""),
+    "jms.producerWindowSize": (NUMBER, "0"),
+    "jms.redeliveryPolicy.backOffMultiplier": (DECIMAL, ""),
+    "jms.redeliveryPolicy.initialRedeliveryDelay": (NUMBER, ""),
+    "jms.redeliveryPolicy.maximumRedeliveries": (NUMBER, ""),
+    "jms.redeliveryPolicy.maximumRedeliveryDelay": (NUMBER, ""),
+    "jms.redeliveryPolicy.redeliveryDelay": (NUMBER, ""),
+    "jms.redeliveryPolicy.useCollisionAvoidance": (FLAG, "false"),
+    "jms.redeliveryPolicy.useExponentialBackOff": (FLAG, ""),
+    "jms.sendTimeout": (NUMBER, ""),
+    "jms.useAsyncSend": (FLAG, ""),
+    "jms.useCompression": (FLAG, "false"),
+    "jms.useRetroactiveConsumer": (FLAG, ""),
+    "jms.userName": (TEXT, ""),
+    "jms.watchTopicAdvisories": (FLAG, ""),
+}
+WIRE_FORMAT: Final[Known] = {
+    "wireFormat.cacheEnabled": (FLAG, ""),
+    "wireFormat.cacheSize": (NUMBER, ""),
+    "wireFormat.host": (TEXT, ""),
+    "wireFormat.maxFrameSize": (NUMBER, ""),
+    "wireFormat.maxFrameSizeEnabled": (FLAG, "true"),
+    "wireFormat.maxInactivityDuration": (NUMBER, ""),
+    "wireFormat.maxInactivityDurationInitalDelay": (NUMBER, ""),
+    "wireFormat.prefixPacketSize": (FLAG, "true"),
+    "wireFormat.sizePrefixDisabled": (FLAG, "false"),
+    "wireFormat.stackTraceEnabled": (FLAG, ""),
+    "wireFormat.tcpNoDelayEnabled": (FLAG, ""),
+    "wireFormat.tightEncodingEnabled": (FLAG, ""),
+    "wireFormat.version": (NUMBER, ""),
+}
+SOCKET: Final[Known] = {
+    "connectionTimeout": (NUMBER, ""),
+    "keepAlive": (FLAG, ""),
+    "soTimeout": (NUMBER, "0"),
+    "soWriteTimeout": (NUMBER, "0"),
+    "socketBufferSize": (NUMBER, ""),
+    "tcpNoDelay": (FLAG, ""),
+    "useInactivityMonitor": (FLAG, "true"),
+    "useKeepAlive": (FLAG, "true"),
+}
+TLS: Final[Known] = {
+    "enabledCipherSuites": (TEXT, ""),
+    "enabledProtocols": (TEXT, ""),
+    "verifyHostName": (FLAG, ""),
+}
+FAILOVER: Final[Known] = {
+    "backOffMultiplier": (DECIMAL, ""),
+    "backup": (FLAG, "false"),
+    "initialReconnectDelay": (NUMBER, ""),
+    "maxReconnectAttempts": (NUMBER, ""),
+    "maxReconnectDelay": (NUMBER, ""),
+    "priorityBackup": (FLAG, "false"),
+    "randomize": (FLAG, ""),
+    "rebalanceUpdateURIs": (FLAG, "false"),
+    "reconnectSupported": (FLAG, ""),
+    "startupMaxReconnectAttempts": (NUMBER, ""),
+    "timeout": (NUMBER, ""),
+    "trackMessages": (FLAG, "false"),
+    "updateURIsSupported": (FLAG, "false"),
+    "useExponentialBackOff": (FLAG, ""),
+    "warnAfterReconnectAttempts": (NUMBER, ""),
+}
+SOCKET_PREFIX: Final = "socket."
+
+
+@dataclass(frozen=True)
+class PrefetchPolicy:
+    """How many messages the broker may send ahead of their acknowledgement, by the kind of consumer; 0: it pulls."""
+
+    queue: int = 1_000
+    topic: int = MAX_PREFETCH
+    durable_topic: int = 100
+    browser: int = 500
+
+
+@dataclass(frozen=True)
+class ClientSettings:
+    """How a client behaves, whatever address it is connected to."""
+
+    user_name: str | None = None
+    password: Secret | None = field(default=None, repr=False)
+    client_id: str | None = None
+    use_async_send: bool = False
+    always_sync_send: bool = False
+    dispatch_async: bool = True
+    exclusive_consumer: bool = False
+    retroactive_consumer: bool = False
+    watch_topic_advisories: bool = False
+    check_expiry: bool = True
+    send_timeout_ms: int = 0  # 0: waits as long as the connection lives
+    close_timeout_ms: int = CLOSE_TIMEOUT_MS
+    prefetch: PrefetchPolicy = field(default_factory=PrefetchPolicy)
+    redelivery: RedeliveryPolicy = field(default_factory=RedeliveryPolicy)
+
+
+@dataclass(frozen=True)
+class SocketSettings:
+    """What one address says about its socket, TLS and wire format."""
+
+    connect_timeout_ms: int = CONNECT_TIMEOUT_MS
+    tcp_no_delay: bool = True
+    keep_alive: bool = False
+    buffer_size: int = 0  # 0: what the system chooses
+    verify_host_name: bool | None = None
+    protocols: tuple[str, ...] = ()
+    cipher_suites: tuple[str, ...] = ()
+    wire_format: WireFormatPreferences = field(default_factory=WireFormatPreferences)
+
+
+@dataclass(frozen=True)
+class ReconnectPolicy:
+    """ActiveMQ's failover: how often and how soon. Attempts of -1 mean no limit, 0 that there is no reconnect."""
+
+    initial_delay_ms: int = 10
+    max_delay_ms: int = 30_000
+    use_exponential_back_off: bool = True
+    back_off_multiplier: float = 2.0
+    max_attempts: int = -1
+    startup_max_attempts: int = -1
+    randomize: bool = True
+    timeout_ms: int = NO_TIMEOUT
+
+
+NO_RECONNECT: Final = ReconnectPolicy(max_attempts=0, startup_max_attempts=0, randomize=False)
+
+
+class Options:
+    """The options of one URL, checked against the known ones. ``where`` names the URL in errors, without secrets."""
+
+    def __init__(self, where: str, given: dict[str, str], known: Known) -> None:
+        self.where: Final[str] = where
+        self._given: Final[dict[str, str]] = given
+        for name, text in given.items():
+            rule = known.get(name)
+            if rule is None:
+                raise ConfigurationError(f"{where}: unknown option {name[:MAX_WORD]!r}{hint(name, known)}")
+            _check(where, name, text, rule[0], rule[1])
+
+    def flag(self, name: str, default: bool) -> bool:
+        """A truth value."""
+        text = self._given.get(name)
+        return default if text is None else text.lower() == "true"
+
+    def number(self, name: str, default: int, lowest: int = 0, highest: int = MAX_NUMBER) -> int:
+        """A whole number; raises `ConfigurationError` when it is out of range."""
+        text = self._given.get(name)
+        if text is None:
+            return default
+        value = int(text)
+        if not lowest <= value <= highest:
+            raise ConfigurationError(f"{self.where}: {name}={value} is not between {lowest} and {highest}")
+        return value
+
+    def decimal(self, name: str, default: float) -> float:
+        """A number of at least 1."""
+        text = self._given.get(name)
+        if text is None:
+            return default
+        value = float(text)
+        if not 1.0 <= value <= 1000.0:
+            raise ConfigurationError(f"{self.where}: {name}={value:g} is not between 1 and 1000")
+        return value
+
+    def text(self, name: str) -> str | None:
+        """A text, or None."""
+        return self._given.get(name)
+
+    def words(self, name: str) -> tuple[str, ...]:
+        """A list with commas."""
+        return tuple([word.strip() for word in (self._given.get(name) or "").split(",") if word.strip()])
+
+
+def hint(name: str, known: Known) -> str:
+    """``, did you mean jms.useAsyncSend?``"""
+    by_lower = {word.lower(): word for word in known}
+    close = difflib.get_close_matches(name[:MAX_WORD].lower(), list(by_lower), n=1)
+    return f", did you mean {by_lower[close[0]]}?" if close else ""
+
+
+def _check(where: str, name: str, text: str, kind: str, only: str) -> None:
+    is_wrong = False
+    if kind == FLAG:
+        is_wrong = text.lower() not in ("true", "false")
+    elif kind == NUMBER:
+        digits = text.removeprefix("-")
+        is_wrong = not (digits.isascii() and digits.isdecimal() and len(digits) <= 18)
+    elif kind == DECIMAL:
+        parts = text.split(".")
+        is_wrong = not text.isascii() or len(text) > 18 or len(parts) > 2 or not all(part.isdecimal() for part in parts)
+    if is_wrong:
+        raise ConfigurationError(f"{where}: {name} must be {kind}")
+    if only and text.lower() != only:
+        raise ConfigurationError(f"{where}: {name} with another value than {only} is not supported by this client")
+
+
+def client_settings(
+    options: Options, user_name: str | None, password: str | None, client_id: str | None
+) -> ClientSettings:
+    """The ``jms.`` options; what the caller gives goes before what the URL says."""
+    secret = password if password is not None else options.text("jms.password")
+    return ClientSettings(
+        user_name=user_name if user_name is not None else options.text("jms.userName"),
+        password=None if secret is None else Secret(secret),
+        client_id=client_id if client_id is not None else options.text("jms.clientID"),
+        use_async_send=options.flag("jms.useAsyncSend", False),
+        always_sync_send=options.flag("jms.alwaysSyncSend", False),
+        dispatch_async=options.flag("jms.dispatchAsync", True),
+        exclusive_consumer=options.flag("jms.exclusiveConsumer", False),
+        retroactive_consumer=options.flag("jms.useRetroactiveConsumer", False),
+        watch_topic_advisories=options.flag("jms.watchTopicAdvisories", False),
+        check_expiry=options.flag("jms.consumerExpiryCheckEnabled", True),
+        send_timeout_ms=options.number("jms.sendTimeout", 0),
+        close_timeout_ms=options.number("jms.closeTimeout", CLOSE_TIMEOUT_MS, 1),
+        prefetch=prefetch_policy(options),
+        redelivery=redelivery_policy(options),
+    )
+
+
+def prefetch_policy(options: Options) -> PrefetchPolicy:
+    """``jms.prefetchPolicy.``; ``all`` goes before the others, as ActiveMQ has it. Larger than the largest is that."""
+    base = PrefetchPolicy()
+    name = "jms.prefetchPolicy."
+    every = options.number(name + "all", NO_TIMEOUT)
+    if every >= 0:
+        every = min(every, MAX_PREFETCH)
+        return PrefetchPolicy(every, every, every, every)
+    return PrefetchPolicy(
+        queue=min(options.number(name + "queuePrefetch", base.queue), MAX_PREFETCH),
+        topic=min(options.number(name + "topicPrefetch", base.topic), MAX_PREFETCH),
+        durable_topic=min(options.number(name + "durableTopicPrefetch", base.durable_topic), MAX_PREFETCH),
+        browser=min(options.number(name + "queueBrowserPrefetch", base.browser), MAX_PREFETCH),
+    )
+
+
+def redelivery_policy(options: Options) -> RedeliveryPolicy:
+    """``jms.redeliveryPolicy.``"""
+    base = RedeliveryPolicy()
+    name = "jms.redeliveryPolicy."
+    return RedeliveryPolicy(
+        maximum_redeliveries=options.number(name + "maximumRedeliveries", base.maximum_redeliveries, -1),
+        initial_redelivery_delay_ms=options.number(name + "initialRedeliveryDelay", base.initial_redelivery_delay_ms),
+        redelivery_delay_ms=options.number(name + "redeliveryDelay", base.redelivery_delay_ms),
+        maximum_redelivery_delay_ms=options.number(
+            name + "maximumRedeliveryDelay", base.maximum_redelivery_delay_ms, -1
+        ),
+        use_exponential_back_off=options.flag(name + "useExponentialBackOff", base.use_exponential_back_off),
+        back_off_multiplier=options.decimal(name + "backOffMultiplier", base.back_off_multiplier),
+    )
+
+
+def socket_settings(options: Options, host: str) -> SocketSettings:
+    """What stands at an address."""
+    base = WireFormatPreferences()
+    frame_size = options.number("wireFormat.maxFrameSize", MAX_FRAME_SIZE, 1, 2**62)
+    verify = options.text("verifyHostName")
+    return SocketSettings(
+        connect_timeout_ms=options.number("connectionTimeout", 0) or CONNECT_TIMEOUT_MS,
+        tcp_no_delay=options.flag("tcpNoDelay", True),
+        keep_alive=options.flag("keepAlive", False),
+        buffer_size=options.number("socketBufferSize", 0),
+        verify_host_name=None if verify is None else verify.lower() == "true",
+        protocols=options.words("enabledProtocols"),
+        cipher_suites=options.words("enabledCipherSuites"),
+        wire_format=replace(
+            base,
+            version=options.number("wireFormat.version", base.version, 1, base.version),
+            tight=options.flag("wireFormat.tightEncodingEnabled", base.tight),
+            cache=options.flag("wireFormat.cacheEnabled", base.cache),
+            cache_size=options.number("wireFormat.cacheSize", base.cache_size),
+            stack_traces=options.flag("wireFormat.stackTraceEnabled", base.stack_traces),
+            tcp_no_delay=options.flag("wireFormat.tcpNoDelayEnabled", base.tcp_no_delay),
+            max_inactivity_ms=options.number("wireFormat.maxInactivityDuration", base.max_inactivity_ms),
+            max_inactivity_initial_delay_ms=options.number(
+                "wireFormat.maxInactivityDurationInitalDelay", base.max_inactivity_initial_delay_ms
+            ),
+            max_frame_size=min(frame_size, MAX_FRAME_SIZE),
+            host=options.text("wireFormat.host") or host or None,
+        ),
+    )
+
+
+def reconnect_policy(options: Options) -> ReconnectPolicy:
+    """The options of ``failover:``."""
+    base = ReconnectPolicy()
+    attempts = options.number("maxReconnectAttempts", base.max_attempts, -1)
+    if not options.flag("reconnectSupported", True):
+        attempts = 0
+    startup = options.number("startupMaxReconnectAttempts", -1, -1)
+    return ReconnectPolicy(
+        initial_delay_ms=options.number("initialReconnectDelay", base.initial_delay_ms),
+        max_delay_ms=options.number("maxReconnectDelay", base.max_delay_ms),
+        use_exponential_back_off=options.flag("useExponentialBackOff", base.use_exponential_back_off),
+        back_off_multiplier=options.decimal("backOffMultiplier", base.back_off_multiplier),
+        max_attempts=attempts,
+        startup_max_attempts=attempts if startup < 0 else startup,
+        randomize=options.flag("randomize", base.randomize),
+        timeout_ms=options.number("timeout", base.timeout_ms, NO_TIMEOUT),
+    )

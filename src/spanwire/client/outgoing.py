@@ -1,0 +1,219 @@
+"""A message on its way out, and its octets.
+
+    size 4 | type | command id 4 | response required 1 | producer | destination | transaction | 0 (original destination)
+    | id: 1, 110, 0 (text, version 10 and later), producer, sequence 8, 0 8 | 0 | group | group sequence 4 | correlation
+    | persistent 1 | expiration 8 | priority 1 | reply to | timestamp 8 | type | content | properties | tail
+
+(OpenWire, Message; loose and uncached.) Producer, destination, transaction and tail are the same for many messages and
+kept as octets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from librt.strings import BytesWriter, write_i32_be, write_i64_be
+
+from spanwire.client.message import Message
+from spanwire.client.values import body_list, body_map, typed_properties
+from spanwire.model.destination import Destination
+from spanwire.model.errors import MessageFormatError, ProtocolError
+from spanwire.protocols.openwire import _marshallers as wire
+from spanwire.protocols.openwire.loose import LooseWriter
+from spanwire.protocols.openwire.message_body import KINDS, wire_content
+from spanwire.protocols.openwire.octets import INT_MAX, INT_MIN, encode_text
+from spanwire.protocols.openwire.primitive_map import encode_map, encode_stream
+from spanwire.protocols.openwire.schema import DataStructure
+
+NULL: Final = b"\x00"
+TEXT_VIEW_VERSION: Final = 10
+
+
+class Outgoing:
+    """What the caller of a send says of one message. What is None comes from the producer."""
+
+    def __init__(
+        self,
+        body: object,
+        properties: Mapping[str, object] | None = None,
+        destination: Destination | str | None = None,
+        message_type: str | None = None,
+        correlation_id: str | None = None,
+        reply_to: Destination | str | None = None,
+        persistent: bool | None = None,
+        priority: int | None = None,
+        time_to_live_ms: int | None = None,
+        group_id: str | None = None,
+        group_sequence: int = 0,
+    ) -> None:
+        self.body: Final[object] = body
+        self.properties: Final[Mapping[str, object] | None] = properties
+        self.destination: Final[Destination | str | None] = destination
+        self.message_type: Final[str | None] = message_type
+        self.correlation_id: Final[str | None] = correlation_id
+        self.reply_to: Final[Destination | str | None] = reply_to
+        self.persistent: Final[bool | None] = persistent
+        self.priority: Final[int | None] = priority
+        self.time_to_live_ms: Final[int | None] = time_to_live_ms
+        self.group_id: Final[str | None] = group_id
+        self.group_sequence: Final[int] = group_sequence
+
+
+class Envelope:
+    """What the producer adds: identity, destination, transaction and times, most of it as octets."""
+
+    def __init__(self, producer: bytes, sequence: int, destination: bytes, transaction: bytes) -> None:
+        self.producer: Final[bytes] = producer
+        self.sequence: Final[int] = sequence
+        self.destination: Final[bytes] = destination
+        self.transaction: Final[bytes] = transaction
+        self.reply_to = NULL
+        self.persistent = True
+        self.priority = 4
+        self.expiration_ms = 0
+        self.timestamp_ms = 0
+
+
+class MessageEncoder:
+    """Writes messages in the layout of one wire format version."""
+
+    def __init__(self, version: int) -> None:
+        self.version: Final[int] = version
+        self._tail: Final[bytes] = message_tail(version)
+        self._id_head: Final[bytes] = b"\x01\x6e\x00" if version >= TEXT_VIEW_VERSION else b"\x01\x6e"
+        self._writer: Final[LooseWriter] = LooseWriter(version, False)
+
+    def octets(self, outgoing: Outgoing, envelope: Envelope, command_id: int, response_required: bool) -> bytes:
+        """The message from its type id on; raises `MessageFormatError` for what the wire cannot hold."""
+        type_id = type_id_of(outgoing.body)
+        writer = self._writer
+        out = BytesWriter()
+        writer.begin(out)
+        out.append(type_id)
+        write_i32_be(out, command_id)
+        out.append(1 if response_required else 0)
+        out.write(envelope.producer)
+        out.write(envelope.destination)
+        out.write(envelope.transaction)
+        out.append(0)
+        out.write(self._id_head)
+        out.write(envelope.producer)
+        write_i64_be(out, envelope.sequence)
+        write_i64_be(out, 0)
+        out.append(0)
+        try:
+            self._write_headers(writer, outgoing, envelope)
+        except ProtocolError as error:
+            raise MessageFormatError(f"a message header cannot be written: {error}") from None
+        write_content(out, type_id, outgoing.body)
+        write_properties(out, outgoing)
+        out.write(self._tail)
+        return out.getvalue()
+
+    def _write_headers(self, writer: LooseWriter, outgoing: Outgoing, envelope: Envelope) -> None:
+        writer.write_string(outgoing.group_id)
+        out = writer.out
+        if not INT_MIN <= outgoing.group_sequence <= INT_MAX:
+            raise MessageFormatError(f"the group sequence {outgoing.group_sequence} does not fit into 32 bits")
+        write_i32_be(out, outgoing.group_sequence)
+        writer.write_string(outgoing.correlation_id)
+        out.append(1 if envelope.persistent else 0)
+        write_i64_be(out, envelope.expiration_ms)
+        out.append(envelope.priority)
+        out.write(envelope.reply_to)
+        write_i64_be(out, envelope.timestamp_ms)
+        writer.write_string(outgoing.message_type)
+
+
+def message_tail(version: int) -> bytes:
+    """Everything behind the properties of a message that is just being sent: nulls and zeros."""
+    writer = LooseWriter(version, False)
+    message = wire.ActiveMQMessage()
+    message.write(writer)
+    whole = writer.out.getvalue()
+    # data structure 1, target 1, compressed 1, counter 4, path 1, arrival 8, user 1, bridge 1 and what came later
+    size = 18 + (1 if version >= 2 else 0) + (17 if version >= 3 else 0) + (1 if version >= TEXT_VIEW_VERSION else 0)
+    return whole[len(whole) - size :]
+
+
+def nested_octets(structure: DataStructure | None) -> bytes:
+    """An id or destination as a message holds it."""
+    writer = LooseWriter(1, False)
+    try:
+        writer.write_nested(structure)
+    except ProtocolError as error:
+        raise MessageFormatError(f"a name or id cannot be written: {error}") from None
+    return writer.out.getvalue()
+
+
+def type_id_of(body: object) -> int:
+    """The kind of message that a body makes; raises `MessageFormatError` for one that makes none."""
+    if isinstance(body, str):
+        return wire.ACTIVE_MQ_TEXT_MESSAGE
+    if isinstance(body, (bytes, bytearray, memoryview)):
+        return wire.ACTIVE_MQ_BYTES_MESSAGE
+    if body is None:
+        return wire.ACTIVE_MQ_MESSAGE
+    if isinstance(body, dict):
+        return wire.ACTIVE_MQ_MAP_MESSAGE
+    if isinstance(body, (list, tuple)):
+        return wire.ACTIVE_MQ_STREAM_MESSAGE
+    if isinstance(body, Message):
+        return wire.ACTIVE_MQ_MESSAGE if body.raw[0] == wire.ACTIVE_MQ_BLOB_MESSAGE else body.raw[0]
+    raise MessageFormatError(
+        f"a {type(body).__name__} is no message body; send str, bytes, dict, list, None or a Message"
+    )
+
+
+def write_content(out: BytesWriter, type_id: int, body: object) -> None:
+    """The body as a nullable byte array."""
+    if isinstance(body, str):
+        try:
+            octets = encode_text(body)
+        except ProtocolError as error:
+            raise MessageFormatError(f"a text body cannot be written: {error}") from None
+        out.append(1)
+        write_i32_be(out, len(octets) + 4)
+        write_i32_be(out, len(octets))
+        out.write(octets)
+        return
+    content = content_of(type_id, body)
+    if content is None:
+        out.append(0)
+        return
+    out.append(1)
+    write_i32_be(out, len(content))
+    out.write(content)
+
+
+def content_of(type_id: int, body: object) -> bytes | None:
+    """The content of a message that is no text."""
+    if isinstance(body, bytes):
+        return body
+    if isinstance(body, (bytearray, memoryview)):
+        return bytes(body)
+    if isinstance(body, dict):
+        return encode_map(body_map(body)) if body else None
+    if isinstance(body, (list, tuple)):
+        return encode_stream(body_list(body))
+    if isinstance(body, Message):
+        return wire_content(KINDS[type_id], body.neutral_body())
+    return None
+
+
+def write_properties(out: BytesWriter, outgoing: Outgoing) -> None:
+    """The properties as a nullable byte array; those of a message that is sent on, unless others are given."""
+    octets = b""
+    properties = outgoing.properties
+    body = outgoing.body
+    if properties:
+        octets = encode_map(typed_properties(properties))
+    elif properties is None and isinstance(body, Message):
+        octets = body.property_octets()
+    if not octets:
+        out.append(0)
+        return
+    out.append(1)
+    write_i32_be(out, len(octets))
+    out.write(octets)

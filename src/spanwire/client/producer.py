@@ -1,0 +1,163 @@
+"""A message producer: what it adds to a message, and whether a send waits for the broker (JMS 1.1 §4.6)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from spanwire.client.line import Line, Request
+from spanwire.client.options import ClientSettings
+from spanwire.client.outgoing import Envelope, MessageEncoder, Outgoing, nested_octets
+from spanwire.client.transaction import LocalTransaction
+from spanwire.model.destination import QUEUE, Destination, parse_destination
+from spanwire.model.environment import Time
+from spanwire.model.errors import IllegalStateError, InvalidDestinationError, MessageFormatError
+from spanwire.protocols.openwire import _marshallers as wire
+from spanwire.protocols.openwire.identities import wire_destination
+
+MAX_PRIORITY: Final = 9
+MAX_REMEMBERED: Final = 256  # destinations whose octets a producer keeps; forgotten all at once when it is full
+MAX_TIME_TO_LIVE_MS: Final = 2**53
+
+
+@dataclass(frozen=True)
+class SendDefaults:
+    """What holds for messages that do not say otherwise."""
+
+    persistent: bool = True
+    priority: int = 4
+    time_to_live_ms: int = 0
+
+
+class ClientProducer:
+    """One producer of a session, with a destination of its own or without."""
+
+    def __init__(
+        self,
+        line: Line,
+        transaction: LocalTransaction,
+        producer_id: wire.ProducerId,
+        destination: Destination | None,
+        defaults: SendDefaults,
+        settings: ClientSettings,
+    ) -> None:
+        check_priority(defaults.priority)
+        self.number: Final[int] = producer_id.value
+        self.session: Final[int] = producer_id.session_id
+        self.destination: Final[Destination | None] = destination
+        self.is_closed = False
+        self._announced: Request | None = None
+        self._line: Final[Line] = line
+        self._transaction: Final[LocalTransaction] = transaction
+        self._id: Final[wire.ProducerId] = producer_id
+        self._id_octets: Final[bytes] = nested_octets(producer_id)
+        self._defaults: Final[SendDefaults] = defaults
+        self._settings: Final[ClientSettings] = settings
+        self._sent = 0
+        self._octets: Final[dict[str, bytes]] = {}
+        self._own_octets: Final[bytes] = b"" if destination is None else nested_octets(wire_destination(destination))
+        self._encoder = MessageEncoder(12)
+
+    def announcement(self) -> wire.ProducerInfo:
+        """The producer itself."""
+        destination = None if self.destination is None else wire_destination(self.destination)
+        return wire.ProducerInfo(
+            producer_id=self._id, destination=destination, dispatch_async=self._settings.dispatch_async
+        )
+
+    def announce(self) -> Request:
+        """Tell the broker, which may refuse."""
+        request = self._line.request(self.announcement(), owner=self.session)
+        self._announced = request
+        return request
+
+    @property
+    def is_announced(self) -> bool:
+        """Whether the broker knows it."""
+        request = self._announced
+        return request is not None and request.done and request.error is None
+
+    def send(self, outgoing: Outgoing, wait: bool | None, now: Time) -> Request | None:
+        """One message. None: it is on its way and nothing is to be waited for.
+
+        Raises `JmsError` for a message that cannot be sent, and for a closed producer or connection.
+        """
+        if self.is_closed:
+            raise IllegalStateError("the producer is closed")
+        line = self._line
+        line.check_open()
+        envelope = self._envelope(outgoing, now)
+        in_transaction = self._transaction.is_transacted
+        answered = wait if wait is not None else self._waits(envelope.persistent, in_transaction)
+        number = line.next_number() if answered else 0
+        encoder = self._encoder
+        if encoder.version != line.version:
+            encoder = MessageEncoder(line.version)
+            self._encoder = encoder
+        raw = encoder.octets(outgoing, envelope, number, answered)
+        if in_transaction and self._transaction.is_broken:
+            return None  # its commit fails anyway
+        return line.send_message(raw, number, self.session, in_transaction)
+
+    def _envelope(self, outgoing: Outgoing, now: Time) -> Envelope:
+        destination = self._destination_octets(outgoing)
+        defaults = self._defaults
+        priority = defaults.priority if outgoing.priority is None else outgoing.priority
+        if priority != defaults.priority:
+            check_priority(priority)
+        time_to_live_ms = defaults.time_to_live_ms if outgoing.time_to_live_ms is None else outgoing.time_to_live_ms
+        if not 0 <= time_to_live_ms <= MAX_TIME_TO_LIVE_MS:
+            raise MessageFormatError(f"a message cannot live for {time_to_live_ms} ms; 0 means for ever")
+        reply_to = outgoing.reply_to
+        self._transaction.begin()
+        self._sent += 1
+        envelope = Envelope(self._id_octets, self._sent, destination, self._transaction.octets)
+        envelope.persistent = defaults.persistent if outgoing.persistent is None else outgoing.persistent
+        envelope.priority = priority
+        envelope.timestamp_ms = now.wall_ms
+        envelope.expiration_ms = now.wall_ms + time_to_live_ms if time_to_live_ms > 0 else 0
+        if reply_to is not None:
+            envelope.reply_to = self._octets_of(reply_to)
+        return envelope
+
+    def _waits(self, persistent: bool, in_transaction: bool) -> bool:
+        if self._settings.always_sync_send:
+            return True
+        return persistent and not in_transaction and not self._settings.use_async_send
+
+    def _destination_octets(self, outgoing: Outgoing) -> bytes:
+        own = self._own_octets
+        given = outgoing.destination
+        if given is None:
+            if not own:
+                raise InvalidDestinationError("the producer has no destination; name one for each message")
+            return own
+        if own:
+            raise IllegalStateError(
+                f"the producer sends to {self.destination}; only one without a destination may choose"
+            )
+        return self._octets_of(given)
+
+    def _octets_of(self, destination: Destination | str) -> bytes:
+        key = destination if isinstance(destination, str) else destination.qualified_name
+        found = self._octets.get(key)
+        if found is None:
+            parsed = parse_destination(destination, QUEUE) if isinstance(destination, str) else destination
+            found = nested_octets(wire_destination(parsed))
+            if len(self._octets) >= MAX_REMEMBERED:
+                self._octets.clear()
+            self._octets[key] = found
+        return found
+
+    def close(self) -> Request | None:
+        """The producer leaves; None when the broker has nothing to do for it."""
+        if self.is_closed:
+            return None
+        self.is_closed = True
+        return self._line.request(wire.RemoveInfo(object_id=self._id), owner=self.session)
+
+
+def check_priority(priority: int) -> None:
+    """Raises `MessageFormatError` for what is no JMS priority."""
+    if not 0 <= priority <= MAX_PRIORITY:
+        raise MessageFormatError(f"a priority is 0 to {MAX_PRIORITY}, not {priority}")

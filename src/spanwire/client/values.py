@@ -1,0 +1,178 @@
+"""Between Python values and the typed values of JMS: properties, map and stream bodies (JMS 1.1 §3.5.4, §3.11.3).
+
+| Python              | JMS type                                                                        |
+|---------------------|---------------------------------------------------------------------------------|
+| bool                | boolean                                                                         |
+| int                 | int, or long when it does not fit into 32 bits                                  |
+| float               | double                                                                          |
+| str                 | String                                                                          |
+| bytes               | byte[] (bodies only)                                                            |
+| Byte, Short … Double| that type exactly                                                               |
+| None                | null                                                                            |
+| dict, list          | map, list inside a map or list body, as ActiveMQ allows                         |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from spanwire.model.errors import MessageFormatError
+from spanwire.model.message_view import (
+    BOOLEAN_VALUE,
+    BYTE_VALUE,
+    BYTES_VALUE,
+    CHAR_VALUE,
+    DOUBLE_VALUE,
+    FLOAT_VALUE,
+    INT_VALUE,
+    LIST_VALUE,
+    LONG_VALUE,
+    MAP_VALUE,
+    NULL_VALUE,
+    SHORT_VALUE,
+    STRING_VALUE,
+    PropertyValue,
+)
+
+INT_MIN: Final = -(2**31)
+INT_MAX: Final = 2**31 - 1
+MAX_DEPTH: Final = 16  # maps and lists inside each other, as the wire allows
+
+TYPE_WORDS: Final[dict[int, str]] = {
+    NULL_VALUE: "null",
+    BOOLEAN_VALUE: "boolean",
+    BYTE_VALUE: "byte",
+    CHAR_VALUE: "char",
+    SHORT_VALUE: "short",
+    INT_VALUE: "int",
+    LONG_VALUE: "long",
+    DOUBLE_VALUE: "double",
+    FLOAT_VALUE: "float",
+    STRING_VALUE: "string",
+    BYTES_VALUE: "bytes",
+    MAP_VALUE: "map",
+    LIST_VALUE: "list",
+}
+
+
+class Typed:
+    """A number with its JMS type; `Byte`, `Short`, `Int`, `Long`, `Float` and `Double` make them."""
+
+    __slots__ = ("kind", "value")
+
+    def __init__(self, kind: int, value: int | float) -> None:
+        self.kind: Final[int] = kind
+        self.value: Final[int | float] = value
+
+    def __repr__(self) -> str:
+        return f"{TYPE_WORDS[self.kind].capitalize()}({self.value})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Typed) and self.kind == other.kind and self.value == other.value
+
+    def __hash__(self) -> int:
+        return hash((self.kind, self.value))
+
+
+class Byte(Typed):
+    """8 bits with a sign."""
+
+    def __init__(self, value: int) -> None:
+        super().__init__(BYTE_VALUE, value)
+
+
+class Short(Typed):
+    """16 bits with a sign."""
+
+    def __init__(self, value: int) -> None:
+        super().__init__(SHORT_VALUE, value)
+
+
+class Int(Typed):
+    """32 bits with a sign."""
+
+    def __init__(self, value: int) -> None:
+        super().__init__(INT_VALUE, value)
+
+
+class Long(Typed):
+    """64 bits with a sign."""
+
+    def __init__(self, value: int) -> None:
+        super().__init__(LONG_VALUE, value)
+
+
+class Float(Typed):
+    """IEEE 754 single."""
+
+    def __init__(self, value: float) -> None:
+        super().__init__(FLOAT_VALUE, value)
+
+
+class Double(Typed):
+    """IEEE 754 double."""
+
+    def __init__(self, value: float) -> None:
+        super().__init__(DOUBLE_VALUE, value)
+
+
+def typed_properties(properties: Mapping[str, object]) -> dict[str, PropertyValue]:
+    """Properties with their JMS types; raises `MessageFormatError` for a name or value that none can have."""
+    typed: dict[str, PropertyValue] = {}
+    for name, value in properties.items():
+        if not isinstance(name, str) or not name:
+            raise MessageFormatError("a property has no name")
+        found = simple_value(value)
+        if found is None:
+            raise MessageFormatError(
+                f"the property {name[:40]!r} is a {type(value).__name__}, which no property can be"
+            )
+        typed[name] = found
+    return typed
+
+
+def simple_value(value: object) -> PropertyValue | None:
+    """A value that a property may have, with its type; None for any other."""
+    if isinstance(value, str):
+        return (STRING_VALUE, value)
+    if isinstance(value, bool):
+        return (BOOLEAN_VALUE, value)
+    if isinstance(value, int):
+        return (INT_VALUE if INT_MIN <= value <= INT_MAX else LONG_VALUE, value)
+    if isinstance(value, float):
+        return (DOUBLE_VALUE, value)
+    if isinstance(value, Typed):
+        return (value.kind, value.value)
+    return (NULL_VALUE, None) if value is None else None
+
+
+def body_map(body: Mapping[str, object], depth: int = 1) -> dict[str, PropertyValue]:
+    """A map body; raises `MessageFormatError`."""
+    typed: dict[str, PropertyValue] = {}
+    for name, value in body.items():
+        if not isinstance(name, str) or not name:
+            raise MessageFormatError("an entry of a map body has no name")
+        typed[name] = body_value(value, depth)
+    return typed
+
+
+def body_list(body: Sequence[object], depth: int = 1) -> list[PropertyValue]:
+    """A stream body, or a list inside a body; raises `MessageFormatError`."""
+    return [body_value(value, depth) for value in body]
+
+
+def body_value(value: object, depth: int) -> PropertyValue:
+    """A value of a map or stream body; raises `MessageFormatError` for one that is none."""
+    found = simple_value(value)
+    if found is not None:
+        return found
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return (BYTES_VALUE, bytes(value))
+    if depth >= MAX_DEPTH:
+        raise MessageFormatError(f"maps and lists are nested more than {MAX_DEPTH} deep")
+    if isinstance(value, dict):
+        return (MAP_VALUE, body_map(value, depth + 1))
+    if isinstance(value, (list, tuple)):
+        return (LIST_VALUE, body_list(value, depth + 1))
+    raise MessageFormatError(f"a {type(value).__name__} is no value of a message body")

@@ -1,0 +1,33 @@
+"""What importing the client brings along: a Spark executor loads it alone."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+FORBIDDEN = ("broker", "stores", "service", "web", "transports", "management", "network", "testing", "cli")
+
+
+def loaded_by(modules: str) -> set[str]:
+    program = f"import sys, {modules}; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    return set(done.stdout.split())
+
+
+@pytest.mark.parametrize("shell", ["aio", "blocking"])
+def test_the_client_loads_nothing_of_the_broker(shell: str) -> None:
+    loaded = loaded_by(f"spanwire.client.{shell}")
+    packages = {name.split(".")[1] for name in loaded if name.startswith("spanwire.")}
+    assert "client" in packages
+    assert packages & set(FORBIDDEN) == set()
+
+
+def test_the_blocking_client_needs_no_event_loop() -> None:
+    assert "asyncio" not in loaded_by("spanwire.client.blocking")
+
+
+def test_the_core_needs_no_socket_and_no_event_loop() -> None:
+    loaded = loaded_by("spanwire.client.connection")
+    assert {"asyncio", "socket", "ssl", "subprocess"} & loaded == set()
