@@ -258,6 +258,7 @@ def test_a_configuration_file_can_be_named_and_must_name_the_same_broker(tmp_pat
         ("vm://x", {"create": "perhaps"}, "vm://x: the option create must be true or false"),
         ("vm://x", {"waitForStart": "soon"}, "vm://x: the option waitForStart must be a number of milliseconds"),
         ("vm://x", {"broker.persistant": "true"}, "vm://x:1: unknown attribute of <broker> 'persistant'; did you mean"),
+        ("peer://group/x", {}, "peer: URLs are not yet supported; link brokers by <networkConnectors>"),
         ("vm://x y", {}, "a vm: URL names no broker of this process; write vm://NAME"),
         ("vm:(broker:(tcp://localhost:6000))", {}, "a vm: URL with a broker URI in parentheses is not yet supported"),
         ("vm://x", {"brokerConfig": "xbean:none.xml"}, "vm://x: none.xml: there is no such file"),

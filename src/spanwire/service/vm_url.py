@@ -73,6 +73,8 @@ class VmUrl:
 
 def parse_vm_url(url: str, options: Mapping[str, str]) -> VmUrl:
     """Raises `JmsError` in one line for a URL that cannot be honoured; an unknown option names the closest known."""
+    if not url.startswith("vm:"):
+        raise JmsError(f"{url.partition(':')[0][:60]}: URLs are not yet supported; link brokers by <networkConnectors>")
     if url.startswith("vm:("):
         raise JmsError("a vm: URL with a broker URI in parentheses is not yet supported; write vm://NAME?broker.…=…")
     found = NAME.fullmatch(url.partition("?")[0])
