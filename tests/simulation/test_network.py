@@ -1,0 +1,47 @@
+"""Networks of two to four brokers under faults, over many seeds: nothing granted is lost, no message goes in circles.
+
+SPANWIRE_SEEDS sets how many (100 unless told).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from tests.simulation.network_world import TOPOLOGIES, NetworkWorld
+from tests.support.seeds import SEEDS
+
+STEPS = 600
+
+
+def play(seed: int) -> NetworkWorld:
+    """One seed: a wild time and a calm end."""
+    world = NetworkWorld(seed)
+    for _ in range(STEPS):
+        world.step()
+    world.ends()
+    return world
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_nothing_granted_is_lost_in_a_network_that_breaks(seed: int) -> None:
+    world = play(seed)
+    told = f"seed {seed}: {len(world.sites)} brokers, {world.topology}, ttl {world.ttl}, {world.crashes} crashes"
+    assert world.granted - world.deliveries.keys() == set(), told
+    assert world.deliveries.keys() <= world.attempted, told
+    assert world.waiting() == 0, told
+    for text, flags in world.deliveries.items():
+        assert flags.count(False) <= 1, f"{told}: {text} came twice without saying so"
+    for path in world.paths:
+        assert len(set(path)) == len(path) <= world.ttl, f"{told}: {path}"
+
+
+def test_the_seeds_reach_what_they_are_for() -> None:
+    worlds = [play(seed) for seed in range(30)]
+    assert {world.topology for world in worlds} == set(TOPOLOGIES)
+    assert sum(world.crashes for world in worlds) > 30
+    assert sum(world.breaks for world in worlds) > 30
+    hops = Counter(len(path) for world in worlds for path in world.paths)
+    assert hops[1] > 0 and hops[2] > 0
+    assert any(any(flags) for world in worlds for flags in world.deliveries.values())
