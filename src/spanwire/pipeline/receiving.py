@@ -66,7 +66,11 @@ class Received:
     ids: set[str]
     known: set[str]
     last_timestamp_ms: int
-    ran_empty: bool
+
+    @property
+    def is_empty(self) -> bool:
+        """Nothing came in the time that a first message is waited for: the queue had nothing for us."""
+        return not self.ids and not self.known
 
 
 class BatchReceiver:
@@ -77,8 +81,10 @@ class BatchReceiver:
         self._clock: Final[Callable[[], float]] = clock
         self._columns: Final[MessageColumns] = MessageColumns(options.bodies)
 
-    def receive(self, source: MessageSource, max_rows: int, is_known: Callable[[str], bool]) -> Received:
-        """Wait for a first message as long as the options say, then take what follows without a pause.
+    def receive(
+        self, source: MessageSource, max_rows: int, is_known: Callable[[str], bool], least_wait_s: float = 0.0
+    ) -> Received:
+        """Wait for a first message as long as the options say, or longer; then take what follows without a pause.
 
         Raises `JmsError` when the connection is lost; what it brought is forgotten, for the broker delivers it again.
         """
@@ -88,13 +94,11 @@ class BatchReceiver:
         ids: set[str] = set()
         known: set[str] = set()
         octets = taken = last_timestamp_ms = 0
-        ran_empty = False
-        wait_s = options.receive_timeout_ms / 1000
+        wait_s = max(options.receive_timeout_ms / 1000, least_wait_s)
         end = clock() + wait_s + options.max_batch_ms / 1000
         while taken < max_rows and octets + columns.octets < options.max_bytes and clock() < end:
             messages = source.receive(min(MAX_TAKEN, max_rows - taken), wait_s)
             if not messages:
-                ran_empty = True
                 break
             wait_s = IDLE_S
             taken += len(messages)
@@ -112,4 +116,4 @@ class BatchReceiver:
                 batches.append(columns.take())
         if len(columns):
             batches.append(columns.take())
-        return Received(batches, ids, known, last_timestamp_ms, ran_empty)
+        return Received(batches, ids, known, last_timestamp_ms)

@@ -1,7 +1,7 @@
 """The columns of a message: JMS headers by their names, the properties with their types, one column for each kind of
 body.
 
-`DDL` is what Spark is told, `arrow_schema` the same for Arrow; a test asks Spark whether they agree.
+`COLUMNS` and `DDL` are what Spark is told, `arrow_schema` the same for Arrow; a test asks Spark whether they agree.
 """
 
 from __future__ import annotations
@@ -10,12 +10,28 @@ from typing import Final
 
 import pyarrow as pa
 
-DDL: Final = (
-    "JMSMessageID STRING, JMSDestination STRING, JMSTimestamp TIMESTAMP, JMSExpiration TIMESTAMP, "
-    "JMSPriority TINYINT, JMSDeliveryMode STRING, JMSCorrelationID STRING, JMSReplyTo STRING, JMSType STRING, "
-    "JMSRedelivered BOOLEAN, JMSXGroupID STRING, JMSXGroupSeq INT, JMSXDeliveryCount INT, "
-    "properties MAP<STRING, VARIANT>, body_type STRING, text STRING, bytes BINARY, body VARIANT, sequence BIGINT"
+COLUMNS: Final = (
+    ("JMSMessageID", "string"),
+    ("JMSDestination", "string"),
+    ("JMSTimestamp", "timestamp"),
+    ("JMSExpiration", "timestamp"),
+    ("JMSPriority", "tinyint"),
+    ("JMSDeliveryMode", "string"),
+    ("JMSCorrelationID", "string"),
+    ("JMSReplyTo", "string"),
+    ("JMSType", "string"),
+    ("JMSRedelivered", "boolean"),
+    ("JMSXGroupID", "string"),
+    ("JMSXGroupSeq", "int"),
+    ("JMSXDeliveryCount", "int"),
+    ("properties", "map<string,variant>"),
+    ("body_type", "string"),
+    ("text", "string"),
+    ("bytes", "binary"),
+    ("body", "variant"),
+    ("sequence", "bigint"),
 )
+DDL: Final = ", ".join([f"{name} {kind}" for name, kind in COLUMNS])
 
 PERSISTENT: Final = "PERSISTENT"
 NON_PERSISTENT: Final = "NON_PERSISTENT"
@@ -40,28 +56,19 @@ PROPERTIES: Final = pa.map_(pa.string(), VARIANT)
 TIMESTAMP: Final = pa.timestamp("us", tz="UTC")
 
 
+ARROW_TYPES: Final[dict[str, pa.DataType]] = {
+    "string": pa.string(),
+    "timestamp": TIMESTAMP,
+    "tinyint": pa.int8(),
+    "int": pa.int32(),
+    "bigint": pa.int64(),
+    "boolean": pa.bool_(),
+    "binary": pa.binary(),
+    "variant": VARIANT,
+    "map<string,variant>": PROPERTIES,
+}
+
+
 def arrow_schema() -> pa.Schema:
     """The columns in order, as Arrow types."""
-    return pa.schema(
-        [
-            ("JMSMessageID", pa.string()),
-            ("JMSDestination", pa.string()),
-            ("JMSTimestamp", TIMESTAMP),
-            ("JMSExpiration", TIMESTAMP),
-            ("JMSPriority", pa.int8()),
-            ("JMSDeliveryMode", pa.string()),
-            ("JMSCorrelationID", pa.string()),
-            ("JMSReplyTo", pa.string()),
-            ("JMSType", pa.string()),
-            ("JMSRedelivered", pa.bool_()),
-            ("JMSXGroupID", pa.string()),
-            ("JMSXGroupSeq", pa.int32()),
-            ("JMSXDeliveryCount", pa.int32()),
-            ("properties", PROPERTIES),
-            ("body_type", pa.string()),
-            ("text", pa.string()),
-            ("bytes", pa.binary()),
-            ("body", VARIANT),
-            ("sequence", pa.int64()),
-        ]
-    )
+    return pa.schema([(name, ARROW_TYPES[kind]) for name, kind in COLUMNS])

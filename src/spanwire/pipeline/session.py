@@ -9,6 +9,7 @@ Whoever has a session or a cluster uses that one; the data source needs nothing 
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from collections.abc import Iterator, Mapping
@@ -50,6 +51,7 @@ def local_session(name: str, cores: int = 2, settings: Mapping[str, str] | None 
     if not 1 <= cores <= MAX_CORES:
         raise ValueError(f"cores must lie between 1 and {MAX_CORES}, not {cores}")
     prepare_environment()
+    logging.getLogger("py4j").setLevel(logging.INFO)  # at DEBUG it writes down every option, a password among them
     builder = SparkSession.builder.master(f"local[{cores}]").appName(name)
     chosen = {**DEFAULTS, "spark.sql.shuffle.partitions": str(cores), **(settings or {})}
     for key, value in chosen.items():

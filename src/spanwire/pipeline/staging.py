@@ -25,6 +25,7 @@ from spanwire.pipeline.receiving import BatchReceiver, MessageSource, Received
 from spanwire.pipeline.segments import StagingDirectory
 
 MAX_UNSETTLED: Final = 4  # segments whose messages may come again and are known by id: so many crashes in a row
+FIRST_WAIT_S: Final = 1.0  # a broker may have to read from its disk before it dispatches to a new consumer
 MAX_DRAINED: Final = 10_000  # segments of one batch read: a queue that is never empty ends somewhere
 RECENT_SEGMENTS: Final = 2  # of this process: a connection may be lost right after an acknowledgement
 
@@ -73,7 +74,7 @@ class Staging:
         for _ in range(MAX_DRAINED):
             number = self._stage(number + 1, self._options.max_rows)
             received = self.take_last()
-            if received is None or received.ran_empty:
+            if received is None or received.is_empty:
                 return
 
     def take_last(self) -> Received | None:
@@ -83,11 +84,13 @@ class Staging:
 
     def _stage(self, number: int, max_rows: int) -> int:
         """Receive a batch into a new segment; the number before when there is nothing."""
+        least_wait_s = 0.0
         if self._source is None:
             self._source = self._connect()
+            least_wait_s = FIRST_WAIT_S
         source = self._source
         try:
-            received = self._receiver.receive(source, max_rows, self._is_known)
+            received = self._receiver.receive(source, max_rows, self._is_known, least_wait_s)
         except JmsError:
             self._disconnect()
             raise

@@ -1,0 +1,126 @@
+"""The pipeline's way to a broker: a consumer, a browser or a producer of the blocking client.
+
+Leaves everything about batches, rows and files to the other modules, which see the ports `MessageSource` and
+`MessageSink` only.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Final
+
+from spanwire.client import blocking
+from spanwire.client.message import Message
+from spanwire.model.errors import JmsError
+from spanwire.pipeline.options import Login, ReadOptions, WriteOptions
+from spanwire.pipeline.receiving import MessageSource
+from spanwire.pipeline.rows import MessageSink, OutgoingRow
+
+
+def consume(options: ReadOptions) -> MessageSource:
+    """A consumer of the queue that the options name. Raises `JmsError` or `ConfigurationError`."""
+    return QueueSource(_connect(options.login), options)
+
+
+def browse(options: ReadOptions) -> Iterator[Message]:
+    """One look at the queue that the options name. Raises `JmsError` or `ConfigurationError`."""
+    with _connect(options.login) as connection, connection.session() as session:
+        yield from session.create_browser(options.destination, selector=options.selector)
+
+
+def produce(options: WriteOptions) -> MessageSink:
+    """A producer in a transaction. Raises `JmsError` or `ConfigurationError`."""
+    return QueueSink(_connect(options.login), options)
+
+
+def _connect(login: Login) -> blocking.Connection:
+    password = None if login.password is None else login.password.reveal()
+    return blocking.connect(login.url, user_name=login.user, password=password, client_id=login.client_id)
+
+
+class QueueSource(MessageSource):
+    """A consumer under client acknowledgement, with a session and a connection of its own."""
+
+    def __init__(self, connection: blocking.Connection, options: ReadOptions) -> None:
+        self._connection: Final = connection
+        self._last: Message | None = None
+        try:
+            self._session: Final = connection.session(acknowledge="client")
+            self._consumer: Final = self._session.create_consumer(options.destination, selector=options.selector)
+        except BaseException:
+            self.close()
+            raise
+
+    def receive(self, max_count: int, timeout_s: float) -> list[Message]:
+        """What is there, at most ``max_count``: one wait, one lock and one look at the socket for many messages."""
+        first = self._consumer.receive(timeout=timeout_s)
+        if first is None:
+            return []
+        found = [first]
+        shared, core = self._connection.shared, self._consumer.core
+        with shared.lock:
+            now = shared.machine.now()
+            while len(found) < max_count:
+                message = core.next_message(now)
+                if message is None:
+                    shared.look()
+                    message = core.next_message(now)
+                    if message is None:
+                        break
+                found.append(message)
+            shared.wrote()
+        self._last = found[-1]
+        return found
+
+    def acknowledge(self) -> None:
+        """Everything received. An answered command behind it tells that the broker has seen it."""
+        if self._last is not None:
+            self._last.acknowledge()
+            self._last = None
+        self._session.create_producer(None).close()
+
+    def close(self) -> None:
+        """Leave; what is not acknowledged goes back."""
+        with contextlib.suppress(JmsError):
+            self._connection.close()
+
+
+class QueueSink(MessageSink):
+    """A producer for any queue in a transacted session, with a connection of its own."""
+
+    def __init__(self, connection: blocking.Connection, options: WriteOptions) -> None:
+        self._connection: Final = connection
+        try:
+            self._session: Final = connection.session(acknowledge="transacted")
+            self._producer: Final = self._session.create_producer(
+                None, persistent=options.persistent, priority=options.priority, time_to_live_ms=options.time_to_live_ms
+            )
+        except BaseException:
+            self.close()
+            raise
+
+    def send(self, row: OutgoingRow) -> None:
+        """One message into the transaction."""
+        self._producer.send(
+            row.body,
+            properties=row.properties,
+            destination=row.destination,
+            message_type=row.message_type,
+            correlation_id=row.correlation_id,
+            reply_to=row.reply_to,
+            persistent=row.persistent,
+            priority=row.priority,
+            time_to_live_ms=row.time_to_live_ms,
+            group_id=row.group_id,
+            group_sequence=row.group_sequence,
+        )
+
+    def commit(self) -> None:
+        """All that was sent, at once."""
+        self._session.commit()
+
+    def close(self) -> None:
+        """Leave; what is not committed is forgotten."""
+        with contextlib.suppress(JmsError):
+            self._connection.close()

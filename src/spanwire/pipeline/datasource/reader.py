@@ -1,0 +1,61 @@
+"""The batch reader: what is in the queue now, as one look or drained into a staging directory."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+
+from spanwire.pipeline.broker_link import browse, consume
+from spanwire.pipeline.columns import MessageColumns
+from spanwire.pipeline.datasource.partitions import StagedRows, staged_partitions
+from spanwire.pipeline.options import BROWSE, ReadOptions, read_options, staging_directory
+from spanwire.pipeline.receiving import MAX_CHUNK_BYTES, MAX_CHUNK_ROWS
+from spanwire.pipeline.segments import read_rows
+from spanwire.pipeline.staging import Staging
+
+
+class SpanwireReader(DataSourceReader):
+    """Browses in a task, or drains where the query is planned and has the tasks read the segments.
+
+    Drained messages stay in the staging directory, and every read of it gives them again, until somebody deletes the
+    directory: only whoever wrote them elsewhere knows that they are no longer needed.
+    """
+
+    def __init__(self, given: dict[str, str]) -> None:
+        self._given = given
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """One look at the queue, or ranges of what was drained."""
+        options = read_options(self._given)
+        if options.mode == BROWSE:
+            return [InputPartition(None)]
+        staging = Staging(options, lambda: consume(options), time.monotonic)
+        try:
+            staging.drain()
+            numbers = staging.numbers()
+        finally:
+            staging.close()
+        return staged_partitions(staging_directory(options), numbers, options.partitions) or [InputPartition(None)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of one partition."""
+        options = read_options(self._given)
+        if isinstance(partition, StagedRows):
+            return read_rows(Path(partition.directory), partition.segment, partition.first, partition.count)
+        return browsed(options) if options.mode == BROWSE else iter(())
+
+
+def browsed(options: ReadOptions) -> Iterator[pa.RecordBatch]:
+    """All messages of the queue in order; none is taken off it."""
+    columns = MessageColumns(options.bodies)
+    for raw in browse(options):
+        message = columns.decode(raw.raw, raw.version)
+        columns.append(message, columns.message_id(message), raw.redelivery_count + 1)
+        if len(columns) >= MAX_CHUNK_ROWS or columns.octets >= MAX_CHUNK_BYTES:
+            yield columns.take()
+    if len(columns):
+        yield columns.take()

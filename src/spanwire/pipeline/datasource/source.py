@@ -1,0 +1,75 @@
+"""What Spark knows as ``format("spanwire")``."""
+
+from __future__ import annotations
+
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceArrowWriter,
+    DataSourceReader,
+    DataSourceStreamArrowWriter,
+    DataSourceStreamReader,
+)
+from pyspark.sql.types import StructType
+
+from spanwire.model.errors import ConfigurationError
+from spanwire.pipeline.datasource.reader import SpanwireReader
+from spanwire.pipeline.datasource.stream_reader import SpanwireStreamReader
+from spanwire.pipeline.datasource.stream_writer import SpanwireStreamWriter
+from spanwire.pipeline.datasource.writer import SpanwireWriter
+from spanwire.pipeline.options import read_options, staging_directory, write_options
+from spanwire.pipeline.rows import check_columns
+from spanwire.pipeline.schema import COLUMNS, DDL
+
+
+class SpanwireDataSource(DataSource):
+    """Queues of a broker that speaks OpenWire. Every fault of options or columns is an error of one line, here."""
+
+    @classmethod
+    def name(cls) -> str:
+        """The word after ``format``."""
+        return "spanwire"
+
+    def schema(self) -> str:
+        """The columns of a message, whatever is read."""
+        read_options(self.options)
+        return DDL
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """Messages as they are in the queue now."""
+        _check_schema(schema)
+        options = read_options(self.options)
+        if options.mode != "browse":
+            staging_directory(options)
+        return SpanwireReader(dict(self.options))
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        """Messages as they come."""
+        _check_schema(schema)
+        options = read_options(self.options)
+        staging_directory(options)
+        if options.mode == "browse" and "mode" in self.options:
+            raise ConfigurationError("spanwire: a stream consumes what it reads; leave the option mode out")
+        return SpanwireStreamReader(dict(self.options))
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
+        """Rows as messages, once."""
+        self._check_write(schema, overwrite)
+        return SpanwireWriter(dict(self.options))
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:
+        """Rows as messages, batch for batch."""
+        self._check_write(schema, overwrite)
+        return SpanwireStreamWriter(dict(self.options))
+
+    def _check_write(self, schema: StructType, overwrite: bool) -> None:
+        if overwrite:
+            raise ConfigurationError('spanwire: what is in a queue cannot be overwritten; use the mode "append"')
+        columns = [(field.name, field.dataType.simpleString()) for field in schema.fields]
+        check_columns(columns, write_options(self.options))
+
+
+def _check_schema(schema: StructType) -> None:
+    if [(field.name, field.dataType.simpleString()) for field in schema.fields] != list(COLUMNS):
+        raise ConfigurationError(
+            "spanwire: the columns of a message are fixed; leave .schema(…) out and select from them"
+        )

@@ -1,0 +1,107 @@
+"""The stream reader: Spark asks it, in a process beside the driver, for offsets, and in each task for rows.
+
+Spark calls `latestOffset` with the end of a batch only after it has committed that batch, and `commit` later or never;
+so segments are discarded in the former. Not with Spark's asynchronous progress tracking, under which that does not
+hold.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
+
+from spanwire.model.errors import JmsError
+from spanwire.pipeline.broker_link import consume
+from spanwire.pipeline.datasource.partitions import StagedRows, staged_partitions
+from spanwire.pipeline.offsets import offset, segment_of
+from spanwire.pipeline.options import read_options, staging_directory
+from spanwire.pipeline.outage import PAUSE_S, Outage
+from spanwire.pipeline.segments import read_rows
+from spanwire.pipeline.staging import Staging
+
+
+class SpanwireStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Stages batches of a queue and tells of them by number. Copies of it in tasks only read files."""
+
+    def __init__(self, given: dict[str, str]) -> None:
+        self._given = given
+        self._options = read_options(given)
+        self._staging: Staging | None = None
+        self._outage = Outage(time.monotonic)
+        self._last = 0
+        self._ends_at_ms: int | None = None
+        self._is_drained = False
+
+    def __getstate__(self) -> dict[str, str]:
+        """The options alone: Spark pickles readers, and a connection stays where it is."""
+        return self._given
+
+    def __setstate__(self, given: dict[str, str]) -> None:
+        SpanwireStreamReader.__init__(self, given)
+
+    def initialOffset(self) -> dict[str, int]:
+        """Before whatever an earlier query has left in the staging directory: a new checkpoint loses nothing."""
+        numbers = self._opened().numbers()
+        self._last = numbers[0] - 1 if numbers else 0
+        return offset(self._last)
+
+    def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:
+        """One batch further than ``start``, or ``start`` when the queue is empty."""
+        number = segment_of(start)
+        options = self._options
+        rows = min(options.max_rows, limit.max_rows) if isinstance(limit, ReadMaxRows) else options.max_rows
+        while not self._is_drained:
+            staging = self._opened()
+            try:
+                found = staging.next_segment(number, rows)
+            except JmsError as error:
+                self._outage.bear(error)
+                time.sleep(PAUSE_S)
+                if self._ends_at_ms is None:
+                    break
+                continue
+            self._outage.over()
+            self._note_end(staging)
+            self._last = found
+            return offset(found)
+        return start
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        """From now on read what is there, to the first message that was sent later or until the queue is empty."""
+        self._ends_at_ms = time.time_ns() // 1_000_000
+
+    def reportLatestOffset(self) -> dict[str, int]:
+        """For the progress report."""
+        return offset(self._last)
+
+    def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
+        """The rows of the segments behind ``start`` up to ``end``."""
+        numbers = list(range(segment_of(start) + 1, segment_of(end) + 1))
+        return staged_partitions(staging_directory(self._options), numbers, self._options.partitions)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of one partition."""
+        assert isinstance(partition, StagedRows)
+        return read_rows(Path(partition.directory), partition.segment, partition.first, partition.count)
+
+    def stop(self) -> None:
+        """Give the queue and the staging directory free."""
+        if self._staging is not None:
+            self._staging.close()
+            self._staging = None
+
+    def _opened(self) -> Staging:
+        if self._staging is None:
+            options = self._options
+            self._staging = Staging(options, lambda: consume(options), time.monotonic)
+        return self._staging
+
+    def _note_end(self, staging: Staging) -> None:
+        received = staging.take_last()
+        if self._ends_at_ms is not None and received is not None:
+            self._is_drained = received.is_empty or received.last_timestamp_ms > self._ends_at_ms

@@ -1,0 +1,31 @@
+"""The stream writer: at least once. A batch that Spark tries again is sent again, with the same ids."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql.datasource import DataSourceStreamArrowWriter
+
+from spanwire.pipeline.datasource.writer import Sent, send_partition
+
+# Names that Spark gives to what a task knows of its batch.
+QUERY_ID: Final = "sql.streaming.queryId"
+BATCH_ID: Final = "streaming.sql.batchId"
+
+
+class SpanwireStreamWriter(DataSourceStreamArrowWriter):
+    """Sends the rows of each batch. Broker and checkpoint keep nothing of it, so a consumer tells doubles by their id:
+    ``queryId/batchId/partition/index`` is the same in every try as long as the rows of a partition are.
+    """
+
+    def __init__(self, given: dict[str, str]) -> None:
+        self._given = given
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Sent:
+        """The rows of one partition of one batch."""
+        context = TaskContext.get()
+        job = f"{context.getLocalProperty(QUERY_ID)}/{context.getLocalProperty(BATCH_ID)}"
+        return send_partition(self._given, job, iterator)

@@ -1,0 +1,45 @@
+"""The batch writer: each partition is sent in transactions, each message with an id that names its row."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
+
+from spanwire.pipeline.broker_link import produce
+from spanwire.pipeline.options import WriteOptions, write_options
+from spanwire.pipeline.rows import RowReader
+from spanwire.pipeline.sending import send_all
+
+
+@dataclass(frozen=True)
+class Sent(WriterCommitMessage):
+    """How many messages a task has sent."""
+
+    count: int
+
+
+class SpanwireWriter(DataSourceArrowWriter):
+    """Sends the rows of a DataFrame. A task that is tried again sends its messages again, with the same ids."""
+
+    def __init__(self, given: dict[str, str]) -> None:
+        self._given = given
+        self._job = uuid.uuid4().hex
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Sent:
+        """The rows of one partition. Raises `SpanwireError` in one line; what is not committed then was never sent."""
+        return send_partition(self._given, f"{self._job}/0", iterator)
+
+
+def send_partition(given: dict[str, str], job: str, batches: Iterator[pa.RecordBatch]) -> Sent:
+    """Send all rows of the partition of this task, with ids ``job/partition/index``."""
+    options: WriteOptions = write_options(given)
+    rows = RowReader(options, lambda: time.time_ns() // 1_000_000)
+    outgoing = (row for batch in batches for row in rows.rows(batch))
+    partition: int = TaskContext.get().partitionId()
+    return Sent(send_all(options, lambda: produce(options), f"{job}/{partition}", outgoing))

@@ -1,0 +1,286 @@
+"""Rows of Spark as messages to send.
+
+| column | what it may be |
+|---|---|
+| JMSDestination | string; needed in every row when the option destination is not set |
+| text, bytes, body | string, binary, variant: the body; at most one of them is not null in a row |
+| body_type | string: which of them counts; without it the one that is not null |
+| properties | map<string, T>; T is variant, string, boolean or a number |
+| JMSCorrelationID, JMSType, JMSReplyTo, JMSXGroupID | string |
+| JMSPriority, JMSXGroupSeq | any integer |
+| JMSDeliveryMode | string: PERSISTENT or NON_PERSISTENT |
+| JMSExpiration | timestamp: when the message shall expire |
+| JMSMessageID, JMSTimestamp, JMSRedelivered, JMSXDeliveryCount, sequence | given anew by the broker, left out |
+
+So a row that was read can be written as it is.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final, Protocol
+
+import pyarrow as pa
+
+from spanwire.client.values import Typed
+from spanwire.model.destination import Destination
+from spanwire.model.errors import ConfigurationError, MessageFormatError
+from spanwire.model.message_view import (
+    BYTE_VALUE,
+    DOUBLE_VALUE,
+    FLOAT_VALUE,
+    INT_VALUE,
+    LIST_VALUE,
+    LONG_VALUE,
+    MAP_VALUE,
+    SHORT_VALUE,
+    PropertyValue,
+)
+from spanwire.pipeline import schema
+from spanwire.pipeline.options import MAX_PRIORITY, WriteOptions, queue_named
+from spanwire.pipeline.variant import decode_variant
+
+INTEGERS: Final = ("tinyint", "smallint", "int", "bigint")
+NUMBER_KINDS: Final[dict[str, int]] = {
+    "tinyint": BYTE_VALUE,
+    "smallint": SHORT_VALUE,
+    "int": INT_VALUE,
+    "bigint": LONG_VALUE,
+    "float": FLOAT_VALUE,
+    "double": DOUBLE_VALUE,
+}
+PROPERTY_TYPES: Final = ("variant", "string", "boolean", *NUMBER_KINDS)
+COLUMN_TYPES: Final[dict[str, tuple[str, ...]]] = {
+    "JMSDestination": ("string",),
+    "text": ("string",),
+    "bytes": ("binary",),
+    "body": ("variant",),
+    "body_type": ("string",),
+    "properties": tuple(f"map<string,{kind}>" for kind in PROPERTY_TYPES),
+    "JMSCorrelationID": ("string",),
+    "JMSType": ("string",),
+    "JMSReplyTo": ("string",),
+    "JMSXGroupID": ("string",),
+    "JMSPriority": INTEGERS,
+    "JMSXGroupSeq": INTEGERS,
+    "JMSDeliveryMode": ("string",),
+    "JMSExpiration": ("timestamp",),
+    "JMSMessageID": ("string",),
+    "JMSTimestamp": ("timestamp",),
+    "JMSRedelivered": ("boolean",),
+    "JMSXDeliveryCount": INTEGERS,
+    "sequence": INTEGERS,
+}
+BROKERS_OWN: Final = frozenset({"JMSMessageID", "JMSTimestamp", "JMSRedelivered", "JMSXDeliveryCount", "sequence"})
+BODY_COLUMNS: Final = ("text", "bytes", "body")
+DELIVERY_MODES: Final[dict[object, bool]] = {schema.PERSISTENT: True, schema.NON_PERSISTENT: False}
+BODY_TYPE_OF: Final[dict[str, str]] = {"text": schema.TEXT, "bytes": schema.BYTES, "body": schema.BODY}
+MAX_KNOWN_QUEUES: Final = 1024  # destinations of rows that are remembered
+ARROW_NUMBERS: Final[dict[pa.DataType, int]] = {
+    pa.int8(): BYTE_VALUE,
+    pa.int16(): SHORT_VALUE,
+    pa.int32(): INT_VALUE,
+    pa.int64(): LONG_VALUE,
+    pa.float32(): FLOAT_VALUE,
+    pa.float64(): DOUBLE_VALUE,
+}
+SOONEST_MS: Final = 1  # what has expired on the way expires at the broker, which knows what to do with it
+
+
+@dataclass(slots=True)
+class OutgoingRow:
+    """One message; what is None is left to the producer's defaults."""
+
+    destination: Destination | None = None
+    body: object = None
+    properties: dict[str, object] = field(default_factory=dict)
+    correlation_id: str | None = None
+    message_type: str | None = None
+    reply_to: str | None = None
+    group_id: str | None = None
+    group_sequence: int = 0
+    priority: int | None = None
+    persistent: bool | None = None
+    time_to_live_ms: int | None = None
+
+
+class MessageSink(Protocol):
+    """A producer in a transacted session."""
+
+    def send(self, row: OutgoingRow) -> None:
+        """Add a message to the transaction. Raises `JmsError`."""
+        ...
+
+    def commit(self) -> None:
+        """What was sent counts, all of it, and is stored when this returns. Raises `JmsError`."""
+        ...
+
+    def close(self) -> None:
+        """What was not committed is forgotten. Raises nothing."""
+        ...
+
+
+def check_columns(columns: Sequence[tuple[str, str]], options: WriteOptions) -> None:
+    """Whether messages can be made of columns of these names and Spark types. Raises `ConfigurationError`."""
+    for name, kind in columns:
+        allowed = COLUMN_TYPES.get(name)
+        if allowed is None:
+            close = difflib.get_close_matches(name[:60], list(COLUMN_TYPES), n=1, cutoff=0.0)
+            raise ConfigurationError(
+                f"spanwire: a message has no column {name[:60]!r}; the closest is {close[0]!r}; drop it or rename it"
+            )
+        if kind not in allowed:
+            raise ConfigurationError(f"spanwire: the column {name} is {kind}; it must be {' or '.join(allowed)}")
+    if options.destination is None and "JMSDestination" not in dict(columns):
+        raise ConfigurationError(
+            'spanwire: no destination: set .option("destination", "queue://NAME") or add the column JMSDestination'
+        )
+
+
+class RowReader:
+    """Makes messages of record batches."""
+
+    def __init__(self, options: WriteOptions, wall_ms: Callable[[], int]) -> None:
+        self._options: Final[WriteOptions] = options
+        self._wall_ms: Final[Callable[[], int]] = wall_ms
+        self._queues: Final[dict[str, Destination]] = {}
+
+    def rows(self, batch: pa.RecordBatch) -> Iterator[OutgoingRow]:
+        """The messages of a batch in order. Raises `ConfigurationError` for a value that no message can have."""
+        columns: dict[str, list[object]] = {}
+        property_kind: int | None = None
+        for column, array in zip(batch.schema, batch.columns, strict=True):
+            if column.name in BROKERS_OWN:
+                continue
+            if column.name == "JMSExpiration":
+                array = array.cast(pa.int64())  # microseconds
+            if column.name == "properties":
+                property_kind = ARROW_NUMBERS.get(column.type.item_type)
+            columns[column.name] = array.to_pylist()
+        names = list(columns)
+        for values in zip(*columns.values(), strict=True):
+            yield self._row(dict(zip(names, values, strict=True)), property_kind)
+
+    def _row(self, values: dict[str, object], property_kind: int | None) -> OutgoingRow:
+        row = OutgoingRow()
+        row.destination = self._destination(values.get("JMSDestination"))
+        row.body = body_of(values)
+        row.properties = properties_of(values.get("properties"), property_kind)
+        row.correlation_id = _text(values, "JMSCorrelationID")
+        row.message_type = _text(values, "JMSType")
+        row.reply_to = _text(values, "JMSReplyTo")
+        row.group_id = _text(values, "JMSXGroupID")
+        row.group_sequence = _number(values, "JMSXGroupSeq") or 0
+        row.priority = _number(values, "JMSPriority")
+        if row.priority is not None and not 0 <= row.priority <= MAX_PRIORITY:
+            raise ConfigurationError(
+                f"spanwire: JMSPriority is {row.priority}; it must lie between 0 and {MAX_PRIORITY}"
+            )
+        mode = values.get("JMSDeliveryMode")
+        if mode is not None:
+            row.persistent = DELIVERY_MODES.get(mode)
+            if row.persistent is None:
+                raise ConfigurationError(
+                    f"spanwire: JMSDeliveryMode is {mode!r}, neither PERSISTENT nor NON_PERSISTENT"
+                )
+        expiration = _number(values, "JMSExpiration")
+        if expiration is not None:
+            row.time_to_live_ms = max(SOONEST_MS, expiration // 1000 - self._wall_ms())
+        return row
+
+    def _destination(self, name: object) -> Destination:
+        if self._options.destination is not None:
+            return self._options.destination
+        if not isinstance(name, str):
+            raise ConfigurationError("spanwire: a row has no JMSDestination and there is no option destination")
+        known = self._queues.get(name)
+        if known is None:
+            if len(self._queues) >= MAX_KNOWN_QUEUES:
+                self._queues.clear()
+            known = queue_named(name)
+            self._queues[name] = known
+        return known
+
+
+def body_of(values: dict[str, object]) -> object:
+    """The body of a row as the client takes it: str, bytes, dict, list or None."""
+    kind = values.get("body_type")
+    given = [name for name in BODY_COLUMNS if values.get(name) is not None]
+    if kind in (schema.OBJECT, schema.UNREADABLE):
+        raise ConfigurationError(f"spanwire: a body of type {kind} cannot be sent; filter such rows out")
+    if kind == schema.MESSAGE:
+        return None
+    if kind is None:
+        if len(given) > 1:
+            raise ConfigurationError(
+                f"spanwire: a row has {' and '.join(given)}; leave one of them null or add body_type"
+            )
+        kind = BODY_TYPE_OF.get(given[0]) if given else None
+    if kind is None:
+        return None
+    if kind == schema.TEXT:
+        return values.get("text")
+    if kind == schema.BYTES:
+        return values.get("bytes") or b""
+    if kind in (schema.MAP, schema.STREAM, schema.BODY):
+        return _structured(values.get("body"), kind)
+    raise ConfigurationError(f"spanwire: body_type is {kind!r}, not text, bytes, map, stream or message")
+
+
+def properties_of(value: object, number_kind: int | None) -> dict[str, object]:
+    """The properties of a row with their JMS types."""
+    found: dict[str, object] = {}
+    if not isinstance(value, list):
+        return found
+    for name, given in value:
+        if isinstance(given, dict):
+            found[name] = client_value(_decoded(given, f"the property {name!r}"))
+        elif number_kind is not None and given is not None:
+            found[name] = Typed(number_kind, given)
+        else:
+            found[name] = given
+    return found
+
+
+def client_value(entry: PropertyValue) -> object:
+    """A typed value as the client takes it."""
+    kind, value = entry
+    if isinstance(value, dict):
+        return {name: client_value(inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [client_value(inner) for inner in value]
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return Typed(kind, value)
+    return value
+
+
+def _structured(value: object, kind: object) -> object:
+    if not isinstance(value, dict):
+        return [] if kind == schema.STREAM else {}
+    entry = _decoded(value, "the column body")
+    if entry[0] != MAP_VALUE and entry[0] != LIST_VALUE:
+        raise ConfigurationError(
+            "spanwire: the column body is a single value; a map body needs an object, a stream an array"
+        )
+    if kind != schema.BODY and (entry[0] == MAP_VALUE) != (kind == schema.MAP):
+        raise ConfigurationError(f"spanwire: body_type is {kind}, which the column body does not hold")
+    return client_value(entry)
+
+
+def _decoded(variant: dict[str, bytes], where: str) -> PropertyValue:
+    try:
+        return decode_variant(variant["value"], variant["metadata"])
+    except MessageFormatError as error:
+        raise ConfigurationError(f"spanwire: {where}: {error}") from None
+
+
+def _text(values: dict[str, object], name: str) -> str | None:
+    value = values.get(name)
+    return value if isinstance(value, str) else None
+
+
+def _number(values: dict[str, object], name: str) -> int | None:
+    value = values.get(name)
+    return value if isinstance(value, int) else None

@@ -1,0 +1,46 @@
+"""One Spark session and the two brokers that all tests of this folder share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from pyspark.sql import SparkSession
+
+from spanwire.pipeline.session import local_session
+from tests.support.broker_process import BrokerProcess, spanwire_command
+from tests.support.classic import classic_broker
+from tests.support.peers import require
+
+QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """A session with two cores; its first stream takes some seconds, each further one about one."""
+    settings = {
+        "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
+        "spark.driver.extraJavaOptions": QUICK_START,
+    }
+    with local_session("tests", 2, settings) as session:
+        yield session
+
+
+@pytest.fixture(scope="session")
+def spanwire(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    with BrokerProcess(spanwire_command(), tmp_path_factory.mktemp("spanwire")) as broker:
+        yield broker
+
+
+@pytest.fixture(scope="session")
+def classic(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    require("activemq-broker")
+    with classic_broker(tmp_path_factory.mktemp("classic")) as broker:
+        yield broker
+
+
+@pytest.fixture(params=["spanwire", "classic"])
+def url(request: pytest.FixtureRequest) -> str:
+    """The address of either broker."""
+    broker: BrokerProcess = request.getfixturevalue(request.param)
+    return broker.openwire_uri()
