@@ -38,13 +38,17 @@ class TrustStore:
 
 @dataclass(frozen=True, slots=True)
 class TlsSettings:
-    """A connector's TLS. ``protocols`` and ``cipher_suites`` have Java's names; empty means what is safe today."""
+    """A connector's TLS. ``protocols`` and ``cipher_suites`` have Java's names; empty means what is safe today.
+
+    ``verify_address`` says whether a client's certificate must be made out to the address from which it comes.
+    """
 
     key_store: KeyStore
     trust_store: TrustStore | None = None
     client_certificate: int = NO_CLIENT_CERTIFICATE
     protocols: tuple[str, ...] = ()
     cipher_suites: tuple[str, ...] = ()
+    verify_address: bool = False
 
 
 @dataclass(frozen=True, slots=True)

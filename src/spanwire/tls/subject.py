@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import Final, cast
 
 # Python's names of the attributes (OpenSSL's long names) and Java's keywords.
@@ -42,6 +43,26 @@ def subject_of(certificate: Mapping[str, object] | None) -> str | None:
         for relative in reversed(names)
     ]
     return ", ".join(written) or None
+
+
+def is_made_out_to(certificate: Mapping[str, object], address: str) -> bool:
+    """Whether one of the certificate's IP addresses is this one (RFC 2818, section 3.1). Names do not count: the broker
+    knows of a client nothing but the address from which it comes, and asks nobody for a name.
+    """
+    try:
+        wanted = _address(address)
+        names = cast(tuple[tuple[str, str], ...], certificate.get("subjectAltName", ()))
+        return any(kind == "IP Address" and _address(text) == wanted for kind, text in names)
+    except ValueError:
+        return False
+
+
+def _address(text: str) -> IPv4Address | IPv6Address:
+    """Raises ValueError. ``::ffff:10.0.0.1``, as a socket for both families has it, is 10.0.0.1."""
+    found = ip_address(text.strip("[]").partition("%")[0])
+    if isinstance(found, IPv6Address) and found.ipv4_mapped is not None:
+        return found.ipv4_mapped
+    return found
 
 
 def _value(text: str) -> str:

@@ -152,7 +152,9 @@ class TransportConnector:
         factory = next(iter(self._factories.values())) if len(self._factories) == 1 else detecting
         if self._context is None:
             return factory(settings, now)
-        return TlsConnection(self._context, factory, settings, report, now)
+        tls = self.settings.tls
+        verify_address = tls is not None and tls.verify_address
+        return TlsConnection(self._context, factory, settings, report, now, verify_address=verify_address)
 
     def _over_limit(self, host: str) -> str | None:
         if self.connection_count >= self.settings.maximum_connections:

@@ -10,10 +10,11 @@ from __future__ import annotations
 import ssl
 from typing import Final
 
+from spanwire.broker.audit import host_of
 from spanwire.model.environment import Time
 from spanwire.protocols.base import ConnectionSettings, ProtocolConnection
 from spanwire.protocols.detect import Report
-from spanwire.tls.subject import subject_of
+from spanwire.tls.subject import is_made_out_to, subject_of
 from spanwire.transports.base import KIB, Carrier, ConnectionFactory
 
 HANDSHAKE_DEADLINE: Final = 10.0  # seconds; a connector's shorter time to log in holds for the handshake, too
@@ -35,11 +36,16 @@ _FAULTS: Final = {
 }
 
 
+class _WrongAddressError(Exception):
+    """The client's certificate is another machine's."""
+
+
 class TlsConnection:
     """The broker's end of TLS. Leaves keys and rules to ``context``, and what is said inside to the protocol.
 
-    ``report`` hears why a connection was closed here. Compiled connections carry their port as a base class; this one
-    is not compiled and meets it by its shape.
+    ``report`` hears why a connection was closed here. With ``verify_address`` a client's certificate must be made out
+    to the address from which it comes. Compiled connections carry their port as a base class; this one is not compiled
+    and meets it by its shape.
     """
 
     def __init__(
@@ -49,7 +55,10 @@ class TlsConnection:
         settings: ConnectionSettings,
         report: Report,
         now: Time,
+        *,
+        verify_address: bool = False,
     ) -> None:
+        self._verify_address: Final = verify_address
         self._factory: Final = factory
         self._settings: Final = settings
         self._report: Final = report
@@ -160,13 +169,22 @@ class TlsConnection:
             return
         except ssl.SSLZeroReturnError:
             self._closed = True
+        except _WrongAddressError:
+            self._fail("the client's certificate is not made out to its address", now)
         except ssl.SSLError as error:
             self._fail(_words(error), now)
 
     def _shake_hands(self) -> ProtocolConnection:
         """The connection inside; raises `ssl.SSLWantReadError` while the handshake is not done."""
         self._engine.do_handshake()
-        subject = subject_of(self._engine.getpeercert())
+        certificate = self._engine.getpeercert()
+        subject = subject_of(certificate)
+        if (
+            self._verify_address
+            and certificate
+            and not is_made_out_to(certificate, host_of(self._settings.remote_address))
+        ):
+            raise _WrongAddressError
         inner = self._factory(self._settings.with_certificate(subject), self._started)
         self._inner = inner
         self._barren_bytes = 0

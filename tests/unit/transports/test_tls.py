@@ -65,14 +65,21 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
 class Dialogue:
     """Both ends. The broker's one makes a `FakeConnection` when the handshake is done."""
 
-    def __init__(self, context: ssl.SSLContext) -> None:
+    def __init__(
+        self, context: ssl.SSLContext, remote_address: str = "tcp://127.0.0.1:0", verify_address: bool = False
+    ) -> None:
         self.now = START
         self.inner = FakeConnection()
         self.settings: ConnectionSettings | None = None
         self.started: Time | None = None
         self.reports: list[str] = []
         self.connection = TlsConnection(
-            context, self._make, ConnectionSettings(), lambda reason, now: self.reports.append(reason), START
+            context,
+            self._make,
+            ConnectionSettings(remote_address),
+            lambda reason, now: self.reports.append(reason),
+            START,
+            verify_address=verify_address,
         )
 
     def _make(self, settings: ConnectionSettings, now: Time) -> ProtocolConnection:
@@ -296,6 +303,43 @@ def test_an_expired_client_certificate_is_refused(world: World) -> None:
     Client(dialogue, world.client(world.authority.issue(days=-1, CN="old"))).shakes_hands()
     assert dialogue.settings is None
     assert dialogue.reports == ["the client's certificate was refused: certificate has expired"]
+
+
+@pytest.mark.parametrize(
+    ("remote_address", "hosts", "accepted"),
+    [
+        ("tcp://10.0.0.9:1", ("10.0.0.9",), True),
+        ("tcp://10.0.0.9:1", ("other", "10.0.0.8", "10.0.0.9"), True),
+        ("tcp://[2001:db8::1]:1", ("2001:db8:0::1",), True),
+        ("tcp://[::ffff:10.0.0.9]:1", ("10.0.0.9",), True),
+        ("tcp://10.0.0.9:1", ("10.0.0.90",), False),
+        ("tcp://10.0.0.9:1", ("client.example", "10.0.0.9.example"), False),
+        ("tcp://10.0.0.9:1", (), False),
+        ("unknown", ("10.0.0.9",), False),
+    ],
+)
+def test_s32_cve_2018_11775_a_stolen_certificate_is_refused_at_another_address(
+    world: World, remote_address: str, hosts: tuple[str, ...], accepted: bool
+) -> None:
+    dialogue = Dialogue(world.context(NEED_CLIENT_CERTIFICATE), remote_address, verify_address=True)
+    Client(dialogue, world.client(world.authority.issue(hosts, CN="10.0.0.9"))).shakes_hands()
+    assert (dialogue.settings is not None) is accepted
+    assert dialogue.connection.closed is not accepted
+    assert dialogue.reports == ([] if accepted else ["the client's certificate is not made out to its address"])
+
+
+def test_an_address_that_is_not_to_be_verified_is_not(world: World) -> None:
+    dialogue = Dialogue(world.context(NEED_CLIENT_CERTIFICATE), "tcp://10.0.0.9:1")
+    Client(dialogue, world.client(world.authority.issue(("10.0.0.8",), CN="x"))).shakes_hands()
+    assert dialogue.settings is not None
+
+
+def test_a_client_that_shows_no_wanted_certificate_has_no_address_to_verify(world: World) -> None:
+    dialogue = Dialogue(world.context(WANT_CLIENT_CERTIFICATE), "tcp://10.0.0.9:1", verify_address=True)
+    Client(dialogue, world.client()).shakes_hands()
+    assert dialogue.settings is not None
+    assert dialogue.settings.encrypted
+    assert dialogue.settings.certificate_subject is None
 
 
 def test_a_certificate_that_nobody_asked_for_names_nobody(world: World) -> None:

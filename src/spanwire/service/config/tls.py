@@ -111,9 +111,13 @@ def connector_tls(
         findings.error(
             line, f"{word} asks for client certificates but nothing says which; give <sslContext> a trustStore"
         )
+    verify_address = options.get("verifyHostName", "").lower() == "true"
+    if verify_address and wanted == NO_CLIENT_CERTIFICATE:
+        advice = "add needClientAuth=true or remove verifyHostName"
+        findings.error(line, f"{word} is to verify the address in client certificates but asks for none; {advice}")
     protocols = _versions(word, _names(options.get("enabledProtocols") or stores.protocol or ""), line, findings)
     cipher_suites = _suites(word, _names(options.get("enabledCipherSuites") or ""), line, findings)
-    return TlsSettings(stores.key_store, stores.trust_store, wanted, protocols, cipher_suites)
+    return TlsSettings(stores.key_store, stores.trust_store, wanted, protocols, cipher_suites, verify_address)
 
 
 def _client_certificate(options: Mapping[str, str]) -> int:

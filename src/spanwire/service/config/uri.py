@@ -93,9 +93,10 @@ TLS: Final[dict[str, tuple[str, str | None]]] = {
     "enabledCipherSuites": (TEXT, None),
     "enabledProtocols": (TEXT, None),
     "needClientAuth": (FLAG, None),
-    "verifyHostName": (FLAG, "false"),  # a broker cannot know its clients' host names
+    "verifyHostName": (FLAG, None),
     "wantClientAuth": (FLAG, None),
 }
+ALIASES: Final = {"socket.verifyHostName": "verifyHostName"}  # the spelling of a client's address
 DETECTION: Final[dict[str, tuple[str, str | None]]] = {
     "auto.protocols": (TEXT, None),
     "protocolDetectionTimeOut": (NUMBERS, None),
@@ -255,7 +256,7 @@ def _checked_options(uri: TransportUri, protocol: str, line: int, findings: Find
     known |= {**(TLS if is_tls(uri) else {}), **(DETECTION if protocol == AUTO else {})}
     found: dict[str, str] = {}
     for full_name, value in uri.options.items():
-        name = full_name.removeprefix("transport.")
+        name = ALIASES.get(full_name, full_name.removeprefix("transport."))
         rule = known.get(name)
         if rule is None:
             findings.unknown(line, f"option of {uri.scheme}://", full_name, _spellings(known), spelt=True)
@@ -275,7 +276,8 @@ def _checked_options(uri: TransportUri, protocol: str, line: int, findings: Find
 
 
 def _spellings(known: dict[str, tuple[str, str | None]]) -> list[str]:
-    return [*known, *(f"transport.{name}" for name in known if not name.startswith("wireFormat."))]
+    spelt = [*known, *(f"transport.{name}" for name in known if not name.startswith("wireFormat."))]
+    return [*spelt, *(alias for alias, name in ALIASES.items() if name in known)]
 
 
 def _is_number(text: str) -> bool:

@@ -102,6 +102,16 @@ def test_client_certificates_are_asked_for(options: str, wanted: int) -> None:
     assert found.tls.client_certificate == wanted
 
 
+@pytest.mark.parametrize("spelling", ["verifyHostName", "transport.verifyHostName", "socket.verifyHostName"])
+@pytest.mark.parametrize(("value", "verified"), [("true", True), ("false", False)])
+def test_the_address_in_a_clients_certificate_is_verified_where_the_connector_says_so(
+    spelling: str, value: str, verified: bool
+) -> None:
+    found = connector(f"ssl://h:1?needClientAuth=true&{spelling}={value}")
+    assert found.tls is not None
+    assert found.tls.verify_address is verified
+
+
 def test_client_certificates_without_a_trust_store_are_one_line() -> None:
     stores = '<sslContext keyStore="/k/broker.pem"/>'
     assert "give <sslContext> a trustStore" in refused("ssl://h:1?needClientAuth=true", stores)
@@ -126,7 +136,9 @@ def test_protocols_and_suites_keep_javas_names() -> None:
         ),
         ("enabledCipherSuites=SSL_RSA_WITH_RC4_128_MD5", "has no cipher suite left"),
         ("needClientAuth=maybe", "must be true or false"),
-        ("verifyHostName=true", "not yet supported"),
+        ("verifyHostName=true", "asks for none; add needClientAuth=true or remove verifyHostName"),
+        ("socket.verifyHostName=maybe", "the option socket.verifyHostName must be true or false"),
+        ("socket.verifyHostNam=true", "did you mean socket.verifyHostName?"),
         ("needClientAut=true", "did you mean needClientAuth?"),
     ],
 )
