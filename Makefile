@@ -124,6 +124,9 @@ bench-spark: peers $(VENV)/.spark  ## a queue of 500,000 messages into Parquet o
 	@if sh tools/find_compiler.sh $(BIN)/python >/dev/null; then $(MAKE) --no-print-directory $(COMPILED)/.spark; fi
 	$(call with_best_build,-m tests.bench.spark_load $(BENCH_ARGS))
 
+bench-rights: venv  ## what users and rights cost, in alternating pairs of runs
+	$(call with_best_build,-m tests.bench.rights $(BENCH_ARGS))
+
 measure: venv  ## import time and generated lines (MEASURE_ARGS=--compile: time to compile, too)
 	$(BIN)/python tools/measure_build.py $(MEASURE_ARGS)
 

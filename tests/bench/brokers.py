@@ -19,6 +19,7 @@ CLASSIC_CONFIGURATION = """<beans xmlns="http://www.springframework.org/schema/b
  http://www.springframework.org/schema/beans/spring-beans.xsd
  http://activemq.apache.org/schema/core http://activemq.apache.org/schema/core/activemq-core.xsd">
  <broker xmlns="http://activemq.apache.org/schema/core" brokerName="bench" useJmx="false" dataDirectory="{data}">
+  {plugins}
   <persistenceAdapter><kahaDB directory="{data}/kahadb"/></persistenceAdapter>
   <systemUsage><systemUsage><memoryUsage><memoryUsage {memory}/></memoryUsage></systemUsage></systemUsage>
   <transportConnectors>
@@ -40,7 +41,7 @@ def free_port() -> int:
 class Broker:
     """One broker process on two free loopback ports."""
 
-    def __init__(self, label: str, command: list[str], directory: Path, memory: str) -> None:
+    def __init__(self, label: str, command: list[str], directory: Path, memory: str, plugins: str = "") -> None:
         self.label = label
         openwire = free_port()
         self.ports = {"openwire": openwire, "stomp": free_port(), "jms": openwire}
@@ -48,7 +49,11 @@ class Broker:
         configuration = directory / "activemq.xml"
         configuration.write_text(
             CLASSIC_CONFIGURATION.format(
-                data=directory / "data", memory=memory, openwire=self.ports["openwire"], stomp=self.ports["stomp"]
+                data=directory / "data",
+                memory=memory,
+                plugins=plugins,
+                openwire=self.ports["openwire"],
+                stomp=self.ports["stomp"],
             )
         )
         self._log = (directory / "log").open("wb")
@@ -113,7 +118,7 @@ def classic(directory: Path) -> Broker:
     return Broker("classic", command, directory, 'percentOfJvmHeap="70"')
 
 
-def spanwire(label: str, python: Path, directory: Path) -> Broker:
+def spanwire(label: str, python: Path, directory: Path, plugins: str = "") -> Broker:
     """Spanwire from one environment's interpreter, reading the same configuration."""
     command = [str(python), "-m", "spanwire", "start", "xbean:{configuration}", "--log-level", "warning"]
-    return Broker(label, command, directory, 'limit="1400 mb"')
+    return Broker(label, command, directory, 'limit="1400 mb"', plugins)

@@ -67,6 +67,7 @@ static void put16(Buffer *b, int v) { uint16_t c = htons((uint16_t)v); put(b, &c
 static void put32(Buffer *b, uint32_t v) { uint32_t c = htonl(v); put(b, &c, 4); }
 static void put64(Buffer *b, uint64_t v) { put32(b, (uint32_t)(v >> 32)); put32(b, (uint32_t)v); }
 static void put_string(Buffer *b, const char *s) { put8(b, 1); put16(b, (int)strlen(s)); put(b, s, strlen(s)); }
+static void put_text_or_null(Buffer *b, const char *s) { if (s) put_string(b, s); else put8(b, 0); }
 static void put_zeros(Buffer *b, int n) { while (n--) put8(b, 0); }
 static void patch32(Buffer *b, size_t at, uint32_t v) { uint32_t c = htonl(v); memcpy(b->data + at, &c, 4); }
 
@@ -208,7 +209,8 @@ static void openwire_login(Reader *r, Buffer *b, const char *id) {
     size_t at = begin(b, 3, 1, 1);
     put8(b, 1); put8(b, 120); put_string(b, id);
     put_string(b, id);
-    put_zeros(b, 2);          /* password, userName */
+    put_text_or_null(b, getenv("LOAD_PASSWORD"));
+    put_text_or_null(b, getenv("LOAD_USER"));
     put_zeros(b, 1);          /* brokerPath */
     put_zeros(b, 5);          /* brokerMasterConnector, manageable, clientMaster, faultTolerant, failoverReconnect */
     put_zeros(b, 1);          /* clientIp */
@@ -361,8 +363,13 @@ static void *consume_openwire(void *argument) {
 }
 
 static void stomp_login(Reader *r, Buffer *b) {
-    static const char connect_frame[] = "CONNECT\naccept-version:1.2\nhost:localhost\n\n";
-    put(b, connect_frame, sizeof connect_frame);
+    const char *user = getenv("LOAD_USER"), *password = getenv("LOAD_PASSWORD");
+    char frame[512];
+    int length = snprintf(frame, sizeof frame, "CONNECT\naccept-version:1.2\nhost:localhost\n");
+    if (user && password)
+        length += snprintf(frame + length, sizeof frame - length, "login:%s\npasscode:%s\n", user, password);
+    put(b, frame, length);
+    put(b, "\n", 2);
     flush(r->fd, b);
     uint8_t *body;
     size_t n;
