@@ -11,7 +11,8 @@
     queue = ">"
     memory_limit = "64 mb"
 
-A list of tables becomes the element of that name with one inner element each. All may stand in a ``[broker]`` table.
+A list of tables becomes the element of that name with one inner element each; one of destinations (such as
+``excluded_destinations``) names a queue or a topic in each. All may stand in a ``[broker]`` table.
 """
 
 from __future__ import annotations
@@ -33,6 +34,10 @@ ITEMS: Final = {
     "users": "authenticationUser",
     "authorizationEntries": "authorizationEntry",
 }  # other lists lose their final s
+DESTINATION_LISTS: Final = frozenset(
+    "destinations excludedDestinations dynamicallyIncludedDestinations staticallyIncludedDestinations "
+    "durableDestinations".split()
+)
 
 
 class _Lines:
@@ -118,7 +123,7 @@ class _Conversion:
             at = self._lines.item(path, index, line)
             if not isinstance(item, dict):
                 raise ConfigurationError(f"{self._source}:{at}: {path[-1]} must be a list of tables")
-            if name == "destinations":
+            if name in DESTINATION_LISTS:
                 element.children.extend(self._destinations(item, path, at))
             else:
                 element.children.append(self.table(ITEMS.get(name, name.removesuffix("s")), item, path, at))
