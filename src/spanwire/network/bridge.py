@@ -137,8 +137,8 @@ class NetworkBridge(ClientConnection, ProtocolConnection, Forwarding):
             self._settle(now)
         except RemoteProtocolError as error:
             self._fail(f"the remote broker broke the protocol: {error}", now)
-        except (JmsError, StoreError) as error:  # the names differ because a compiled variable has one type
-            self._fail(str(error), now)
+        except (JmsError, StoreError) as refusal:  # the names differ because a compiled variable has one type
+            self._fail(str(refusal), now)
 
     def receive_eof(self, now: Time) -> None:
         """The link is broken: what was not answered goes back in line."""
