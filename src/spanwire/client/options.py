@@ -58,7 +58,7 @@ JMS: Final[Known] = {
     "jms.useCompression": (FLAG, "false"),
     "jms.useRetroactiveConsumer": (FLAG, ""),
     "jms.userName": (TEXT, ""),
-    "jms.watchTopicAdvisories": (FLAG, ""),
+    "jms.watchTopicAdvisories": (FLAG, "false"),
 }
 WIRE_FORMAT: Final[Known] = {
     "wireFormat.cacheEnabled": (FLAG, ""),
@@ -132,7 +132,6 @@ class ClientSettings:
     dispatch_async: bool = True
     exclusive_consumer: bool = False
     retroactive_consumer: bool = False
-    watch_topic_advisories: bool = False
     check_expiry: bool = True
     send_timeout_ms: int = 0  # 0: waits as long as the connection lives
     close_timeout_ms: int = CLOSE_TIMEOUT_MS
@@ -254,7 +253,6 @@ def client_settings(
         dispatch_async=options.flag("jms.dispatchAsync", True),
         exclusive_consumer=options.flag("jms.exclusiveConsumer", False),
         retroactive_consumer=options.flag("jms.useRetroactiveConsumer", False),
-        watch_topic_advisories=options.flag("jms.watchTopicAdvisories", False),
         check_expiry=options.flag("jms.consumerExpiryCheckEnabled", True),
         send_timeout_ms=options.number("jms.sendTimeout", 0),
         close_timeout_ms=options.number("jms.closeTimeout", CLOSE_TIMEOUT_MS, 1),

@@ -31,5 +31,5 @@ class RedeliveryPolicy:
         if self.use_exponential_back_off:
             delay = self.initial_redelivery_delay_ms * self.back_off_multiplier ** min(redeliveries - 1, 64)
         if 0 <= self.maximum_redelivery_delay_ms < delay:
-            delay = self.maximum_redelivery_delay_ms
+            delay = float(self.maximum_redelivery_delay_ms)
         return int(min(delay, 2**53))
