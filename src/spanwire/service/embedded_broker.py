@@ -10,6 +10,7 @@ A name is taken from `start` on until `stop` is done. Clients may come before th
 from __future__ import annotations
 
 import asyncio
+import itertools
 import os
 import threading
 from collections.abc import Callable
@@ -30,16 +31,24 @@ class EmbeddedBroker:
     """One broker in the loop that starts it. Leaves threads to `spanwire.service.broker_thread`.
 
     Without persistence and without a ``directory`` it touches no file. After a fork it belongs to the process that
-    started it: every call raises `IllegalStateError`.
+    started it: every call raises `IllegalStateError`. One that ``shares_name`` is found by another name, its
+    ``vm_name``, when a broker of the same name runs already.
     """
 
     def __init__(
-        self, configuration: BrokerConfiguration, directory: Path | None = None, *, allow_anonymous: bool = False
+        self,
+        configuration: BrokerConfiguration,
+        directory: Path | None = None,
+        *,
+        allow_anonymous: bool = False,
+        shares_name: bool = False,
     ) -> None:
         place = directory
         if configuration.persistence.persistent:
             place = data_directory(configuration, directory, os.environ)
         self.name: Final = configuration.broker_name
+        self.shares_name: Final = shares_name
+        self.vm_name = configuration.broker_name
         self.service: Final = BrokerService(configuration, place, allow_anonymous=allow_anonymous)
         self._process: Final = os.getpid()
         self._lock: Final = threading.Lock()
@@ -62,7 +71,7 @@ class EmbeddedBroker:
     @property
     def vm_url(self) -> str:
         """The URL for clients of this process."""
-        return self.service.in_process.uri
+        return f"vm://{self.vm_name}"
 
     def uris(self) -> dict[str, str]:
         """Where its connectors listen, by the scheme; the first of each."""
@@ -179,19 +188,21 @@ class InProcessBrokers:
         """
         with self._lock:
             self._forget_parent()
-            if self._brokers.setdefault(broker.name, broker) is not broker:
+            if broker.shares_name:
+                broker.vm_name = self._free_name(broker)
+            if self._brokers.setdefault(broker.vm_name, broker) is not broker:
                 raise ConfigurationError(
                     f"a broker named {broker.name} runs in this process already; give one of them another brokerName"
                 )
-            expected = self._expected.pop(broker.name, [])
+            expected = self._expected.pop(broker.vm_name, [])
         for client in expected:
             broker.accept(client)
 
     def leave(self, broker: EmbeddedBroker) -> None:
         """A broker gives its name free."""
         with self._lock:
-            if self._brokers.get(broker.name) is broker:
-                del self._brokers[broker.name]
+            if self._brokers.get(broker.vm_name) is broker:
+                del self._brokers[broker.vm_name]
 
     def find(self, name: str) -> EmbeddedBroker | None:
         """The broker of this name, if it has started or is about to."""
@@ -232,6 +243,11 @@ class InProcessBrokers:
                 return
             clients.remove(client)
         client.closed(f"no broker of this name started in this process within {timeout:g} s")
+
+    def _free_name(self, broker: EmbeddedBroker) -> str:
+        if self._brokers.get(broker.name, broker) is broker:
+            return broker.name
+        return next(name for name in (f"{broker.name}-{n}" for n in itertools.count(2)) if name not in self._brokers)
 
     def _forget_parent(self) -> None:
         if self._process != os.getpid():

@@ -89,7 +89,7 @@ class Broker:
         """Start it and wait until clients can connect; raises in one line what stands in the way."""
         if self._thread is not None:
             return
-        thread = BrokerThread(EmbeddedBroker(self._configuration, self.directory))
+        thread = BrokerThread(EmbeddedBroker(self._configuration, self.directory, shares_name=True))
         thread.start()
         self._thread = thread
         ports = thread.call(lambda broker: [connector.port for connector in broker.service.connectors])
@@ -121,8 +121,11 @@ class Broker:
 
     @property
     def vm_url(self) -> str:
-        """The URL for clients in this process, without a socket. It never creates a second broker."""
-        return f"vm://{self.name}?create=false"
+        """The URL for clients in this process, without a socket; ``vm://`` and the broker's name, or that and a number
+        where a broker of this name runs already. It never creates a second broker.
+        """
+        name = self.name if self._thread is None else self._thread.broker.vm_name
+        return f"vm://{name}?create=false"
 
     @property
     def stomp_url(self) -> str:

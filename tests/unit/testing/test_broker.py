@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from spanwire.model.errors import ConfigurationError, IllegalStateError
+from spanwire.client import blocking
+from spanwire.model.errors import IllegalStateError
 from spanwire.testing import Broker
 from tests.service.started import StompClient
 
@@ -182,9 +183,17 @@ def test_what_stands_in_the_way_of_a_start_is_one_error_and_nothing_stays_behind
         with pytest.raises(Exception, match=f"connector shop: cannot listen .*port {port} is in use"):
             taken.start()
         assert not taken.is_running
-        with pytest.raises(ConfigurationError, match=f"a broker named {running.name} runs in this process already"):
-            Broker(name=running.name).start()
     assert threading.active_count() == before
+
+
+def test_brokers_of_one_name_do_not_meet() -> None:
+    with Broker(name="shop") as first, Broker(name="shop") as second:
+        assert (first.vm_url, second.vm_url) == ("vm://shop?create=false", "vm://shop-2?create=false")
+        with blocking.connect(second.vm_url) as connection, connection.session() as session:
+            session.create_producer("queue://ORDERS").send("hello")
+        assert (first.queue("ORDERS").exists, second.queue("ORDERS").pending) == (False, 1)
+        first.restart()
+        assert first.vm_url == "vm://shop?create=false"
 
 
 def test_a_broker_that_does_not_run_says_so() -> None:

@@ -46,8 +46,10 @@ def run(pytester: pytest.Pytester, tests: str, *options: str) -> pytest.RunResul
 
 def test_pytest_finds_the_plugin_and_shows_its_fixtures(pytester: pytest.Pytester) -> None:
     result = run(pytester, "def test_nothing(): pass", "--fixtures")
-    for name in ("broker", "session_broker", "vm_broker", "session_vm_broker", "broker_factory"):
+    for name in ("broker", "vm_broker", "network", "broker_factory", "network_factory"):
         assert f"\nspanwire_{name} " in result.stdout.str()
+    for name in ("broker", "vm_broker", "network", "broker_factory"):
+        assert f"\nspanwire_session_{name} " in result.stdout.str()
 
 
 def test_a_run_that_uses_no_fixture_loads_nothing_of_a_broker(pytester: pytest.Pytester) -> None:
@@ -257,6 +259,96 @@ def test_a_client_left_open_can_be_an_error(pytester: pytest.Pytester) -> None:
 def test_a_client_left_open_can_be_ignored(pytester: pytest.Pytester) -> None:
     pytester.makeini("[pytest]\nspanwire_open_clients = ignore\n")
     run(pytester, LEAVING).assert_outcomes(passed=1)
+
+
+def test_clients_of_the_same_process_need_no_socket(pytester: pytest.Pytester) -> None:
+    result = run(
+        pytester,
+        """
+        import asyncio
+        from spanwire.client import aio, blocking
+
+        async def converse(url):
+            async with aio.connect(url) as connection, connection.session() as session:
+                producer = await session.create_producer("queue://ORDERS")
+                await producer.send("hello", properties={"number": 1})
+                consumer = await session.create_consumer("queue://ORDERS")
+                return await consumer.receive(timeout=30)
+
+        def test_asyncio(spanwire_vm_broker):
+            message = asyncio.run(converse(spanwire_vm_broker.url))
+            assert (message.body, message.properties) == ("hello", {"number": 1})
+
+        def test_blocking(spanwire_session_vm_broker):
+            with blocking.connect(spanwire_session_vm_broker.url) as connection, connection.session() as session:
+                session.create_producer("queue://ORDERS").send("hello")
+            spanwire_session_vm_broker.queue("ORDERS").wait_for(pending=1)
+
+        def test_session(spanwire_session_vm_broker):
+            assert spanwire_session_vm_broker.queue("ORDERS").pending == 1
+        """,
+        "-W",
+        "error::pytest.PytestWarning",
+    )
+    result.assert_outcomes(passed=3)
+
+
+def test_networks_are_linked_when_the_test_begins(pytester: pytest.Pytester) -> None:
+    result = run(
+        pytester,
+        """
+        from spanwire.client import blocking
+
+        def pass_on(network, first, last):
+            with (
+                blocking.connect(network[first].url) as near,
+                blocking.connect(network[last].url) as far,
+                near.session() as producing,
+                far.session() as consuming,
+            ):
+                consumer = consuming.create_consumer("queue://ORDERS")
+                network[first].queue("ORDERS").wait_for(consumers=1)
+                producing.create_producer("queue://ORDERS").send("hello")
+                assert consumer.receive(timeout=30).body == "hello"
+
+        def test_two(spanwire_network):
+            pass_on(spanwire_network, "A", "B")
+
+        def test_shared(spanwire_session_network):
+            pass_on(spanwire_session_network, "A", "B")
+
+        def test_three(spanwire_network_factory, tmp_path):
+            network = spanwire_network_factory("A->B->C", networkTTL="2", journal=True)
+            assert tmp_path in network["B"].directory.parents
+            pass_on(network, "A", "C")
+        """,
+        "-W",
+        "error::pytest.PytestWarning",
+    )
+    result.assert_outcomes(passed=3)
+
+
+def test_clients_of_this_process_that_are_left_open_are_named_and_nothing_hangs(pytester: pytest.Pytester) -> None:
+    result = run(
+        pytester,
+        """
+        import asyncio
+        from spanwire.client import aio, blocking
+
+        left = []
+
+        async def leave(url):
+            left.append(await aio.connect(url, client_id="forgetful"))
+
+        def test_asyncio(spanwire_vm_broker):
+            asyncio.run(leave(spanwire_vm_broker.url))
+
+        def test_blocking(spanwire_broker):
+            left.append(blocking.connect(spanwire_broker.url, client_id="careless"))
+        """,
+    )
+    result.assert_outcomes(passed=2, warnings=2)
+    result.stdout.fnmatch_lines(["*: 1 client(s) left open: forgetful *", "*: 1 client(s) left open: careless *"])
 
 
 def test_a_broker_that_the_test_stopped_is_no_trouble_at_the_end(pytester: pytest.Pytester) -> None:
