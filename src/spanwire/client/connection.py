@@ -40,6 +40,7 @@ from spanwire.protocols.openwire import _marshallers as wire
 from spanwire.protocols.openwire.schema import DataStructure, Throwable
 from spanwire.protocols.openwire.wire_format import WireFormat
 
+MAX_LOGGED_ERRORS: Final = 10  # of one connection; a broker must not fill the log
 MAX_REPORTED_ERRORS: Final = 100  # of one-way commands; the oldest are forgotten
 REMOVE_DESTINATION: Final = 1
 
@@ -76,6 +77,7 @@ class ClientConnection(LinkReceiver):
         self._login: Request | None = None
         self._was_online = False
         self._last_words: JmsError | None = None
+        self._logged = 0
         self._last_session = 0
         self._last_producer = 0
         self._last_consumer = 0
@@ -346,7 +348,6 @@ class ClientConnection(LinkReceiver):
             return
         request = self.line.requests.get(response.correlation_id)
         if request is None:
-            logger.debug("an answer came to what was not asked: %d", response.correlation_id)
             return
         error = refusal(response.exception) if isinstance(response, wire.ExceptionResponse) else None
         if request.kind == COMMIT:
@@ -392,4 +393,6 @@ class ClientConnection(LinkReceiver):
         error = refusal(thrown)
         self._last_words = error
         self.errors.append(error)
-        logger.warning("the broker at %s reports: %s", self.failover.address.url, error)
+        self._logged += 1
+        if self._logged <= MAX_LOGGED_ERRORS:
+            logger.warning("the broker at %s reports: %s", self.failover.address.url, error)

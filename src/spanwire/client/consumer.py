@@ -13,7 +13,7 @@ from typing import Final
 from spanwire.client.acknowledgement import AcknowledgedIds, AcknowledgementEncoder
 from spanwire.client.line import Line, Request
 from spanwire.client.message import Message, MessageAcknowledger
-from spanwire.client.options import ClientSettings
+from spanwire.client.options import MAX_PREFETCH, ClientSettings
 from spanwire.client.outgoing import NULL, nested_octets
 from spanwire.model.acks import (
     DELIVERED_ACK,
@@ -124,7 +124,7 @@ class ClientConsumer:
         if command.close:
             self.fail(JmsError("the broker closed the consumer"))
         elif command.prefetch > 0:
-            self.prefetch = command.prefetch
+            self.prefetch = min(command.prefetch, MAX_PREFETCH)
 
     def wake(self) -> None:
         """Whoever waits shall look."""

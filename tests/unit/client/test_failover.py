@@ -1,0 +1,345 @@
+"""What a client does when its broker goes: where it tries next, what it tells again, and what it drops."""
+
+from __future__ import annotations
+
+import pytest
+
+from spanwire.client.address import parse_url
+from spanwire.client.consumer_options import ConsumerOptions
+from spanwire.client.failover import Failover
+from spanwire.model.errors import IllegalStateError, JmsError, TransactionRolledBackError
+from spanwire.protocols.openwire import _marshallers as wire
+from spanwire.protocols.openwire.schema import Throwable
+from spanwire.protocols.openwire.wire_format import WireFormatPreferences
+from tests.support.client_dialogue import PlayedBroker, Still, refusal_of
+
+URL = "failover:(tcp://a:1,tcp://b:2)?randomize=false"
+
+
+@pytest.fixture
+def broker() -> PlayedBroker:
+    played = PlayedBroker(URL)
+    played.client.failover.begin(True, played.now.monotonic)
+    played.client.failover.next_address()
+    played.lets_in()
+    return played
+
+
+def comes_back(broker: PlayedBroker) -> list[wire.Command]:
+    """The socket breaks and another one leads to a broker; gives what the client tells that one."""
+    assert broker.goes()
+    broker.client.failover.next_address()
+    return broker.lets_in()
+
+
+def tried(failover: Failover, count: int, seconds: float = 0.0) -> list[tuple[str, float]]:
+    """Hosts in the order in which they are tried, all in vain, and how long after the start."""
+    found: list[tuple[str, float]] = []
+    now = start = 50.0
+    failover.begin(True, now)
+    for _ in range(count):
+        address = failover.next_address()
+        if address is None:
+            break
+        now = max(now, failover.due_at())
+        found.append((address.host, round(now - start, 3)))
+        now += seconds
+        failover.failed(JmsError("no"), now)
+    return found
+
+
+# -- where and when ----------------------------------------------------------------------------------------------------
+
+
+def failover_of(url: str) -> Failover:
+    parsed = parse_url(url)
+    return Failover(parsed.addresses, parsed.reconnect, Still())
+
+
+def test_the_delay_doubles_after_each_way_through_the_list_up_to_the_largest() -> None:
+    failover = failover_of(f"{URL}&initialReconnectDelay=100&maxReconnectDelay=300")
+    assert [seconds for _, seconds in tried(failover, 10)] == [0, 0, 0.1, 0.1, 0.3, 0.3, 0.6, 0.6, 0.9, 0.9]
+
+
+def test_the_delay_stays_without_back_off() -> None:
+    failover = failover_of(f"{URL}&initialReconnectDelay=100&useExponentialBackOff=false")
+    assert [seconds for _, seconds in tried(failover, 8)] == [0, 0, 0.1, 0.1, 0.2, 0.2, 0.3, 0.3]
+
+
+@pytest.mark.parametrize(
+    ("options", "attempts"),
+    [
+        ("&startupMaxReconnectAttempts=3", 3),
+        ("&maxReconnectAttempts=2", 2),
+        ("&maxReconnectAttempts=2&startupMaxReconnectAttempts=1", 1),
+        ("&maxReconnectAttempts=0", 1),
+    ],
+)
+def test_attempts_are_ways_through_the_list(options: str, attempts: int) -> None:
+    failover = failover_of(URL + options)
+    assert len(tried(failover, 100)) == 2 * attempts
+    assert failover.next_address() is None
+    assert (
+        str(failover.gave_up())
+        == f"no connection to any of tcp://a:1, tcp://b:2 after {attempts} attempts; the last: no"
+    )
+
+
+def test_without_a_limit_it_tries_for_ever() -> None:
+    assert len(tried(failover_of(URL), 500)) == 500
+
+
+def test_the_lost_address_stands_last_and_a_random_order_is_a_permutation() -> None:
+    failover = failover_of("failover:(tcp://a:1,tcp://b:2,tcp://c:3)")
+    orders: set[str] = set()
+    for _ in range(50):
+        failover.begin(True, 0.0)
+        found = [failover.next_address() for _ in range(3)]
+        orders.add("".join(address.host for address in found if address is not None))
+        lost = failover.address
+        failover.begin(False, 0.0)
+        again = [failover.next_address() for _ in range(3)]
+        assert again[-1] is lost
+    assert len(orders) > 2
+    assert {"".join(sorted(order)) for order in orders} == {"abc"}
+
+
+def test_a_single_address_is_tried_once_and_never_again() -> None:
+    broker = PlayedBroker()
+    broker.lets_in()
+    assert not broker.client.failover.reconnects
+    assert not broker.goes()
+    assert broker.client.failure is not None
+
+
+# -- what is told again ------------------------------------------------------------------------------------------------
+
+
+def test_the_new_broker_hears_of_everything_in_order(broker: PlayedBroker) -> None:
+    session = broker.session()
+    broker.producer(session)
+    consumer = broker.consumer(session, options=ConsumerOptions(selector="n > 0", prefetch=7))
+    broker.client.add_temporary(2)
+    broker.answers_all()
+    told = comes_back(broker)
+    assert [type(command).__name__ for command in told] == [
+        "ConnectionControl",
+        "DestinationInfo",
+        "SessionInfo",
+        "ProducerInfo",
+        "ConsumerInfo",
+    ]
+    assert isinstance(told[0], wire.ConnectionControl)
+    assert told[0].fault_tolerant
+    info = told[-1]
+    assert isinstance(info, wire.ConsumerInfo)
+    assert (info.selector, info.prefetch_size) == ("n > 0", 7)
+    broker.answers(info)
+    broker.dispatches(consumer, "a")
+    assert broker.takes(consumer).body == "a"
+
+
+def test_the_login_says_that_it_is_a_reconnect(broker: PlayedBroker) -> None:
+    broker.goes()
+    broker.client.failover.next_address()
+    broker.shakes_hands()
+    login = broker.receives()[-1]
+    assert isinstance(login, wire.ConnectionInfo)
+    assert (login.fault_tolerant, login.failover_reconnect) == (True, True)
+    assert login.client_id == broker.client.client_id
+    assert login.connection_id is not None
+    assert login.connection_id.value == broker.client.connection_id
+
+
+def test_what_was_closed_is_not_told_again(broker: PlayedBroker) -> None:
+    session = broker.session()
+    consumer, producer = broker.consumer(session), broker.producer(session)
+    session.close_consumer(consumer)
+    session.close_producer(producer)
+    broker.answers_all()
+    other = broker.session()
+    broker.client.close_session(other)
+    broker.answers_all()
+    assert [type(command).__name__ for command in comes_back(broker)] == ["ConnectionControl", "SessionInfo"]
+
+
+def test_unanswered_sends_are_sent_again_with_the_ids_they_had(broker: PlayedBroker) -> None:
+    producer = broker.producer(broker.session())
+    requests = [broker.send(producer, text) for text in ("a", "b", "c")]
+    sent = broker.receives()
+    broker.answers(sent[0])
+    told = [command for command in comes_back(broker) if isinstance(command, wire.Message)]
+    first = [command for command in sent[1:] if isinstance(command, wire.Message)]
+    assert [ids(message) for message in told] == [ids(message) for message in first]
+    assert [message.content for message in told] == [message.content for message in first]
+    for message in told:
+        broker.answers(message)
+    assert [refusal_of(request) for request in requests] == [None, None, None]
+
+
+def ids(message: wire.Message) -> tuple[int, int]:
+    assert message.message_id is not None
+    return (message.command_id, message.message_id.producer_sequence_id)
+
+
+def test_a_send_goes_to_a_broker_of_another_version_in_its_layout(broker: PlayedBroker) -> None:
+    producer = broker.producer(broker.session())
+    broker.send(producer, "hello")
+    broker.receives()
+    broker.preferences = WireFormatPreferences(version=2)
+    (message,) = [command for command in comes_back(broker) if isinstance(command, wire.Message)]
+    assert message.content == b"\0\0\0\5hello"
+
+
+def test_a_send_that_waits_while_there_is_no_broker_goes_to_the_next(broker: PlayedBroker) -> None:
+    producer = broker.producer(broker.session())
+    broker.goes()
+    request = broker.send(producer, "later")
+    assert request is not None
+    broker.client.failover.next_address()
+    told = broker.lets_in()
+    broker.answers(told[-1])
+    assert refusal_of(request) is None
+
+
+def test_a_consumer_that_was_about_to_be_made_is_made_once(broker: PlayedBroker) -> None:
+    session = broker.session()
+    broker.goes()
+    consumer = broker.consumer(session)
+    broker.client.failover.next_address()
+    told = broker.lets_in()
+    assert [type(command).__name__ for command in told].count("ConsumerInfo") == 1
+    broker.answers(told[-1])
+    assert consumer.is_announced
+    assert [type(command).__name__ for command in comes_back(broker)].count("ConsumerInfo") == 1
+
+
+def test_a_second_break_before_the_replay_is_answered_tells_everything_once_more(broker: PlayedBroker) -> None:
+    broker.consumer(broker.session())
+    for _ in range(3):
+        told = comes_back(broker)
+        assert [type(command).__name__ for command in told] == ["ConnectionControl", "SessionInfo", "ConsumerInfo"]
+    assert len(broker.client.line.requests) == 1
+
+
+def test_a_consumer_that_the_new_broker_refuses_fails_alone(broker: PlayedBroker) -> None:
+    session = broker.session()
+    one, other = broker.consumer(session), broker.consumer(session, "queue://R")
+    told = [command for command in comes_back(broker) if isinstance(command, wire.ConsumerInfo)]
+    broker.answers(told[0], Throwable("java.lang.SecurityException", "no read on Q"))
+    broker.answers(told[1])
+    with pytest.raises(JmsError, match="no read on Q"):
+        one.next_message(broker.now)
+    assert other.next_message(broker.now) is None
+
+
+def test_a_login_that_the_next_broker_refuses_is_one_failed_attempt(broker: PlayedBroker) -> None:
+    broker.goes()
+    broker.client.failover.next_address()
+    broker.shakes_hands()
+    login = broker.receives()[-1]
+    with pytest.raises(JmsError, match="already connected"):
+        broker.answers(login, Throwable("javax.jms.InvalidClientIDException", "Client: c already connected"))
+    assert broker.goes()
+    assert broker.client.failure is None
+    broker.client.failover.next_address()
+    broker.lets_in()
+    assert broker.client.is_online
+
+
+# -- what is dropped ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", ["client", "individual", "dups_ok", "auto"])
+def test_messages_of_a_dead_connection_are_dropped_and_never_acknowledged(broker: PlayedBroker, mode: str) -> None:
+    session = broker.session(mode)
+    consumer = broker.consumer(session)
+    broker.dispatches(consumer, "a", "b", "c")
+    held = broker.takes(consumer)
+    broker.receives()
+    comes_back(broker)
+    assert consumer.next_message(broker.now) is None
+    held.acknowledge()
+    assert broker.acknowledgements() == []
+    broker.dispatches(consumer, "d")
+    again = broker.takes(consumer)
+    held.acknowledge()
+    assert [found for found in broker.acknowledgements() if mode in ("client", "individual")] == []
+    again.acknowledge()
+    assert broker.acknowledgements() == ({"client": [(2, 4, 4)], "individual": [(4, 4, 4)]}.get(mode, []))
+
+
+def test_a_transaction_in_flight_is_rolled_back_and_its_commit_says_so(broker: PlayedBroker) -> None:
+    session = broker.session("transacted")
+    producer = broker.producer(session)
+    broker.send(producer, "a")
+    told = comes_back(broker)
+    assert not any(isinstance(command, (wire.Message, wire.TransactionInfo)) for command in told)
+    broker.send(producer, "b")
+    assert broker.receives() == [], "the rest of a lost transaction is not sent"
+    with pytest.raises(TransactionRolledBackError, match="the connection broke inside the transaction"):
+        session.commit(broker.now)
+    broker.send(producer, "c")
+    session.commit(broker.now)
+    assert [command.type_id() for command in broker.answers_all()] == [7, 28, 7]
+
+
+def test_a_transaction_that_only_received_is_lost_too(broker: PlayedBroker) -> None:
+    session = broker.session("transacted")
+    consumer = broker.consumer(session)
+    broker.dispatches(consumer, "a")
+    broker.takes(consumer)
+    comes_back(broker)
+    with pytest.raises(TransactionRolledBackError):
+        session.commit(broker.now)
+    assert session.commit(broker.now) is None
+
+
+def test_a_rollback_of_a_lost_transaction_just_works(broker: PlayedBroker) -> None:
+    session = broker.session("transacted")
+    broker.send(broker.producer(session), "a")
+    comes_back(broker)
+    assert session.rollback(broker.now) is None
+    assert session.commit(broker.now) is None
+
+
+def test_the_outcome_of_a_commit_on_its_way_is_not_known(broker: PlayedBroker) -> None:
+    session = broker.session("transacted")
+    broker.send(broker.producer(session), "a")
+    request = session.commit(broker.now)
+    broker.receives()
+    comes_back(broker)
+    assert isinstance(refusal_of(request), TransactionRolledBackError)
+    assert "outcome is not known" in str(refusal_of(request))
+
+
+def test_a_browse_does_not_go_on_at_another_broker(broker: PlayedBroker) -> None:
+    browser = broker.consumer(broker.session(), options=ConsumerOptions(browser=True))
+    told = comes_back(broker)
+    assert not any(isinstance(command, wire.ConsumerInfo) for command in told)
+    with pytest.raises(JmsError, match="begin again"):
+        browser.next_message(broker.now)
+
+
+def test_what_left_while_the_broker_was_away_is_done(broker: PlayedBroker) -> None:
+    session = broker.session()
+    consumer = broker.consumer(session)
+    removal = session.close_consumer(consumer)
+    broker.receives()
+    told = comes_back(broker)
+    assert refusal_of(removal) is None
+    assert not any(isinstance(command, (wire.ConsumerInfo, wire.RemoveInfo)) for command in told)
+
+
+def test_a_failed_connection_tells_everybody(broker: PlayedBroker) -> None:
+    consumer = broker.consumer(broker.session())
+    broker.goes()
+    broker.client.fail(broker.client.failover.gave_up())
+    with pytest.raises(JmsError, match="no broker could be reached"):
+        consumer.next_message(broker.now)
+    with pytest.raises(JmsError):
+        broker.client.add_session("auto")
+    broker.client.closed()
+    with pytest.raises(JmsError) as raised:
+        broker.client.add_session("auto")
+    assert not isinstance(raised.value, IllegalStateError), "the first reason stands"
