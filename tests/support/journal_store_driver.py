@@ -16,7 +16,10 @@ NOWHERE: Final = Destination(QUEUE, "NOWHERE")
 
 
 class JournalStoreDriver:
-    """``turn`` waits until everything is written and answered; answers come in the order of the requests."""
+    """``turn`` waits until everything is written and answered; answers come in the order of the requests.
+
+    ``now`` goes on to the store's deadlines by itself: a batch that waits for more is written when its time is over.
+    """
 
     def __init__(self, path: Path, segment_bytes: int = 65536, sync: bool = True) -> None:
         self.path = path
@@ -60,7 +63,11 @@ class JournalStoreDriver:
         self.store.fetch(-1, NOWHERE, [1])
         self.journal_store.turn(self.now)
         while (self.stored < position or -1 not in self.fetched) and not self.failures:
-            self.calls.run_one()
+            due = self.journal_store.next_deadline()
+            if due is not None and due > self.now:
+                self.now = due
+            else:
+                self.calls.run_one()
             self.journal_store.turn(self.now)
         self.fetched.pop(-1, None)
         self.calls.run_all()

@@ -101,7 +101,7 @@ class JournalStore:
         """
         locked = DataDirectory(directory)
         path = locked.subdirectory(JOURNAL_DIRECTORY)
-        disk = FileDisk(path)
+        disk = FileDisk(path, write_through=sync)
         try:
             opened = open_journal(disk, os.urandom(STORE_ID_SIZE), segment_bytes, sync)
         except StoreError as error:
