@@ -99,7 +99,7 @@ class Broker:
         self._log.close()
 
 
-def classic(directory: Path) -> Broker:
+def classic(directory: Path, plugins: str = "") -> Broker:
     """ActiveMQ Classic with the settings the comparison states."""
     command = [
         "java",
@@ -115,7 +115,7 @@ def classic(directory: Path) -> Broker:
         "start",
         "xbean:file:{configuration}",
     ]
-    return Broker("classic", command, directory, 'percentOfJvmHeap="70"')
+    return Broker("classic", command, directory, 'percentOfJvmHeap="70"', plugins)
 
 
 def spanwire(label: str, python: Path, directory: Path, plugins: str = "") -> Broker:

@@ -8,6 +8,7 @@
  *
  * PROTOCOL openwire|stomp, KIND queue|topic, COUNT messages in all, BATCH frames per write, SYNC 1 waits for the answer to each
  * send, WINDOW messages in flight at most (0: no bound), RATE messages per second in all (0: as fast as it goes).
+ * LOAD_CONSUMER_PORT in the environment: consumers connect there, to another broker of the same network.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -30,7 +31,7 @@
 #define SILENCE_SECONDS 20           /* without any message: the run is over and counts as lossy */
 
 enum { OPENWIRE, STOMP };
-static int protocol, port, is_topic, producers, consumers, size, batch, persistent, synchronous;
+static int protocol, port, consumer_port, is_topic, producers, consumers, size, batch, persistent, synchronous;
 static long count, window, rate;
 static const char *name;
 static atomic_long received_by[MAX_CONNECTIONS];
@@ -75,7 +76,7 @@ static uint32_t get32(const uint8_t *p) { uint32_t v; memcpy(&v, p, 4); return n
 static uint64_t get64(const uint8_t *p) { return ((uint64_t)get32(p) << 32) | get32(p + 4); }
 
 /* -- sockets ----------------------------------------------------------------------------------------------------------- */
-static int dial(void) {
+static int dial(int port) {
     int fd = socket(AF_INET, SOCK_STREAM, 0), on = 1;
     struct sockaddr_in a = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
     struct timeval silence = {.tv_sec = SILENCE_SECONDS};
@@ -314,7 +315,7 @@ static int complete(int consumer) {
 static void *consume_openwire(void *argument) {
     int index = ((Worker *)argument)->index;
     char id[64];
-    Reader r = {.fd = dial()};
+    Reader r = {.fd = dial(consumer_port)};
     Buffer b = {0};
     int64_t next[MAX_CONNECTIONS] = {0};
     snprintf(id, sizeof id, "ID:load-c-%d-%d", (int)getpid(), index);
@@ -379,7 +380,7 @@ static void stomp_login(Reader *r, Buffer *b) {
 
 static void *consume_stomp(void *argument) {
     int index = ((Worker *)argument)->index;
-    Reader r = {.fd = dial()};
+    Reader r = {.fd = dial(consumer_port)};
     Buffer b = {0};
     char text[256];
     int64_t next[MAX_CONNECTIONS] = {0};
@@ -437,7 +438,7 @@ static void pace(long sent_here, int64_t started) {
 static void *produce(void *argument) {
     int index = ((Worker *)argument)->index;
     char id[64], head[256];
-    Reader r = {.fd = dial()};
+    Reader r = {.fd = dial(port)};
     Buffer b = {0}, frame = {0};
     uint8_t *body = calloc(1, (size_t)size + 1), *answer;
     size_t n, number_at = 0, content_at = 0;
@@ -511,6 +512,7 @@ int main(int argc, char **argv) {
     if (argc != 14) { fprintf(stderr, "usage: load PROTOCOL PORT KIND NAME PRODUCERS CONSUMERS SIZE COUNT BATCH PERSISTENT SYNC WINDOW RATE\n"); return 2; }
     protocol = strcmp(argv[1], "stomp") ? OPENWIRE : STOMP;
     port = atoi(argv[2]);
+    consumer_port = getenv("LOAD_CONSUMER_PORT") ? atoi(getenv("LOAD_CONSUMER_PORT")) : port;
     is_topic = !strcmp(argv[3], "topic");
     name = argv[4];
     producers = atoi(argv[5]);
