@@ -20,6 +20,7 @@ MAX_DEPTH: Final = 32  # the deepest word of activemq.xml stands nine levels dow
 MAX_ELEMENTS: Final = 20_000  # a policy entry or destination each, for thousands of destinations
 MAX_ATTRIBUTES: Final = 128  # the broker element knows about ninety
 MAX_OBSTACLES: Final = 100  # lines of one error; the rest are counted
+WORD_START: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 SKIP: Final = "--skip-unsupported"
 MAX_CLASS: Final = 120  # characters of a Java class name that are repeated in an error
 MAX_WORD: Final = 60  # characters of a word from the file that are repeated in an error
@@ -129,8 +130,8 @@ def _in_order(found: list[tuple[int, str]]) -> tuple[str, ...]:
 
 
 def snake_case(name: str) -> str:
-    """A word of ``activemq.xml`` as TOML spells it."""
-    return re.sub(r"(?<=[a-z0-9])([A-Z])", lambda found: "_" + found.group(1).lower(), name)
+    """A word of ``activemq.xml`` as TOML spells it: ``network_ttl``, ``populate_jmsx_user_id``."""
+    return WORD_START.sub("_", name).lower()
 
 
 def closest(word: str, known: Iterable[str]) -> str | None:

@@ -22,13 +22,27 @@ import tomllib
 from typing import Final
 
 from spanwire.model.errors import ConfigurationError
-from spanwire.service.config.document import MAX_DEPTH, MAX_DOCUMENT_BYTES, MAX_ELEMENTS, Attribute, Element
+from spanwire.service.config import network, words
+from spanwire.service.config.document import (
+    MAX_DEPTH,
+    MAX_DOCUMENT_BYTES,
+    MAX_ELEMENTS,
+    Attribute,
+    Element,
+    snake_case,
+)
+from spanwire.service.config.words import Words
 
 KEY: Final = r"(?:[A-Za-z0-9_-]+|\"[^\"]*\"|'[^']*')"
 TABLE_LINE: Final = re.compile(rf"\s*\[\[?\s*({KEY}(?:\s*\.\s*{KEY})*)\s*\]\]?")
 KEY_LINE: Final = re.compile(rf"\s*({KEY}(?:\s*\.\s*{KEY})*)\s*=")
 BROKEN_AT: Final = re.compile(r"at line (\d+)")
-SPELLINGS: Final = {"kahaDb": "kahaDB", "kahadb": "kahaDB", "mKahaDb": "mKahaDB", "levelDb": "levelDB"}
+KNOWN: Final[dict[str, str]] = {
+    snake_case(word): word
+    for table in (*vars(words).values(), network.CONNECTOR)
+    if isinstance(table, Words)
+    for word in (*table.settings, *table.children)
+}  # also those with capitals in a row, which nothing tells otherwise
 ITEMS: Final = {
     "policyEntries": "policyEntry",
     "users": "authenticationUser",
@@ -148,9 +162,11 @@ class _Conversion:
 
 def camel_case(name: str) -> str:
     """``data_directory`` as ``activemq.xml`` spells it."""
+    known = KNOWN.get(name)
+    if known is not None:
+        return known
     first, *rest = name.split("_")
-    joined = first + "".join(part[:1].upper() + part[1:] for part in rest)
-    return SPELLINGS.get(joined, joined)
+    return first + "".join(part[:1].upper() + part[1:] for part in rest)
 
 
 def _split(dotted: str) -> tuple[str, ...]:

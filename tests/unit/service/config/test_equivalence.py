@@ -18,7 +18,6 @@ from spanwire.service.config.xml import read_xml
 
 SAMPLES: Final = sorted((Path(__file__).parents[3] / "vectors" / "configurations").glob("*.xml"))
 LISTS: Final = frozenset("transportConnectors networkConnectors policyEntries users authorizationEntries".split())
-SPELT: Final = {"kahaDB": "kaha_db"}
 POLICIES: Final = """
 <broker xmlns="http://activemq.apache.org/schema/core" brokerName="b" useJmx="false" dataDirectory="/d">
   <destinationPolicy><policyMap>
@@ -58,7 +57,7 @@ def as_toml(element: Element, path: str) -> list[str]:
     """The tables of one element. Elements that hold only what repeats are lists."""
     lines = [f"{snake_case(name)} = {json.dumps(setting.value)}" for name, setting in element.attributes.items()]
     for child in element.children:
-        name = SPELT.get(child.name, snake_case(child.name))
+        name = snake_case(child.name)
         inner = f"{path}.{name}" if path else name
         if child.name in LISTS:
             for item in child.children:

@@ -10,6 +10,7 @@ import pytest
 from spanwire.model.errors import ConfigurationError
 from spanwire.service.config.loading import read_configuration
 from spanwire.service.config.model import BrokerConfiguration
+from spanwire.service.config.toml import KNOWN, camel_case
 
 PATH = Path("/etc/spanwire/spanwire.toml")
 
@@ -121,3 +122,18 @@ def test_what_is_no_configuration_is_told_in_one_line(text: str, part: str) -> N
 def test_bytes_that_are_no_utf_8_are_told_in_one_line() -> None:
     with pytest.raises(ConfigurationError, match="UTF-8"):
         read_configuration(b"a = '\xff'", PATH, {}, {})
+
+
+def test_every_word_has_one_spelling_in_toml_that_reads_well() -> None:
+    assert camel_case("network_ttl") == "networkTTL"
+    assert camel_case("populate_jmsx_user_id") == "populateJMSXUserID"
+    assert camel_case("kaha_db") == "kahaDB"
+    assert camel_case("send_duplicate_from_store_to_dlq") == "sendDuplicateFromStoreToDLQ"
+    assert camel_case("no_such_word") == "noSuchWord"
+    assert all(name == name.lower() and camel_case(name) == word for name, word in KNOWN.items())
+
+
+def test_a_closest_word_is_told_as_toml_spells_it() -> None:
+    assert obstacles("[persistence_adapter.kaha_dbx]") == [
+        "1: unknown element in <persistenceAdapter> 'kaha_dbx'; did you mean kaha_db?"
+    ]

@@ -1,0 +1,142 @@
+"""Writes docs/reference/activemq-xml.md from the tables of words that the configuration's readers use.
+
+python tools/generate_configuration_reference.py           rewrites the page
+python tools/generate_configuration_reference.py --check   exit 1 when the page is not what the tables give
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Final
+
+from spanwire.registry import TRANSPORT_SCHEMES
+from spanwire.service.config import network, uri, words
+from spanwire.service.config.document import snake_case
+from spanwire.service.config.words import HONOURED, LATER, ONLY, Rule, Words
+
+TARGET: Final = Path(__file__).resolve().parent.parent / "docs" / "reference" / "activemq-xml.md"
+ELEMENTS: Final[dict[str, Words]] = {
+    "broker": words.BROKER,
+    "transportConnector": words.TRANSPORT_CONNECTOR,
+    "networkConnector": network.CONNECTOR,
+    "persistenceAdapter": words.PERSISTENCE,
+    "kahaDB": words.KAHA_DB,
+    "policyMap": words.POLICY_MAP,
+    "policyEntry": words.POLICY_ENTRY,
+    "pendingMessageLimitStrategy": words.PENDING_LIMIT,
+    "constantPendingMessageLimitStrategy": words.CONSTANT_LIMIT,
+    "dispatchPolicy": words.DISPATCH,
+    "subscriptionRecoveryPolicy": words.RECOVERY,
+    "deadLetterStrategy": words.DEAD_LETTER_STRATEGY,
+    "sharedDeadLetterStrategy": words.SHARED_DEAD_LETTERS,
+    "systemUsage": words.SYSTEM_USAGE,
+    "memoryUsage": words.MEMORY_USAGE,
+    "destinations": words.DESTINATIONS,
+    "managementContext": words.MANAGEMENT,
+    "sslContext": words.SSL_CONTEXT,
+    "plugins": words.PLUGINS,
+    "simpleAuthenticationPlugin": words.SIMPLE_AUTHENTICATION,
+    "authenticationUser": words.USER,
+    "jaasAuthenticationPlugin": words.JAAS_AUTHENTICATION,
+    "jaasDualAuthenticationPlugin": words.DUAL_AUTHENTICATION,
+    "map": words.AUTHORIZATION_HOLDER,
+    "authorizationMap": words.AUTHORIZATION_MAP,
+    "authorizationEntry": words.AUTHORIZATION_ENTRY,
+    "tempDestinationAuthorizationEntry": words.TEMPORARY_ENTRY,
+}
+OPTIONS: Final = {
+    "of every transport": {**uri.SOCKET, **uri.WIRE_FORMAT},
+    "of `stomp` and `auto`": uri.STOMP,
+    "of `ssl` and everything `+ssl`": uri.TLS,
+    "of `auto`": uri.DETECTION,
+}
+HEAD: Final = """\
+# Words of activemq.xml
+
+Every element and attribute that Spanwire knows, and what becomes of it. TOML spells them in snake_case. Written by
+`tools/generate_configuration_reference.py` from the tables that the readers use; [how to configure a
+broker](../howto/configuration.md) explains.
+
+| status | meaning |
+|---|---|
+| honoured | does what it does in ActiveMQ Classic |
+| only … | honoured with these values; any other belongs to the feature that is named and is an obstacle until then |
+| no effect | accepted, with a warning unless it asks for what holds anyway |
+| later | an obstacle until the feature that is named is there |
+
+Obstacles marked *guards* have to do with access. `--skip-unsupported` passes all others.
+"""
+
+
+def main() -> int:
+    text = page()
+    if "--check" in sys.argv[1:]:
+        if not TARGET.exists() or TARGET.read_text("utf-8") != text:
+            print(f"{TARGET.name} is not what the tables give: run tools/generate_configuration_reference.py")
+            return 1
+        return 0
+    TARGET.parent.mkdir(parents=True, exist_ok=True)
+    TARGET.write_text(text, "utf-8")
+    return 0
+
+
+def page() -> str:
+    parts = [HEAD]
+    parts += [section(name, table) for name, table in ELEMENTS.items()]
+    parts.append(transports())
+    return "\n".join(parts)
+
+
+def section(name: str, table: Words) -> str:
+    """One element: its attributes and what may stand inside, words of one status in one row."""
+    rows: dict[str, list[str]] = {}
+    for word, rule in table.settings.items():
+        rows.setdefault(status(rule, table.guards), []).append(f"`{word}`")
+    for word, rule in table.children.items():
+        rows.setdefault(status(rule, table.guards), []).append(f"`<{word}>`")
+    lines = [f"## {name}", "", f"TOML: `{snake_case(name)}`", "", "| words | status |", "|---|---|"]
+    for told, found in sorted(rows.items(), key=order):
+        lines.append(f"| {', '.join(sorted(found, key=str.lower))} | {told} |")
+    return "\n".join([*lines, ""])
+
+
+def order(row: tuple[str, list[str]]) -> tuple[int, str]:
+    starts = ("honoured", "only", "no effect", "later")
+    return next(index for index, start in enumerate(starts) if row[0].startswith(start)), row[0]
+
+
+def status(rule: Rule, all_guard: bool) -> str:
+    if rule.kind == HONOURED:
+        return "honoured"
+    if rule.kind == LATER:
+        told = f"later: {rule.note}"
+    elif rule.kind == ONLY:
+        told = f"only {' or '.join(f'`{value}`' for value in rule.values)}"
+        told += f": {rule.note}" if rule.note else ""
+    else:
+        return f"no effect: {rule.note}"
+    return f"{told} (*guards*)" if rule.guards or all_guard else told
+
+
+def transports() -> str:
+    """Schemes and options of a connector's URI."""
+    later: dict[str, list[str]] = {}
+    for scheme, feature in uri.LATER_SCHEMES.items():
+        if scheme not in uri.CLIENT_SCHEMES:
+            later.setdefault(feature, []).append(f"`{scheme}`")
+    lines = ["## Transports of connectors", "", "| schemes | status |", "|---|---|"]
+    lines.append(f"| {', '.join(f'`{scheme}`' for scheme in TRANSPORT_SCHEMES)} | honoured |")
+    lines += [f"| {', '.join(schemes)} | later: {feature} |" for feature, schemes in later.items()]
+    lines += ["", "Options may begin with `transport.`; `wireformat.` is read as `wireFormat.`.", ""]
+    for where, options in OPTIONS.items():
+        lines += [f"### Options {where}", "", "| option | value |", "|---|---|"]
+        for name, (kind, only) in sorted(options.items(), key=lambda option: option[0].lower()):
+            effect = "; no effect" if name in uri.WITHOUT_EFFECT else ""
+            lines.append(f"| `{name}` | {kind if only is None else f'only `{only}`'}{effect} |")
+        lines.append("")
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
