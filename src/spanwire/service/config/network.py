@@ -55,7 +55,7 @@ CONNECTOR: Final = Words(
         ),
         "id": YES,  # Spring's name of the bean; nothing here refers to it
         "dispatchAsync": Rule(NO_EFFECT, ("true", "false"), "dispatch never waits for a socket"),
-        "suppressDuplicateTopicSubscriptions": _only("true", "networks with loops"),
+        "suppressDuplicateTopicSubscriptions": _only("false", "networks with loops"),
         "suppressDuplicateQueueSubscriptions": _only("false", "networks with loops"),
         "duplex": _only("false", "duplex network connectors"),
         "staticBridge": _only("false", "static network bridges"),
