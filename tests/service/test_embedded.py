@@ -301,6 +301,20 @@ def _findings(thread: BrokerThread) -> int:
     return held
 
 
+def test_a_forked_child_that_ends_says_nothing_about_the_broker_of_its_parent() -> None:
+    program = (
+        "import os, sys\n"
+        "from spanwire.testing import Broker\n"
+        "with Broker(sockets=False) as broker:\n"
+        "    child = os.fork()\n"
+        "    if child == 0: sys.exit(3)\n"
+        "    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), broker.destinations())"
+    )
+    answer = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=WAIT_S, check=True)
+    assert answer.stdout == "3 []\n"
+    assert "atexit" not in answer.stderr
+
+
 def test_a_program_that_ends_with_a_broker_running_ends_in_order(tmp_path: Path) -> None:
     program = (
         "from pathlib import Path\n"

@@ -48,7 +48,7 @@ class BrokerThread:
         if self._error is not None:
             self._thread.join(STOP_TIMEOUT)
             raise self._error
-        atexit.register(self.stop)
+        atexit.register(self._at_exit)
 
     def call(self, action: Callable[[EmbeddedBroker], T], timeout: float = CALL_TIMEOUT) -> T:
         """What ``action`` gives, called in the broker's loop."""
@@ -88,7 +88,7 @@ class BrokerThread:
         than `STOP_TIMEOUT`, or the store's error when the journal could not be written.
         """
         self.broker.check_process()
-        atexit.unregister(self.stop)
+        atexit.unregister(self._at_exit)
         loop = self._loop
         if loop is not None and self._thread.is_alive():
             try:
@@ -102,6 +102,11 @@ class BrokerThread:
         failure, self.broker.service.failure = self.broker.service.failure, None
         if failure is not None:
             raise failure
+
+    def _at_exit(self) -> None:
+        """The program ends without a `stop`, or a forked child of it does, which has no broker to stop."""
+        if self._thread.is_alive():
+            self.stop()
 
     def _run(self) -> None:
         try:

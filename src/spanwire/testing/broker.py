@@ -8,6 +8,7 @@ with Broker() as broker:
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
@@ -56,6 +57,7 @@ class Broker:
         placeholders: Mapping[str, str] | None = None,
     ) -> None:
         self.directory: Final = directory
+        self._process: Final = os.getpid()
         self._configuration: BrokerConfiguration = for_test(
             read_source(source, placeholders),
             name=name,
@@ -73,7 +75,8 @@ class Broker:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self.stop()
+        if self._process == os.getpid():  # a forked child that leaves the block has no broker to stop
+            self.stop()
 
     def __repr__(self) -> str:
         return f"<Broker {self.name} {'at ' + self.url if self.is_running else 'stopped'}>"
@@ -167,8 +170,12 @@ class Broker:
         return sorted(found, key=lambda view: view.destination)
 
     def connections(self) -> list[ConnectionView]:
-        """The clients that are logged in."""
+        """Who is logged in: clients and bridges."""
         return self._call(lambda broker: broker.service.broker.connection_views())
+
+    def clients(self) -> list[ConnectionView]:
+        """Who is logged in, without the bridges of linked brokers."""
+        return [view for view in self.connections() if not _is_bridge(view)]
 
     def links(self) -> list[dict[str, object]]:
         """The links of its network connectors: name, uri, remote, state, reason, demand, enqueued, dequeued."""
@@ -179,11 +186,11 @@ class Broker:
         return sum(self.purge_one(parse_destination(view.destination)) for view in self.destinations())
 
     def left_open(self) -> list[ConnectionView]:
-        """The clients that are connected still; one that has just closed is given a moment. Bridges are no clients."""
+        """The clients that are connected still; one that has just closed is given a moment."""
         if self._thread is None:
             return []
-        wait_until(lambda: not self._clients(), CLOSING_GRACE)
-        return self._clients()
+        wait_until(lambda: not self.clients(), CLOSING_GRACE)
+        return self.clients()
 
     # -- for `DestinationLook` -----------------------------------------------------------------------------------------
 
@@ -210,9 +217,6 @@ class Broker:
         if self._thread is None:
             raise IllegalStateError(f"broker {self.name} does not run; start it first")
         return self._thread
-
-    def _clients(self) -> list[ConnectionView]:
-        return [view for view in self.connections() if not _is_bridge(view)]
 
     def _call(self, action: Callable[[EmbeddedBroker], T]) -> T:
         return self._running().call(action)

@@ -21,6 +21,8 @@ from spanwire import registry
 from spanwire.model.errors import SpanwireError
 
 if TYPE_CHECKING:
+    import pluggy
+
     from spanwire.broker.views import ConnectionView
     from spanwire.testing.broker import Broker
     from spanwire.testing.network import Network
@@ -123,12 +125,13 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[LIVE] = []
 
 
-@pytest.hookimpl(wrapper=True)
+@pytest.hookimpl(hookwrapper=True)  # `wrapper` would break every run of a pytest before 8
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
-) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+) -> Generator[None, pluggy.Result[pytest.TestReport], None]:
     """Show in the report of a failed test where the messages of its brokers sit."""
-    report = yield
+    outcome = yield
+    report = outcome.get_result()
     if report.failed and call.when != "teardown":
         names = getattr(item, "fixturenames", ())
         count = int(item.config.getini("spanwire_report_messages"))
@@ -137,7 +140,6 @@ def pytest_runtest_makereport(
                 describe = cast("Callable[[Broker, int], str]", registry.load(DESCRIBE))
                 for broker in brokers.brokers:
                     report.sections.append((f"spanwire {broker!r}", describe(broker, count)))
-    return report
 
 
 @contextmanager

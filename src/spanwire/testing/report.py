@@ -9,7 +9,7 @@ from spanwire.model.errors import SpanwireError
 from spanwire.testing.broker import Broker
 
 MAX_DESTINATIONS: Final = 50  # lines about queues and topics
-MAX_CONNECTIONS: Final = 20  # lines about clients
+MAX_CONNECTIONS: Final = 20  # lines about clients, and about links
 HEADS: Final = ("pending", "in flight", "enqueued", "dequeued", "consumers")
 
 
@@ -21,7 +21,7 @@ def describe(broker: Broker, messages: int) -> str:
     if not broker.is_running:
         return "the broker is stopped"
     try:
-        return "\n".join([*_destinations(broker, messages), *_connections(broker.connections())])
+        return "\n".join([*_destinations(broker, messages), *_links(broker), *_clients(broker.clients())])
     except SpanwireError as error:
         return f"the broker cannot be asked: {error}"
 
@@ -56,7 +56,15 @@ def _heads(broker: Broker, view: DestinationView, count: int) -> list[str]:
     return lines
 
 
-def _connections(views: list[ConnectionView]) -> list[str]:
+def _links(broker: Broker) -> list[str]:
+    return [
+        f"link {link['name']} to {link['uri']} is {link['state']}, {link['demand']} destination(s) asked for there,"
+        f" {link['in_flight']} message(s) on the way {link['reason']}".rstrip()
+        for link in broker.links()[:MAX_CONNECTIONS]
+    ]
+
+
+def _clients(views: list[ConnectionView]) -> list[str]:
     lines = [f"client {client_line(view)}" for view in views[:MAX_CONNECTIONS]]
     if len(views) > len(lines):
         lines.append(f"and {len(views) - len(lines)} more clients")

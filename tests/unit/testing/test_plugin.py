@@ -220,6 +220,20 @@ def test_the_report_of_a_failed_test_shows_where_every_message_sits(pytester: py
     assert result.stdout.str().count("- spanwire <Broker") == 2, "only of the brokers that the test used"
 
 
+def test_the_report_of_a_network_shows_its_links(pytester: pytest.Pytester) -> None:
+    result = run(pytester, "def test_it(spanwire_network):\n    assert False")
+    result.stdout.fnmatch_lines(
+        [
+            "*- spanwire <Broker B at tcp://127.0.0.1:*",
+            "no queues, no topics",
+            "*- spanwire <Broker A at tcp://127.0.0.1:*",
+            "no queues, no topics",
+            "link A-B to tcp://127.0.0.1:* is running, 0 destination(s) asked for there, 0 message(s) on the way",
+        ]
+    )
+    result.stdout.no_fnmatch_line("client *")
+
+
 def test_pytest_ini_says_how_many_messages_a_report_shows(pytester: pytest.Pytester) -> None:
     pytester.makeini("[pytest]\nspanwire_report_messages = 0\n")
     result = run(pytester, FAILING)
@@ -349,6 +363,30 @@ def test_clients_of_this_process_that_are_left_open_are_named_and_nothing_hangs(
     )
     result.assert_outcomes(passed=2, warnings=2)
     result.stdout.fnmatch_lines(["*: 1 client(s) left open: forgetful *", "*: 1 client(s) left open: careless *"])
+
+
+def test_nothing_is_left_for_the_collector_to_warn_of(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONDEVMODE", "1")
+    result = run(
+        pytester,
+        """
+        import gc
+        from spanwire.client import blocking
+
+        def test_use(spanwire_broker, spanwire_vm_broker, spanwire_network):
+            for url in (spanwire_broker.url, spanwire_vm_broker.url, spanwire_network["A"].url):
+                with blocking.connect(url) as connection, connection.session() as session:
+                    session.create_producer("queue://ORDERS").send("hello")
+
+        def test_collect():
+            gc.collect()
+        """,
+        "-W",
+        "error",
+    )
+    result.assert_outcomes(passed=2)
 
 
 def test_a_broker_that_the_test_stopped_is_no_trouble_at_the_end(pytester: pytest.Pytester) -> None:
