@@ -14,7 +14,13 @@ from spanwire.client.transaction import LocalTransaction
 from spanwire.model.acks import LAST_DELIVERED_UNSET
 from spanwire.model.destination import Destination
 from spanwire.model.environment import Time
-from spanwire.model.errors import ConfigurationError, IllegalStateError, JmsError, TransactionRolledBackError
+from spanwire.model.errors import (
+    ConfigurationError,
+    IllegalStateError,
+    InvalidDestinationError,
+    JmsError,
+    TransactionRolledBackError,
+)
 from spanwire.protocols.openwire import _marshallers as wire
 
 MODES: Final[dict[str, int]] = {
@@ -67,8 +73,17 @@ class ClientSession:
     def add_consumer(
         self, number: int, info: wire.ConsumerInfo, acknowledger: MessageAcknowledger | None
     ) -> ClientConsumer:
-        """A consumer; `ClientConsumer.announce` tells the broker. Its id is set here."""
+        """A consumer; `ClientConsumer.announce` tells the broker. Its id is set here.
+
+        Raises `InvalidDestinationError` for a temporary destination of another connection (JMS 1.1 §4.4.3), which not
+        every broker refuses.
+        """
         self.check_open()
+        target = info.destination
+        if isinstance(target, wire.ActiveMQTempDestination):
+            name = target.physical_name or ""
+            if not name.startswith(f"{self._id.connection_id}:"):
+                raise InvalidDestinationError(f"{name} is a temporary destination of another connection")
         info.consumer_id = wire.ConsumerId(connection_id=self._id.connection_id, session_id=self.number, value=number)
         consumer = ClientConsumer(self._line, info, self.mode, self._settings, acknowledger)
         self.consumers[number] = consumer
