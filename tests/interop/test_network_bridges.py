@@ -99,6 +99,11 @@ class Counter(threading.Thread):
         with self._changed:
             assert self._changed.wait_for(lambda: len(self.texts) >= count, PATIENCE_S), f"{len(self.texts)} of {count}"
 
+    def waits_for_text(self, text: str, count: int) -> None:
+        """Until this message was here that often."""
+        with self._changed:
+            assert self._changed.wait_for(lambda: self.texts.get(text, 0) >= count, PATIENCE_S), dict(self.texts)
+
 
 def send(port: int, destination: str, texts: list[str], *, persistent: bool = True) -> None:
     """Sends with receipts; all are granted when it returns."""
@@ -123,6 +128,62 @@ def test_a_message_goes_where_its_consumer_is(start: Start, near: str, far: str)
     counter.waits_for(50)
     assert [frame.body.decode() for frame in counter.received] == texts
     counter.ended.set()
+
+
+@pytest.mark.parametrize("kinds", [("spanwire", "classic", "spanwire"), ("classic", "spanwire", "classic")])
+def test_demand_and_messages_travel_two_hops_through_brokers_of_both_kinds(
+    start: Start, kinds: tuple[str, str, str]
+) -> None:
+    c = start(kinds[2], "brokerC")
+    b = start(kinds[1], "brokerB", c, ' networkTTL="2"')
+    a = start(kinds[0], "brokerA", b, ' networkTTL="2"')
+    texts = [f"m{number}" for number in range(10)]
+    send(a.stomp_port, "/queue/FAR", texts)
+    counter = Counter(c.stomp_port, "/queue/FAR")
+    counter.waits_for(10)
+    assert [frame.body.decode() for frame in counter.received] == texts
+    counter.ended.set()
+
+
+@pytest.mark.parametrize("kinds", [("spanwire", "classic", "spanwire"), ("classic", "spanwire", "classic")])
+def test_a_message_goes_no_farther_than_its_ttl(start: Start, kinds: tuple[str, str, str]) -> None:
+    c = start(kinds[2], "brokerC")
+    b = start(kinds[1], "brokerB", c, ' messageTTL="1" consumerTTL="2"')
+    a = start(kinds[0], "brokerA", b, ' messageTTL="1" consumerTTL="2"')
+    far = Counter(c.stomp_port, "/queue/FAR")
+    assert far.ready.wait(PATIENCE_S)
+    near = Counter(b.stomp_port, "/queue/END")
+    assert near.ready.wait(PATIENCE_S)
+    send(a.stomp_port, "/queue/FAR", ["too far"])
+    send(a.stomp_port, "/queue/END", ["last"])
+    near.waits_for(1)
+    assert far.texts == {}
+    far.ended.set()
+    near.ended.set()
+
+
+@pytest.mark.parametrize(("near", "far"), PAIRS)
+@pytest.mark.parametrize(("conduit", "copies"), [("true", 1), ("false", 2)])
+def test_topic_messages_cross_once_with_a_conduit_and_twice_without(
+    start: Start, near: str, far: str, conduit: str, copies: int
+) -> None:
+    b = start(far, "brokerB")
+    counters = [Counter(b.stomp_port, "/topic/t") for _ in range(2)]
+    for counter in counters:
+        assert counter.ready.wait(PATIENCE_S)
+    a = start(near, "brokerA", b, f' conduitSubscriptions="{conduit}"')
+    deadline = time.monotonic() + PATIENCE_S
+    number = 0
+    while not all(counter.texts for counter in counters) and time.monotonic() < deadline:
+        number += 1  # a topic keeps nothing: until the demand is there, nothing crosses
+        send(a.stomp_port, "/topic/t", [f"try-{number}"])
+        time.sleep(0.2)
+    send(a.stomp_port, "/topic/t", ["counted"])
+    send(a.stomp_port, "/topic/t", ["last"])
+    for counter in counters:
+        counter.waits_for_text("last", copies)
+        assert counter.texts["counted"] == copies
+        counter.ended.set()
 
 
 class Sender(threading.Thread):
