@@ -44,6 +44,7 @@ class QueueSource(MessageSource):
 
     def __init__(self, connection: blocking.Connection, options: ReadOptions) -> None:
         self._connection: Final = connection
+        self._first: Message | None = None  # of those that are not acknowledged
         self._last: Message | None = None
         try:
             self._session: Final = connection.session(acknowledge="client")
@@ -70,14 +71,25 @@ class QueueSource(MessageSource):
                         break
                 found.append(message)
             shared.wrote()
+        if self._first is None:
+            self._first = first
         self._last = found[-1]
         return found
 
     def acknowledge(self) -> None:
-        """Everything received. An answered command behind it tells that the broker has seen it."""
-        if self._last is not None:
-            self._last.acknowledge()
-            self._last = None
+        """Everything received. An answered command behind it tells that the broker has seen it.
+
+        With a ``failover:`` URL the connection may have become another one meanwhile, and the broker delivers again
+        what it was to hear of.
+        """
+        core = self._connection.shared.core
+        first, last = self._first, self._last
+        self._first = self._last = None
+        if first is None or last is None:
+            return
+        if not core.is_online or first.epoch != core.line.epoch:
+            raise JmsError("the connection was lost before the acknowledgement")
+        last.acknowledge()
         self._session.create_producer(None).close()
 
     def close(self) -> None:
