@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from typing import Final
 
+from spanwire.broker.connection_state import ConnectionState
+from spanwire.broker.consuming import Consuming
 from spanwire.broker.context import BrokerContext
 from spanwire.broker.dead_letters import EXPIRED
+from spanwire.broker.ports import NO_TOKEN
 from spanwire.broker.queue import Queue
 from spanwire.broker.reference import MessageReference
+from spanwire.broker.sending import Sending
 from spanwire.broker.subscription import Subscription
+from spanwire.broker.transactions import LocalTransaction, TransactedAck
 from spanwire.model.acks import (
     DELIVERED_ACK,
     EXPIRED_ACK,
@@ -18,19 +23,79 @@ from spanwire.model.acks import (
     STANDARD_ACK,
     UNMATCHED_ACK,
 )
-from spanwire.model.errors import IllegalStateError
-from spanwire.model.ids import MessageId
+from spanwire.model.errors import IllegalStateError, JmsError
+from spanwire.model.ids import MessageId, ProducerId
 
 
 class Acknowledgements:
-    """Finds the references an acknowledgement means and settles them; transactions and answers are left to the
-    broker.
-    """
+    """Finds the references an acknowledgement means and settles them, or keeps them for a transaction's commit."""
 
-    def __init__(self, context: BrokerContext) -> None:
+    def __init__(self, context: BrokerContext, consuming: Consuming, sending: Sending) -> None:
         self._context: Final[BrokerContext] = context
+        self._consuming: Final[Consuming] = consuming
+        self._sending: Final[Sending] = sending
 
-    def note(self, subscription: Subscription, ack_type: int, first: MessageId | None, last: MessageId) -> bool:
+    def acknowledge(
+        self,
+        state: ConnectionState,
+        subscription: Subscription,
+        ack_type: int,
+        first: MessageId | None,
+        last: MessageId,
+        count: int,
+        transaction: LocalTransaction | None,
+        token: int,
+        cause: str,
+    ) -> bool:
+        """What `Broker.acknowledge` promises; in a transaction the references are settled by its commit."""
+        if self._note(subscription, ack_type, first, last):
+            self._consuming.refill(subscription)
+            return True
+        if transaction is not None:
+            self._acknowledge_later(transaction, subscription, ack_type, first, last, count, cause)
+            return True
+        references = self._take(subscription, ack_type, first, last, count)
+        self._settle(references, ack_type, cause)
+        self._consuming.refill(subscription)
+        if self._sending.parked:
+            self._sending.unpark()
+        if token == NO_TOKEN or not any(reference.sequence > 0 for reference in references):
+            return True
+        return self._sending.answer_when_stored(state, token)
+
+    def acknowledge_run(self, subscription: Subscription, producer_id: ProducerId, sequences: list[int]) -> int:
+        """What `Broker.acknowledge_run` promises."""
+        references = subscription.take_run(producer_id, sequences)
+        for reference in references:
+            reference.home.settled(reference)
+        if references:
+            self._consuming.refill(subscription)
+            if self._sending.parked:
+                self._sending.unpark()
+        return len(references)
+
+    def _acknowledge_later(
+        self,
+        transaction: LocalTransaction,
+        subscription: Subscription,
+        ack_type: int,
+        first: MessageId | None,
+        last: MessageId,
+        count: int,
+        cause: str,
+    ) -> None:
+        front = last if ack_type == INDIVIDUAL_ACK else first
+        place = 0 if front is None else subscription.place_of(front)
+        references = self._take(subscription, ack_type, first, last, count)
+        try:
+            transaction.add_ack(TransactedAck(subscription, references, ack_type, place, cause))
+        except JmsError as error:
+            subscription.put_back(references, place)
+            transaction.spoil(error)
+            raise
+        self._consuming.refill(subscription)
+
+    def _note(self, subscription: Subscription, ack_type: int, first: MessageId | None, last: MessageId) -> bool:
         """The types that settle nothing: they move the window or count an attempt. False for the others."""
         if ack_type == DELIVERED_ACK:
             subscription.delivered(last)
@@ -43,7 +108,7 @@ class Acknowledgements:
             return True
         return False
 
-    def take(
+    def _take(
         self, subscription: Subscription, ack_type: int, first: MessageId | None, last: MessageId, count: int
     ) -> list[MessageReference]:
         """The references it means, no longer out at the consumer; raises `IllegalStateError` for one that is not
@@ -56,14 +121,14 @@ class Acknowledgements:
         taken = subscription.take_front(count, first, last)
         return taken if taken is not None else subscription.take_range(first, last)
 
-    def settle(self, references: list[MessageReference], ack_type: int, cause: str) -> None:
+    def _settle(self, references: list[MessageReference], ack_type: int, cause: str) -> None:
         """Acknowledged: gone from queue and store; poisoned or expired ones leave a copy with the dead letters."""
         if ack_type == POISON_ACK or ack_type == EXPIRED_ACK:
-            self.bury(references, EXPIRED if ack_type == EXPIRED_ACK else cause)
+            self._bury(references, EXPIRED if ack_type == EXPIRED_ACK else cause)
         for reference in references:
             reference.home.settled(reference)
 
-    def bury(self, references: list[MessageReference], cause: str) -> None:
+    def _bury(self, references: list[MessageReference], cause: str) -> None:
         """Hand the references to the dead letter office."""
         for reference in references:
             home = reference.home

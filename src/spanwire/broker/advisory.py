@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from typing import Final
 
+from spanwire.broker.connection_state import ConnectionState
 from spanwire.broker.context import BrokerContext
 from spanwire.broker.destination_map import DestinationMap
 from spanwire.broker.ports import AdvisoryFormat, RemovedSubject, RoutedDestination
-from spanwire.broker.reference import MessageReference
+from spanwire.broker.reference import BrokerDestination, MessageReference
 from spanwire.broker.rights import Rights
 from spanwire.broker.subscription import Subscription
 from spanwire.broker.topic import Topic
@@ -140,21 +141,39 @@ class Advisories:
             subject = RemovedSubject(info.producer_id.connection_id, info.producer_id)
             self._publish(producer_advisory(destination), subject, {"producerCount": count})
 
-    def replay_connection(self, subscription: Subscription, info: ConnectionInfo) -> None:
+    def _replay_connection(self, subscription: Subscription, info: ConnectionInfo) -> None:
         """Tell a new listener of a connection that is there."""
         self._tell(subscription, connection_advisory(), _public(info), {})
 
-    def replay_destination(self, subscription: Subscription, destination: Destination) -> None:
+    def replay(
+        self, subscription: Subscription, homes: list[BrokerDestination], connections: list[ConnectionState]
+    ) -> None:
+        """Tell a new listener what is there already."""
+        for home in homes:
+            self._replay_destination(subscription, home.destination)
+        for state in connections:
+            self._replay_connection(subscription, state.info)
+            for producer in state.producers.values():
+                if producer.destination is not None:
+                    for part in producer.destination.parts():
+                        found = self._destinations.find(part)
+                        self._replay_producer(subscription, producer, part, found.producers if found else 0)
+            for consumer in state.consumers.values():
+                for part in consumer.info.destination.parts():
+                    found = self._destinations.find(part)
+                    self._replay_consumer(subscription, consumer.info, part, found.consumer_count if found else 0)
+
+    def _replay_destination(self, subscription: Subscription, destination: Destination) -> None:
         """Tell a new listener of a destination that is there."""
         if not destination.is_advisory:
             self._tell(subscription, destination_advisory(destination), self._destination_subject(destination), {})
 
-    def replay_consumer(self, subscription: Subscription, info: ConsumerInfo, part: Destination, count: int) -> None:
+    def _replay_consumer(self, subscription: Subscription, info: ConsumerInfo, part: Destination, count: int) -> None:
         """Tell a new listener of a consumer that is there."""
         if not part.is_advisory and info is not subscription.info:
             self._tell(subscription, consumer_advisory(part), info, {"consumerCount": count})
 
-    def replay_producer(self, subscription: Subscription, info: ProducerInfo, part: Destination, count: int) -> None:
+    def _replay_producer(self, subscription: Subscription, info: ProducerInfo, part: Destination, count: int) -> None:
         """Tell a new listener of a producer that is there."""
         if not part.is_advisory:
             self._tell(subscription, producer_advisory(part), info, {"producerCount": count})

@@ -29,14 +29,13 @@ from spanwire.broker.consuming import Consuming
 from spanwire.broker.context import BrokerContext
 from spanwire.broker.dead_letters import POISONED, DeadLetters
 from spanwire.broker.destination_map import DestinationMap
-from spanwire.broker.destinations import Destinations, consumer_count
+from spanwire.broker.destinations import Destinations
 from spanwire.broker.formats import MessageFormats
 from spanwire.broker.logins import Logins
 from spanwire.broker.message_values import BoundMessageValues
 from spanwire.broker.outlet import Outlet
 from spanwire.broker.policy import PolicyMap
 from spanwire.broker.ports import (
-    NO_TOKEN,
     AdvisoryFormat,
     Authenticator,
     Authorizer,
@@ -50,7 +49,6 @@ from spanwire.broker.reference import BrokerDestination
 from spanwire.broker.rights import Rights
 from spanwire.broker.sending import Sending
 from spanwire.broker.subscription import Subscription
-from spanwire.broker.transactions import LocalTransaction, TransactedAck
 from spanwire.broker.unfinished_logins import UnfinishedLogins
 from spanwire.broker.unstored import Unstored
 from spanwire.broker.usage import DEFAULT_MEMORY_LIMIT_BYTES, MemoryUsage
@@ -63,7 +61,7 @@ from spanwire.broker.views import (
     destination_view,
 )
 from spanwire.broker.waiting import WaitingLine, answer
-from spanwire.model.acks import INDIVIDUAL_ACK, LAST_DELIVERED_UNKNOWN, STANDARD_ACK
+from spanwire.model.acks import LAST_DELIVERED_UNKNOWN
 from spanwire.model.destination import Destination
 from spanwire.model.environment import Environment, IdGenerator, Time
 from spanwire.model.errors import (
@@ -134,7 +132,6 @@ class Broker:
             self._unstored,
             dead_letters,
         )
-        self._acknowledgements: Final[Acknowledgements] = Acknowledgements(self._context)
         self._committing: Final[Committing] = Committing(
             self._context, self._sending, self._destinations, dead_letters, self._unstored, self._usage
         )
@@ -147,6 +144,9 @@ class Broker:
             self._rights,
             BoundMessageValues(formats),
             self._advisories,
+        )
+        self._acknowledgements: Final[Acknowledgements] = Acknowledgements(
+            self._context, self._consuming, self._sending
         )
         self._connections: Final[dict[str, ConnectionState]] = {}
         self._client_ids: Final[dict[str, ConnectionState]] = {}
@@ -277,7 +277,7 @@ class Broker:
         self._check_session(state, info.consumer_id.session_id, f"{self.name} Cannot add a consumer")
         subscription = self._consuming.add(state, info, consumer, automatic)
         if self._advisories is not None and may_hear(subscription):
-            self._replay_advisories(self._advisories, subscription)
+            self._advisories.replay(subscription, self._all_homes(), list(self._connections.values()))
         return subscription
 
     def start_consumer(self, subscription: Subscription, now: Time) -> None:
@@ -343,22 +343,6 @@ class Broker:
         if session != HIDDEN_SESSION and session not in state.sessions:
             raise JmsError(f"{request} to a session that had not been registered: {state.connection_id}:{session}")
 
-    def _replay_advisories(self, advisories: Advisories, subscription: Subscription) -> None:
-        """Tell a new listener of advisories what is there already."""
-        for home in self._all_homes():
-            advisories.replay_destination(subscription, home.destination)
-        for state in list(self._connections.values()):
-            advisories.replay_connection(subscription, state.info)
-            for producer in state.producers.values():
-                if producer.destination is not None:
-                    for part in producer.destination.parts():
-                        found = self._map.find(part)
-                        advisories.replay_producer(subscription, producer, part, found.producers if found else 0)
-            for consumer in state.consumers.values():
-                for part in consumer.info.destination.parts():
-                    found = self._map.find(part)
-                    advisories.replay_consumer(subscription, consumer.info, part, consumer_count(found) if found else 0)
-
     def _all_homes(self) -> list[BrokerDestination]:
         homes: list[BrokerDestination] = []
         homes.extend(self._map.queues.values())
@@ -402,25 +386,10 @@ class Broker:
         self._turn(now)
         if last is None:
             raise IllegalStateError("the acknowledgement names no message")
-        if self._acknowledgements.note(subscription, ack_type, first, last):
-            self._consuming.refill(subscription)
-            return True
-        if transaction_id is not None:
-            transaction = self._committing.find(state, transaction_id)
-            self._acknowledge_later(transaction, subscription, ack_type, first, last, count, cause)
-            return True
-        references = self._acknowledgements.take(subscription, ack_type, first, last, count)
-        if ack_type == STANDARD_ACK:
-            for reference in references:
-                reference.home.settled(reference)
-        else:
-            self._acknowledgements.settle(references, ack_type, cause)
-        self._consuming.refill(subscription)
-        if self._sending.parked:
-            self._sending.unpark()
-        if token == NO_TOKEN or not any(reference.sequence > 0 for reference in references):
-            return True
-        return self._sending.answer_when_stored(state, token)
+        transaction = None if transaction_id is None else self._committing.find(state, transaction_id)
+        return self._acknowledgements.acknowledge(
+            state, subscription, ack_type, first, last, count, transaction, token, cause
+        )
 
     def acknowledge_run(
         self, subscription: Subscription, producer_id: ProducerId, sequences: list[int], now: Time
@@ -429,35 +398,7 @@ class Broker:
         they come in the order of dispatch; gives how many that were. The rest is for `acknowledge`.
         """
         self._turn(now)
-        references = subscription.take_run(producer_id, sequences)
-        for reference in references:
-            reference.home.settled(reference)
-        if references:
-            self._consuming.refill(subscription)
-            if self._sending.parked:
-                self._sending.unpark()
-        return len(references)
-
-    def _acknowledge_later(
-        self,
-        transaction: LocalTransaction,
-        subscription: Subscription,
-        ack_type: int,
-        first: MessageId | None,
-        last: MessageId,
-        count: int,
-        cause: str,
-    ) -> None:
-        front = last if ack_type == INDIVIDUAL_ACK else first
-        place = 0 if front is None else subscription.place_of(front)
-        references = self._acknowledgements.take(subscription, ack_type, first, last, count)
-        try:
-            transaction.add_ack(TransactedAck(subscription, references, ack_type, place, cause))
-        except JmsError as error:
-            subscription.put_back(references, place)
-            transaction.spoil(error)
-            raise
-        self._consuming.refill(subscription)
+        return self._acknowledgements.acknowledge_run(subscription, producer_id, sequences)
 
     def pull(self, subscription: Subscription, timeout_ms: int, now: Time) -> None:
         """A consumer without prefetch asks for one message; ``timeout_ms`` 0 waits for ever, -1 not at all."""
@@ -582,7 +523,7 @@ class Broker:
 
     def destination_views(self) -> list[DestinationView]:
         """All queues and topics, advisory topics included."""
-        return [destination_view(home, consumer_count(home)) for home in self._all_homes()]
+        return [destination_view(home, home.consumer_count) for home in self._all_homes()]
 
     def connection_views(self) -> list[ConnectionView]:
         """All connections."""

@@ -9,7 +9,7 @@ from spanwire.broker.browse import Browse
 from spanwire.broker.connection_state import ConnectionState
 from spanwire.broker.context import BrokerContext
 from spanwire.broker.destination_map import DestinationMap
-from spanwire.broker.destinations import Destinations, attach, consumer_count, detach
+from spanwire.broker.destinations import Destinations, attach, detach
 from spanwire.broker.message_values import BoundMessageValues
 from spanwire.broker.policy import PolicyMap
 from spanwire.broker.ports import MessageConsumer
@@ -128,7 +128,7 @@ class Consuming:
 
     def _count(self, part: Destination) -> int:
         home = self._map.find(part)
-        return 0 if home is None else consumer_count(home)
+        return 0 if home is None else home.consumer_count
 
     def start(self, subscription: Subscription) -> None:
         """Let dispatch to ``subscription`` begin."""
@@ -203,7 +203,7 @@ class Consuming:
         self._map.remove_patterns(subscription)
         for home in subscription.homes:
             detach(home, subscription)
-            if home.destination.is_advisory and consumer_count(home) == 0:
+            if home.destination.is_advisory and home.consumer_count == 0:
                 self._map.remove(home.destination)  # made by listening, and for each temporary destination another
         for reference in subscription.pending:
             reference.home.release(reference.message)

@@ -151,7 +151,7 @@ class Destinations:
             elif found is not None:
                 self.check_owner(state, destination)
             if found is not None:
-                if consumer_count(found) > 0:
+                if found.consumer_count > 0:
                     raise JmsError(f"Destination: {destination} still has an active subscription")
                 homes.append(found)
         for home in homes:
@@ -211,12 +211,3 @@ def detach(home: BrokerDestination, subscription: Subscription) -> None:
         home.detach(subscription)
     elif isinstance(home, Topic):
         home.detach(subscription)
-
-
-def consumer_count(home: BrokerDestination) -> int:
-    """How many consumers a queue or topic has."""
-    if isinstance(home, Queue):
-        return home.consumer_count
-    if isinstance(home, Topic):
-        return len(home.subscriptions)
-    return 0

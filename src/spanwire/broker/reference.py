@@ -29,6 +29,11 @@ class BrokerDestination:
         self.withheld = 0  # messages that wait for the disk before they are dispatched: nothing may overtake them
         self.removed = False
 
+    @property
+    def consumer_count(self) -> int:
+        """How many consumers are attached."""
+        return 0
+
     def hold(self, message: Message) -> None:
         """One more place keeps ``message`` in memory."""
         if message.holders == 0:

@@ -23,6 +23,11 @@ class Topic(BrokerDestination):
         self._context: Final[BrokerContext] = context
         self.subscriptions: Final[list[Subscription]] = []
 
+    @property
+    def consumer_count(self) -> int:
+        """How many consumers are attached."""
+        return len(self.subscriptions)
+
     def accept(self, message: Message) -> None:
         """Hand ``message`` to every subscription whose selector lets it through."""
         self.enqueued += 1
