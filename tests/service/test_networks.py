@@ -1,0 +1,176 @@
+"""Network connectors over real sockets: the samples of the documents, TLS, reasons and delays in the log, status."""
+
+from __future__ import annotations
+
+import json
+import socket
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from spanwire.client import blocking
+from tests.service.started import Started, StompClient, spanwire
+from tests.support.certificates import Authority
+
+SAMPLES: Final = Path(__file__).parents[1] / "vectors" / "configurations"
+PATIENCE_S: Final = 60.0
+PASSWORD: Final = "c4n4ry-st0re"
+
+
+def free_ports(count: int) -> list[int]:
+    """Loopback ports that nobody listens on now."""
+    probes = [socket.socket() for _ in range(count)]
+    try:
+        for probe in probes:
+            probe.bind(("127.0.0.1", 0))
+        return [int(probe.getsockname()[1]) for probe in probes]
+    finally:
+        for probe in probes:
+            probe.close()
+
+
+def eventually(what: Callable[[], bool]) -> bool:
+    """Whether it comes true in time."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not what():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.05)
+    return True
+
+
+class Sample(Started):
+    """A sample as it stands, on ports that are free."""
+
+    def __init__(self, directory: Path, name: str, ports: dict[str, int]) -> None:
+        super().__init__(directory, arguments=("--allow-anonymous", "--data-directory", str(directory / "data")))
+        self._name: Final = name
+        self._replaced: Final = ports
+
+    def text(self) -> str:
+        text = (SAMPLES / self._name).read_text("utf-8")
+        for documented, port in self._replaced.items():
+            text = text.replace(f":{documented}", f":{port}")
+        return text.replace("{", "{{").replace("}", "}}")
+
+
+class Linked(Started):
+    """A broker with one network connector."""
+
+    def __init__(self, directory: Path, uri: str, inside: str = "") -> None:
+        super().__init__(directory)
+        self._uri: Final = uri
+        self._inside: Final = inside
+
+    def text(self) -> str:
+        connector = f'<networkConnectors><networkConnector name="link" uri="{self._uri}"/></networkConnectors>'
+        text = super().text().replace('"tested"', '"near"')
+        return text.replace("  <transportConnectors>", f"  {connector}{self._inside}<transportConnectors>")
+
+
+def links(broker: Started) -> list[dict[str, object]]:
+    done = spanwire("status", "--json", "--data-directory", str(broker.data))
+    assert done.returncode == 0, done.stderr
+    found: list[dict[str, object]] = json.loads(done.stdout)["network_connectors"]
+    return found
+
+
+def send_and_receive(near: str, far: str, queue: str, texts: list[str]) -> list[object]:
+    """Sends at one broker, receives at the other."""
+    with blocking.connect(near) as sender, blocking.connect(far) as receiver:
+        with sender.session() as out, receiver.session() as back:
+            producer = out.create_producer(f"queue://{queue}")
+            for text in texts:
+                producer.send(text)
+            consumer = back.create_consumer(f"queue://{queue}")
+            messages = [consumer.receive(PATIENCE_S) for _ in texts]
+    return [None if message is None else message.body for message in messages]
+
+
+def test_the_connectors_of_the_documents_forward_from_a_to_b_and_from_b_to_a(tmp_path: Path) -> None:
+    a, b = free_ports(2)
+    ports = {"61001": a, "61002": b}
+    with Sample(tmp_path / "a", "01-single-connector.xml", ports):
+        with Sample(tmp_path / "b", "02-two-way-connector.xml", ports):
+            one, other = f"tcp://127.0.0.1:{a}", f"tcp://127.0.0.1:{b}"
+            assert send_and_receive(one, other, "FORTH", ["f"]) == ["f"]
+            assert send_and_receive(other, one, "BACK", ["b"]) == ["b"]
+
+
+def test_three_connectors_of_the_documents_are_three_links(tmp_path: Path) -> None:
+    a, b = free_ports(2)
+    ports = {"61001": a, "61002": b}
+    with Sample(tmp_path / "b", "02-two-way-connector.xml", ports):
+        with Sample(tmp_path / "s", "04-three-connectors.xml", ports) as sample:
+            assert eventually(lambda: [link["state"] for link in links(sample)] == ["running"] * 3)
+            names = [link["name"] for link in links(sample)]
+            assert names == ["link01ToBrokerB", "link02ToBrokerB", "link03ToBrokerB"]
+
+
+def test_each_failed_attempt_is_one_line_with_the_reason_and_the_next_try(tmp_path: Path) -> None:
+    (port,) = free_ports(1)
+    uri = f"static:(tcp://127.0.0.1:{port})?initialReconnectDelay=100"
+    with Linked(tmp_path / "near", uri) as near:
+        assert eventually(lambda: len([line for line in near.errors if "next try in" in line]) >= 3)
+        tries = [line.partition("network connector ")[2].rstrip() for line in near.errors if "next try in" in line]
+        assert tries[:3] == [
+            f"link: tcp://127.0.0.1:{port}: connection refused; next try in {delay} s"
+            for delay in ("0.1", "0.2", "0.4")
+        ]
+        (link,) = links(near)
+        assert link["state"] in ("waiting", "connecting")
+        assert link["reason"] == "connection refused"
+        shown = spanwire("status", "--data-directory", str(near.data)).stdout
+        assert f"network connector link: tcp://127.0.0.1:{port} " in shown
+        assert "(connection refused), demand 0, enqueued 0, dequeued 0, in flight 0" in shown
+
+
+def test_a_port_that_speaks_another_protocol_is_named_so(tmp_path: Path) -> None:
+    with Started(tmp_path / "far") as far:
+        with Linked(tmp_path / "near", f"static:(tcp://127.0.0.1:{far.ports['stomp']})") as near:
+            assert eventually(lambda: any("next try in" in line for line in near.errors))
+            (line, *_) = [line for line in near.errors if "next try in" in line]
+            assert "the connection was closed" in line or "broke the protocol" in line
+
+
+def test_an_encrypted_link_trusts_what_its_trust_store_says_and_nobody_else(tmp_path: Path) -> None:
+    authority = Authority()
+    trust = authority.write_certificate(tmp_path / "authority.pem")
+    key_store = authority.issue().write_pkcs12(tmp_path / "broker.p12", PASSWORD)
+    stores = f'<sslContext><sslContext keyStore="file:{key_store}" keyStorePassword="{PASSWORD}"/></sslContext>'
+
+    class Encrypted(Started):
+        def text(self) -> str:
+            text = super().text().replace("  <transportConnectors>", f"  {stores}<transportConnectors>")
+            return text.replace("tcp://", "ssl://")
+
+    with Encrypted(tmp_path / "far") as far:
+        uri = f"static:(ssl://127.0.0.1:{far.ports['ssl']})"
+        with Linked(tmp_path / "stranger", uri) as stranger:
+            assert eventually(lambda: any("next try in" in line for line in stranger.errors))
+            (line, *_) = [line for line in stranger.errors if "next try in" in line]
+            assert "the certificate of the remote broker is refused" in line
+        inside = f'<sslContext><sslContext trustStore="file:{trust}"/></sslContext>'
+        with Linked(tmp_path / "near", uri, inside) as near:
+            with StompClient(far.ports["stomp"]) as consumer, StompClient(near.ports["stomp"]) as producer:
+                consumer.transact("SUBSCRIBE\nid:1\ndestination:/queue/TLS\nreceipt:s\n\n", "s")
+                producer.transact("SEND\ndestination:/queue/TLS\npersistent:true\nreceipt:r\n\nsecret", "r")
+                assert consumer.receive().endswith("secret")
+            assert eventually(lambda: [link["state"] for link in links(near)] == ["running"])
+
+
+def test_a_broker_stops_while_its_remote_broker_is_away(tmp_path: Path) -> None:
+    (port,) = free_ports(1)
+    with Linked(tmp_path / "near", f"static:(tcp://127.0.0.1:{port})") as near:
+        assert near.stop() == 0
+        assert not any("Traceback" in line for line in near.errors)
+
+
+def test_both_brokers_stop_in_order_with_the_link_between_them(tmp_path: Path) -> None:
+    with Started(tmp_path / "far") as far:
+        with Linked(tmp_path / "near", f"static:(tcp://127.0.0.1:{far.ports['tcp']})") as near:
+            assert eventually(lambda: [link["state"] for link in links(near)] == ["running"])
+            assert near.stop() == 0
+            assert far.stop() == 0
+            assert not any("Traceback" in line or "Error" in line for line in near.errors + far.errors)
