@@ -1,0 +1,167 @@
+"""Network connectors in a configuration."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from spanwire.discovery.reconnect import ReconnectSettings
+from spanwire.model.destination import parse_destination
+from spanwire.model.errors import ConfigurationError
+from spanwire.model.secret import Secret
+from spanwire.network.connector import NetworkConnectorSettings, RemoteAddress
+from spanwire.network.settings import BridgeSettings
+from spanwire.service.config.loading import load_configuration
+from spanwire.service.config.model import BrokerConfiguration
+
+
+def load(tmp_path: Path, connectors: str, before: str = "", skip: bool = False) -> BrokerConfiguration:
+    path = tmp_path / "activemq.xml"
+    path.write_text(f"<broker>{before}<networkConnectors>{connectors}</networkConnectors></broker>", "utf-8")
+    return load_configuration(str(path), environment={}, skip_unsupported=skip)
+
+
+def connector(tmp_path: Path, connectors: str, before: str = "") -> NetworkConnectorSettings:
+    (found,) = load(tmp_path, connectors, before).network_connectors
+    return found
+
+
+def obstacles(tmp_path: Path, connectors: str) -> list[str]:
+    with pytest.raises(ConfigurationError) as raised:
+        load(tmp_path, connectors)
+    return [line.partition(":1: ")[2] for line in str(raised.value).splitlines()]
+
+
+def test_without_settings_the_defaults_of_activemq_hold(tmp_path: Path) -> None:
+    found = connector(tmp_path, '<networkConnector uri="static:(tcp://b:61616)"/>')
+    assert found == NetworkConnectorSettings(
+        BridgeSettings(), (RemoteAddress("tcp://b:61616", "b", 61616),), ReconnectSettings()
+    )
+    bridge = found.bridge
+    assert (bridge.name, bridge.message_ttl, bridge.consumer_ttl, bridge.prefetch_size) == ("NC", 1, 1, 1000)
+    assert (bridge.conduit, bridge.decrease_priority, bridge.always_sync_send) == (True, True, True)
+
+
+def test_every_setting_is_read(tmp_path: Path) -> None:
+    found = connector(
+        tmp_path,
+        '<networkConnector name="toB" uri="static:(tcp://b:1,nio://[::1]:2)?initialReconnectDelay=5&amp;'
+        "maxReconnectDelay=50&amp;useExponentialBackOff=false&amp;backOffMultiplier=1.5&amp;maxReconnectAttempts=7&amp;"
+        'minConnectTime=8" networkTTL="4" consumerTTL="2" conduitSubscriptions="false" '
+        'decreaseNetworkConsumerPriority="false" consumerPriorityBase="-7" prefetchSize="10" alwaysSyncSend="false" '
+        'bridgeTempDestinations="false" userName="u" password="p" remoteUserName="ru" remotePassword="rp">'
+        '<excludedDestinations><queue physicalName="X.>"/></excludedDestinations>'
+        '<dynamicallyIncludedDestinations><topic physicalName="T.*"/><queue physicalName="Q"/>'
+        "</dynamicallyIncludedDestinations></networkConnector>",
+    )
+    assert found.bridge == BridgeSettings(
+        name="toB",
+        message_ttl=4,
+        consumer_ttl=2,
+        conduit=False,
+        decrease_priority=False,
+        priority_base=-7,
+        prefetch_size=10,
+        always_sync_send=False,
+        bridge_temporary=False,
+        user_name="u",
+        password=Secret("p"),
+        remote_user_name="ru",
+        remote_password=Secret("rp"),
+        excluded=(parse_destination("queue://X.>"),),
+        included=(parse_destination("queue://Q"), parse_destination("topic://T.*")),
+    )
+    assert [remote.uri for remote in found.remotes] == ["tcp://b:1", "nio://[::1]:2"]
+    assert [remote.host for remote in found.remotes] == ["b", "::1"]
+    assert found.reconnect == ReconnectSettings(5, 50, False, 1.5, 7, 8)
+    assert "p" not in repr(found.bridge.password)
+
+
+def test_toml_has_the_same_words(tmp_path: Path) -> None:
+    path = tmp_path / "spanwire.toml"
+    path.write_text(
+        '[[network_connectors]]\nname = "toB"\nuri = "static:(tcp://b:1)"\nnetwork_ttl = 3\n'
+        'conduit_subscriptions = false\n[[network_connectors.excluded_destinations]]\nqueue = "X"\n',
+        "utf-8",
+    )
+    (found,) = load_configuration(str(path), environment={}).network_connectors
+    assert (found.bridge.name, found.bridge.message_ttl, found.bridge.conduit) == ("toB", 3, False)
+    assert found.bridge.excluded == (parse_destination("queue://X"),)
+
+
+def test_a_remote_address_without_a_port_has_that_of_activemq_with_a_warning(tmp_path: Path) -> None:
+    configuration = load(tmp_path, '<networkConnector uri="static:(tcp://host)"/>')
+    assert configuration.network_connectors[0].remotes[0].port == 61616
+    assert "names no port; 61616 is taken" in configuration.warnings[0]
+
+
+def test_an_encrypted_remote_is_verified_unless_it_is_told_not_to_look_at_the_name(tmp_path: Path) -> None:
+    stores = '<sslContext><sslContext trustStore="file:trust.pem"/></sslContext>'
+    first = connector(tmp_path, '<networkConnector uri="static:(ssl://b:1)"/>', stores).remotes[0].tls
+    assert first is not None and first.verify_host_name
+    assert first.trust_store is not None and first.trust_store.path.name == "trust.pem"
+    uri = "static:(ssl://b:1?socket.verifyHostName=false)"
+    other = connector(tmp_path, f'<networkConnector uri="{uri}"/>', stores).remotes[0].tls
+    assert other is not None and not other.verify_host_name
+
+
+def test_inactivity_of_a_remote_is_its_option(tmp_path: Path) -> None:
+    uri = "static:(tcp://b:1?wireFormat.maxInactivityDuration=5000)"
+    assert connector(tmp_path, f'<networkConnector uri="{uri}"/>').remotes[0].max_inactivity_ms == 5000
+
+
+def test_every_obstacle_is_told_at_once(tmp_path: Path) -> None:
+    found = obstacles(
+        tmp_path,
+        '<networkConnector uri="static:()"/><networkConnector name="a"/>'
+        '<networkConnector name="b" uri="tcp://b:1"/><networkConnector name="c" uri="multicast://default"/>'
+        '<networkConnector name="d" uri="static:(tcp://b:1,stomp://b:2)?maxDelay=1" prefetchSize="0" nam="x"/>'
+        '<networkConnector name="e" uri="static:(tcp://b:1)" duplex="true" networkTTL="many"/>',
+    )
+    assert sorted(found) == sorted(
+        [
+            "the static: uri names no broker; write static:(tcp://host:port)",
+            '<networkConnector> has no uri; write uri="static:(tcp://host:port)"',
+            "unknown discovery agent 'tcp'",
+            "the uri multicast: of <networkConnector> is not yet supported (later feature: failover and discovery); "
+            "write static:(tcp://host:port) or start with --skip-unsupported",
+            "unknown attribute of <networkConnector> 'nam'; did you mean name?",
+            "prefetchSize of <networkConnector> is '0', it must be a whole number from 1 to 32766",
+            "unknown transport of a network connector 'stomp'",
+            "unknown option of static: 'maxDelay'; did you mean maxReconnectDelay?",
+            "duplex of <networkConnector> with another value than false is not yet supported (later feature: duplex "
+            "network connectors); remove it or start with --skip-unsupported",
+            "networkTTL of <networkConnector> is 'many', it must be a whole number from -1 to 64",
+        ]
+    )
+
+
+def test_two_connectors_need_two_names(tmp_path: Path) -> None:
+    one = '<networkConnector uri="static:(tcp://b:1)"/>'
+    assert obstacles(tmp_path, one + one) == ["a second <networkConnector> is called 'NC'; give each its own name"]
+
+
+def test_an_empty_name_in_a_list_of_destinations_is_refused(tmp_path: Path) -> None:
+    inside = '<excludedDestinations><topic physicalName=""/><queue/></excludedDestinations>'
+    found = obstacles(tmp_path, f'<networkConnector uri="static:(tcp://b:1)">{inside}</networkConnector>')
+    assert sorted(found) == [
+        "<queue> of <excludedDestinations> has no physicalName",
+        "physicalName of <topic> is empty",
+    ]
+
+
+@pytest.mark.parametrize(
+    "option",
+    ["maxReconnectDelay=x", "useExponentialBackOff=maybe", "backOffMultiplier=0.5", "initialReconnectDelay=-1"],
+)
+def test_a_bad_option_of_the_agent_is_named(tmp_path: Path, option: str) -> None:
+    (found,) = obstacles(tmp_path, f'<networkConnector uri="static:(tcp://b:1)?{option}"/>')
+    assert option.partition("=")[0] in found
+
+
+def test_what_is_skipped_leaves_the_rest_of_a_connector(tmp_path: Path) -> None:
+    inside = '<staticallyIncludedDestinations><queue physicalName="Q"/></staticallyIncludedDestinations>'
+    configuration = load(tmp_path, f'<networkConnector uri="static:(tcp://b:1)">{inside}</networkConnector>', skip=True)
+    assert len(configuration.network_connectors) == 1
+    assert "<staticallyIncludedDestinations>" in configuration.skipped[0]
