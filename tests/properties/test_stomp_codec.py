@@ -41,7 +41,7 @@ def cut(data: bytes, places: list[int]) -> list[bytes]:
 
 
 @given(st.sampled_from(CLIENT_COMMANDS), HEADERS, st.binary(max_size=200), st.sampled_from([V1_1, V1_2]))
-def test_one_frame_in_is_one_frame_out_with_the_same_headers_and_body(
+def test_s16_one_frame_in_is_one_frame_out_with_the_same_headers_and_body(
     command: str, headers: dict[str, str], body: bytes, version: int
 ) -> None:
     if command in ("CONNECT", "STOMP"):

@@ -116,7 +116,7 @@ def test_only_the_owner_consumes_a_temporary_destination_and_everybody_may_send_
 
 
 @pytest.mark.parametrize("text", ["temp-queue://{0},queue://B", "queue://B,temp-queue://{0}", "temp-queue://{0}?a=1"])
-def test_cve_2026_61487_a_composite_does_not_hide_a_temporary_destination(text: str) -> None:
+def test_s7_cve_2026_61487_a_composite_does_not_hide_a_temporary_destination(text: str) -> None:
     stage = Stage()
     owner, other = stage.peer("o"), stage.peer("x")
     name = owner.temporary().removeprefix("temp-queue://")
@@ -127,7 +127,7 @@ def test_cve_2026_61487_a_composite_does_not_hide_a_temporary_destination(text: 
 
 
 @pytest.mark.parametrize("pattern", ["temp-queue://>", "temp-queue://*", "temp-queue://ID:o:1:>"])
-def test_cve_2026_54475_no_pattern_listens_to_temporary_destinations_of_others(pattern: str) -> None:
+def test_s6_cve_2026_54475_no_pattern_listens_to_temporary_destinations_of_others(pattern: str) -> None:
     stage = Stage()
     owner, other = stage.peer("o"), stage.peer("x")
     name = owner.temporary()
@@ -270,7 +270,7 @@ def test_a_composite_and_a_wildcard_ask_for_each_physical_destination() -> None:
     assert set(authorizer.take()) == {("u", "write", "queue://A"), ("u", "write", "queue://B")}
 
 
-def test_cve_2026_46605_every_creation_and_removal_needs_the_right() -> None:
+def test_s8_cve_2026_46605_every_creation_and_removal_needs_the_right() -> None:
     authorizer = RecordingAuthorizer(
         ("u", "admin", QUEUE), ("u", "admin", "topic://T"), ("u", "admin", "temp-queue://ID:p:1:1")
     )
@@ -382,7 +382,7 @@ def test_rights_are_those_of_the_connection_and_not_of_the_message() -> None:
         "queue://Q,topic://ActiveMQ.Advisory.Queue",
     ],
 )
-def test_cve_2021_26118_clients_write_no_advisories_and_rights_hold_afterwards(name: str) -> None:
+def test_s9_cve_2021_26118_clients_write_no_advisories_and_rights_hold_afterwards(name: str) -> None:
     stage = Stage(authorizer=RecordingAuthorizer(("u", "write", "queue://RO")))
     peer = stage.peer("p", user="u")
     listener = stage.peer("c").consumes("topic://ActiveMQ.Advisory.>,topic://ActiveMQ.Advisory.Queue")

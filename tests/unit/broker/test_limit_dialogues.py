@@ -32,7 +32,7 @@ from tests.support.dialogue.broker_dialogue import Listener, Stage, destination
 QUEUE = "queue://Q"
 
 
-def test_sessions_are_limited_per_connection() -> None:
+def test_s45_sessions_are_limited_per_connection() -> None:
     stage = Stage()
     peer, neighbour = stage.peer("p"), stage.peer("n")
     for number in range(2, MAX_SESSIONS_PER_CONNECTION + 1):
@@ -45,7 +45,7 @@ def test_sessions_are_limited_per_connection() -> None:
     peer.session(MAX_SESSIONS_PER_CONNECTION + 1)
 
 
-def test_consumers_are_limited_per_connection() -> None:
+def test_s45_consumers_are_limited_per_connection() -> None:
     stage = Stage()
     peer, neighbour = stage.peer("p"), stage.peer("n")
     listeners = [peer.consumes(QUEUE) for _ in range(MAX_CONSUMERS_PER_CONNECTION)]
@@ -58,7 +58,7 @@ def test_consumers_are_limited_per_connection() -> None:
     peer.consumes(QUEUE)
 
 
-def test_producers_are_limited_per_connection() -> None:
+def test_s45_producers_are_limited_per_connection() -> None:
     stage = Stage()
     peer, neighbour = stage.peer("p"), stage.peer("n")
     for number in range(MAX_PRODUCERS_PER_CONNECTION):
@@ -71,7 +71,7 @@ def test_producers_are_limited_per_connection() -> None:
     assert stage.view(QUEUE).producers == MAX_PRODUCERS_PER_CONNECTION + 1
 
 
-def test_temporary_destinations_are_limited_per_connection() -> None:
+def test_s45_temporary_destinations_are_limited_per_connection() -> None:
     stage = Stage()
     peer, neighbour = stage.peer("p"), stage.peer("n")
     for number in range(MAX_TEMPORARY_PER_CONNECTION):
@@ -83,7 +83,7 @@ def test_temporary_destinations_are_limited_per_connection() -> None:
     peer.temporary(9_999)
 
 
-def test_destinations_are_limited_for_clients_and_never_for_the_broker_itself() -> None:
+def test_s45_destinations_are_limited_for_clients_and_never_for_the_broker_itself() -> None:
     stage = Stage(persistent=False)
     peer = stage.peer("p")
     listener = peer.consumes(QUEUE)
@@ -107,7 +107,7 @@ def test_destinations_are_limited_for_clients_and_never_for_the_broker_itself() 
     assert stage.view("queue://ActiveMQ.DLQ").pending == 1
 
 
-def test_a_composite_counts_its_parts() -> None:
+def test_s45_a_composite_counts_its_parts() -> None:
     stage = Stage()
     peer = stage.peer("p")
     parts = [f"A{number}" for number in range(MAX_COMPOSITE_PARTS + 1)]
@@ -120,7 +120,7 @@ def test_a_composite_counts_its_parts() -> None:
 # -- identity (S5) ---------------------------------------------------------------------------------------------------
 
 
-def test_a_client_id_is_held_by_one_connection_at_a_time() -> None:
+def test_s35_a_client_id_is_held_by_one_connection_at_a_time() -> None:
     stage = Stage()
     first = stage.peer("a", client_id="dup")
     with pytest.raises(InvalidClientIdError) as refused:
@@ -134,7 +134,7 @@ def test_a_client_id_is_held_by_one_connection_at_a_time() -> None:
     second.leaves()
 
 
-def test_a_connection_id_is_held_by_one_connection_at_a_time() -> None:
+def test_s5_a_connection_id_is_held_by_one_connection_at_a_time() -> None:
     stage = Stage()
     victim = stage.peer("a", user="alice")
     listener = victim.consumes(QUEUE)
@@ -145,7 +145,7 @@ def test_a_connection_id_is_held_by_one_connection_at_a_time() -> None:
     assert stage.connection_view(victim).user_name == "alice"
 
 
-def test_nobody_acts_for_another_connection() -> None:
+def test_s5_cve_2026_74761_nobody_acts_for_another_connection() -> None:
     stage = Stage()
     victim, mallory = stage.peer("v"), stage.peer("m")
     own_producer = victim.producer(QUEUE)

@@ -449,7 +449,7 @@ def test_a_consumer_may_ask_for_another_window() -> None:
     assert listener.takes() == ["2", "3"]
 
 
-def test_no_window_is_larger_than_the_largest() -> None:
+def test_s45_no_window_is_larger_than_the_largest() -> None:
     stage = Stage()
     peer = stage.peer("c")
     assert peer.consumes(QUEUE, prefetch=2**31 - 1).subscription.prefetch_size == 32_766

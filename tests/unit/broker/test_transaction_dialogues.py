@@ -338,7 +338,7 @@ def test_a_temporary_queue_that_went_before_the_commit_takes_its_messages_along(
     assert stage.peer("c").consumes(QUEUE).takes() == ["2"]
 
 
-def test_a_transaction_holds_only_so_many_messages() -> None:
+def test_s45_a_transaction_holds_only_so_many_messages() -> None:
     limit = transactions.MAX_UNCOMMITTED
     stage = Stage()
     peer, neighbour = stage.peer("p"), stage.peer("n")
@@ -377,7 +377,7 @@ def test_the_transactions_of_a_connection_are_limited_and_its_own() -> None:
     peer.begins(1_001)
 
 
-def test_uncommitted_messages_count_in_memory_and_a_full_memory_refuses_more() -> None:
+def test_s45_uncommitted_messages_count_in_memory_and_a_full_memory_refuses_more() -> None:
     stage = Stage(memory_limit_bytes=100_000)
     producer = stage.peer("p")
     producer.begins(1)

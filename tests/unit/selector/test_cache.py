@@ -37,7 +37,7 @@ def test_a_text_longer_than_the_whole_cache_is_parsed_and_not_kept() -> None:
     assert len(cache) == 0
 
 
-def test_attack_cache_poisoning_by_endless_different_selectors_fills_no_memory() -> None:
+def test_s29_cache_poisoning_by_endless_different_selectors_fills_no_memory() -> None:
     cache = SelectorCache()
     for number in range(3 * MAX_SELECTORS):
         cache.parse(f"a = {number}")

@@ -89,7 +89,7 @@ def test_no_key_stays_on_the_disk(tmp_path: Path, authority: Authority, monkeypa
 # -- what the client of ours refuses (CVE-2018-11775) ------------------------------------------------------------------
 
 
-def test_a_certificate_for_another_host_is_refused(tmp_path: Path, authority: Authority) -> None:
+def test_s32_cve_2018_11775_a_certificate_for_another_host_is_refused(tmp_path: Path, authority: Authority) -> None:
     store = KeyStore(authority.issue(hosts=("other.example",)).write_pem(tmp_path / "broker.pem"))
     trust = TrustStore(authority.write_certificate(tmp_path / "authority.pem"))
     context = server_context(TlsSettings(store))
@@ -98,13 +98,13 @@ def test_a_certificate_for_another_host_is_refused(tmp_path: Path, authority: Au
     assert shakes_hands(context, client_context(ClientTlsSettings(trust, verify_host_name=False)))
 
 
-def test_a_self_signed_certificate_is_refused_even_without_host_names(tmp_path: Path) -> None:
+def test_s32_a_self_signed_certificate_is_refused_even_without_host_names(tmp_path: Path) -> None:
     context = server_context(TlsSettings(KeyStore(self_signed().write_pem(tmp_path / "broker.pem"))))
     with pytest.raises(ssl.SSLCertVerificationError, match="self-signed"):
         shakes_hands(context, client_context(ClientTlsSettings(verify_host_name=False)))
 
 
-def test_an_expired_certificate_is_refused(tmp_path: Path, authority: Authority) -> None:
+def test_s32_an_expired_certificate_is_refused(tmp_path: Path, authority: Authority) -> None:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(authority.issue(days=-1).write_pem(tmp_path / "broker.pem"))
     trust = TrustStore(authority.write_certificate(tmp_path / "authority.pem"))

@@ -204,7 +204,7 @@ def test_a_handshake_byte_by_byte_succeeds(world: World) -> None:
     assert dialogue.settings is not None
 
 
-def test_a_handshake_that_never_ends_is_closed_at_the_deadline(world: World) -> None:
+def test_s32_a_handshake_that_never_ends_is_closed_at_the_deadline(world: World) -> None:
     dialogue = Dialogue(world.context())
     dialogue.takes(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03")
     due = dialogue.connection.next_timeout()
@@ -235,7 +235,7 @@ def test_a_client_without_tls_is_closed_with_a_line_that_says_so(world: World, f
 
 
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1, ssl.TLSVersion.TLSv1_1])
-def test_versions_below_1_2_are_refused(world: World, version: ssl.TLSVersion) -> None:
+def test_s32_versions_below_1_2_are_refused(world: World, version: ssl.TLSVersion) -> None:
     dialogue = Dialogue(world.context())
     context = world.client()
     context.set_ciphers("ALL:@SECLEVEL=0")
@@ -298,7 +298,7 @@ def test_a_wanted_certificate_may_be_missing_but_not_wrong(world: World) -> None
     assert "certificate was refused" in stranger.reports[0]
 
 
-def test_an_expired_client_certificate_is_refused(world: World) -> None:
+def test_s32_an_expired_client_certificate_is_refused(world: World) -> None:
     dialogue = Dialogue(world.context(NEED_CLIENT_CERTIFICATE))
     Client(dialogue, world.client(world.authority.issue(days=-1, CN="old"))).shakes_hands()
     assert dialogue.settings is None
@@ -389,7 +389,7 @@ def test_a_lost_client_frees_what_the_protocol_holds(world: World) -> None:
 # -- CVE-2026-39304 ----------------------------------------------------------------------------------------------------
 
 
-def test_a_flood_of_key_updates_costs_its_own_connection_soon(world: World) -> None:
+def test_s32_cve_2026_39304_a_flood_of_key_updates_costs_its_own_connection_soon(world: World) -> None:
     library = ctypes.util.find_library("ssl")
     if library is None:
         return  # only OpenSSL's own interface can ask for new keys

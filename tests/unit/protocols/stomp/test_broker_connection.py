@@ -227,7 +227,7 @@ def test_request_and_reply_over_temporary_queues() -> None:
     assert not server.closed
 
 
-def test_another_connections_temporary_queue_cannot_be_read() -> None:
+def test_s6_cve_2026_54475_another_connections_temporary_queue_cannot_be_read() -> None:
     stage = Stage()
     owner = stage.peer("1.1")
     thief = stage.peer("1.1")

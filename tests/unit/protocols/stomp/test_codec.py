@@ -166,7 +166,7 @@ def test_the_escapes_of_each_version() -> None:
 
 
 @pytest.mark.parametrize("version", [V1_0, V1_1, V1_2])
-def test_header_injection_by_newline_makes_no_second_header(version: int) -> None:
+def test_s16_header_injection_by_newline_makes_no_second_header(version: int) -> None:
     data = encode_frame("RECEIPT", [("receipt-id", "1\nevil:yes\n\nbody"), ("x\ny", "z")], b"", version)
     (frame,) = decode(data, version)
     assert set(frame.headers) == {"receipt-id", "x\ny"}
@@ -174,25 +174,25 @@ def test_header_injection_by_newline_makes_no_second_header(version: int) -> Non
 
 
 @pytest.mark.parametrize(("name", "value"), [("k", "a\0b"), ("k\0", "v"), ("", "v"), ("k", "\ud800")])
-def test_a_header_that_cannot_be_represented_is_refused(name: str, value: str) -> None:
+def test_s16_a_header_that_cannot_be_represented_is_refused(name: str, value: str) -> None:
     with pytest.raises(LocalProtocolError):
         encode_frame("RECEIPT", [(name, value)], b"", V1_2)
 
 
 @pytest.mark.parametrize("claim", ["-1", "-5", "+1", "1e9", "", " ", "0x10", "1_0", "１", "1 2", "٣"])
-def test_cve_2026_49432_negative_content_length_and_its_relatives_are_refused(claim: str) -> None:
+def test_s14_cve_2026_49432_negative_content_length_and_its_relatives_are_refused(claim: str) -> None:
     data = f"SEND\ndestination:/queue/A\ncontent-length:{claim}\n\nx\0".encode()
     assert failure_of(data) == "Specified content-length is not a valid integer"
 
 
-def test_cve_2026_49432_two_different_content_lengths_are_refused() -> None:
+def test_s14_cve_2026_49432_two_different_content_lengths_are_refused() -> None:
     assert "twice" in failure_of(b"SEND\ncontent-length:1\ncontent-length:2\n\nx\0")
     (frame,) = decode(b"SEND\ncontent-length:1\ncontent-length:1\n\nx\0")
     assert frame.body == b"x"
 
 
 @pytest.mark.parametrize("claim", [str(MAX_BODY + 1), str(2**30), str(2**63), "9" * 5_000])
-def test_a_claim_of_a_gigantic_body_is_refused_and_allocates_nothing(claim: str) -> None:
+def test_s14_a_claim_of_a_gigantic_body_is_refused_and_allocates_nothing(claim: str) -> None:
     tracemalloc.start()
     assert "exceeded" in failure_of(b"SEND\ncontent-length:" + claim.encode() + b"\n\nx\0")
     peak = tracemalloc.get_traced_memory()[1]
@@ -210,7 +210,7 @@ def test_a_claim_of_the_largest_body_allocates_only_what_arrives() -> None:
     assert peak < 64 * KIB
 
 
-def test_cve_2026_53916_headers_that_never_end() -> None:
+def test_s15_cve_2026_53916_headers_that_never_end() -> None:
     for unending in (b"v", b"k:" + b"v" * 1022 + b"\n", b"\r", b"k:v\n"):
         decoder = accepted()
         mebibyte = unending * (MIB // len(unending))
@@ -227,7 +227,7 @@ def test_cve_2026_53916_headers_that_never_end() -> None:
         assert decoder.buffered_bytes == 0
 
 
-def test_cve_2026_53916_a_text_body_that_never_ends_is_cut_off_at_the_limit() -> None:
+def test_s15_cve_2026_53916_a_text_body_that_never_ends_is_cut_off_at_the_limit() -> None:
     decoder = FrameDecoder(max_frame_size=MIB)
     decoder.accept(V1_1)
     decoder.feed(b"SEND\ndestination:/queue/A\n\n")
