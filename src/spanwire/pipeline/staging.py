@@ -25,6 +25,7 @@ from spanwire.pipeline.receiving import BatchReceiver, MessageSource, Received
 from spanwire.pipeline.segments import StagingDirectory
 
 MAX_UNSETTLED: Final = 4  # segments whose messages may come again and are known by id: so many crashes in a row
+MAX_KNOWN_BATCHES: Final = 100  # in a row of nothing but messages that are known; there may be new ones behind them
 FIRST_WAIT_S: Final = 1.0  # a broker may have to read from its disk before it dispatches to a new consumer
 MAX_DRAINED: Final = 10_000  # segments of one batch read: a queue that is never empty ends somewhere
 RECENT_SEGMENTS: Final = 2  # of this process: a connection may be lost right after an acknowledgement
@@ -65,7 +66,13 @@ class Staging:
         """
         self._discard(start)
         staged = [number for number in self.numbers() if number > start]
-        return staged[0] if staged else self._stage(start + 1, max_rows)
+        if staged:
+            return staged[0]
+        for _ in range(MAX_KNOWN_BATCHES):
+            number = self._stage(start + 1, max_rows)
+            if number > start or self._last is None or self._last.is_empty:
+                break
+        return number
 
     def drain(self) -> None:
         """Stage what is in the queue, until it is empty. Raises `JmsError`; what is staged by then stays."""

@@ -93,6 +93,16 @@ def test_only_known_messages_make_no_batch_but_are_acknowledged(tmp_path: Path) 
     staging.close()
 
 
+def test_new_messages_behind_known_ones_are_found_at_once(tmp_path: Path) -> None:
+    queue = FakeQueue(raw(number) for number in range(4))
+    queue.fails_to_acknowledge = 1
+    staging = opened(tmp_path, queue)
+    assert staging.next_segment(0, 2) == 1
+    assert staging.next_segment(1, 2) == 2
+    assert ids(tmp_path, 2) == expected(2, 3)
+    staging.close()
+
+
 def test_a_connection_lost_while_receiving_stages_nothing_and_loses_nothing(tmp_path: Path) -> None:
     queue = FakeQueue(raw(number) for number in range(2000))
     queue.fails_after = 1000

@@ -1,0 +1,77 @@
+"""The source's own way to a broker, without Spark: what a lost connection does to an acknowledgement."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from spanwire.model.errors import JmsError
+from spanwire.pipeline.broker_link import consume
+from spanwire.pipeline.options import read_options
+from spanwire.pipeline.receiving import MessageSource
+from spanwire.pipeline.segments import read_rows
+from spanwire.pipeline.staging import Staging
+from tests.support.broker_process import BrokerProcess, spanwire_command
+from tests.support.queues import numbered, send, take_all
+
+
+def receive(source: MessageSource, count: int) -> None:
+    """Exactly so many, in as many portions as they come."""
+    while count > 0:
+        found = source.receive(count, 10.0)
+        assert found, f"{count} messages did not come"
+        count -= len(found)
+
+
+def test_what_is_not_acknowledged_goes_back(url: str) -> None:
+    send(url, "BACK", numbered(10))
+    options = read_options({"url": url, "destination": "BACK"})
+    source = consume(options)
+    receive(source, 5)
+    source.acknowledge()
+    receive(source, 3)
+    source.close()
+    assert [message.properties["n"] for message in take_all(url, "BACK")] == [5, 6, 7, 8, 9]
+
+
+@pytest.mark.parametrize("scheme", ["{}", "failover:({})?initialReconnectDelay=50"])
+def test_a_broker_killed_before_the_acknowledgement_makes_no_double(scheme: str, tmp_path: Path) -> None:
+    with BrokerProcess(spanwire_command(), tmp_path / "broker") as broker:
+        send(broker.openwire_uri(), "KILLED", numbered(20))
+        given = {"url": scheme.format(broker.openwire_uri()), "destination": "KILLED", "maxRowsPerBatch": "10"}
+        options = read_options({**given, "stagingDirectory": str(tmp_path / "staging")})
+
+        class Interrupted:
+            """A source whose broker is killed and started again just before it hears of the first batch."""
+
+            def __init__(self) -> None:
+                self._source = consume(options)
+                self.receive = self._source.receive
+                self.close = self._source.close
+
+            def acknowledge(self) -> None:
+                if not restarted:
+                    restarted.append(True)
+                    broker.kill()
+                    broker.start()
+                self._source.acknowledge()
+
+        restarted: list[bool] = []
+        staging = Staging(options, Interrupted, time.monotonic)
+        found: list[object] = []
+        number = 0
+        while len(found) < 20:
+            try:
+                following = staging.next_segment(number, 10)
+            except JmsError:
+                continue
+            assert following > number, f"only {len(found)} messages came"
+            number = following
+            for batch in read_rows(tmp_path / "staging", number, 0, 10):
+                found += [row["text"] for row in batch.to_pylist()]
+        assert sorted(map(str, found)) == sorted(f"text {n}" for n in range(20))
+        assert staging.next_segment(number, 10) == number
+        staging.close()
+        assert take_all(broker.openwire_uri(), "KILLED") == []
