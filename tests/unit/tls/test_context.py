@@ -193,3 +193,11 @@ def test_a_trust_store_without_certificates_is_one_line(tmp_path: Path, authorit
     path.write_bytes(broker.key_pem())
     with pytest.raises(ConfigurationError, match="holds no certificate to trust"):
         client_context(ClientTlsSettings(TrustStore(path)))
+
+
+def test_s32_neither_side_renegotiates_or_compresses(tmp_path: Path, authority: Authority) -> None:
+    key_store = KeyStore(authority.issue().write_pem(tmp_path / "broker.pem"))
+    trust_store = TrustStore(authority.write_certificate(tmp_path / "authority.pem"))
+    for context in (server_context(TlsSettings(key_store)), client_context(ClientTlsSettings(trust_store))):
+        assert context.options & ssl.OP_NO_RENEGOTIATION
+        assert context.options & ssl.OP_NO_COMPRESSION
