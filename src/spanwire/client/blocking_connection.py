@@ -1,8 +1,8 @@
 """How threads share one connection: whoever waits reads for all, under one lock, and a small thread keeps it alive.
 
 A thread that waits for something becomes the *driver* unless there is one: it waits for the channel without the lock,
-takes what came, and wakes the others. Nobody reads while nobody waits, but the keeper: at each keep-alive it looks, so
-that a busy application does not take the broker for silent.
+takes what came, and wakes the others. Nobody reads while nobody waits, but the keeper: it looks each
+second, so that a busy application neither takes the broker for silent nor overlooks that it is gone.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from spanwire.tls.settings import ClientTlsSettings
 
 FLUSH_BYTES: Final = 64 * 1024  # of one-way commands that gather before they are written
 FLUSH_DELAY: Final = 0.001  # seconds that the rest of a burst may wait to be written
-MAX_IDLE: Final = 60.0  # seconds between two looks of the keeper when nothing is due
+LOOK_INTERVAL: Final = 1.0  # seconds until the keeper looks when nobody else does: the broker may be gone
 
 
 class Ready:
@@ -75,6 +75,7 @@ class CoreConnection:
         self._is_establishing = False
         self._lost: JmsError | None = None
         self._last_flush = 0.0
+        self._last_look = 0.0
         self._flush_at: float | None = None
 
     # -- checks --------------------------------------------------------------------------------------------------------
@@ -167,6 +168,7 @@ class CoreConnection:
         channel = self._channel
         if channel is None:
             return
+        self._last_look = self.machine.now().monotonic
         try:
             data = channel.receive()
             if data:
@@ -333,20 +335,22 @@ class CoreConnection:
                     self._last_flush = now
                     self._write()
                 due = self.core.next_timeout()
+                if now >= self._last_look + LOOK_INTERVAL and not self._is_driven:
+                    self.look()
                 if due is not None and now >= due:
                     self._keep_alive()
 
     def _idle(self) -> float:
         due = self.core.next_timeout()
         now = self.machine.now().monotonic
-        idle = MAX_IDLE if due is None else due - now
+        idle = self._last_look + LOOK_INTERVAL - now if not self._is_driven else LOOK_INTERVAL
+        if due is not None:
+            idle = min(idle, due - now)
         if self._flush_at is not None:
             idle = min(idle, self._flush_at - now)
-        return max(0.0, min(idle, MAX_IDLE))
+        return max(0.0, idle)
 
     def _keep_alive(self) -> None:
-        if not self._is_driven:
-            self.look()
         try:
             self.core.handle_timeout(self.machine.now())
         except JmsError as error:

@@ -294,7 +294,7 @@ class ClientConsumer:
         self.before_waiting()
         self._buffer.clear()
         assert self.info.consumer_id is not None
-        return self._line.request(
+        return self._line.remove(
             wire.RemoveInfo(object_id=self.info.consumer_id, last_delivered_sequence_id=self.last_delivered),
-            owner=self.info.consumer_id.session_id,
+            self.info.consumer_id.session_id,
         )

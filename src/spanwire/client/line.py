@@ -102,6 +102,12 @@ class Line:
         self.requests[request.number] = request
         return request
 
+    def remove(self, command: wire.RemoveInfo, owner: int) -> Request | None:
+        """Something leaves. None without a link: the broker has removed it with that, and is not told of it again."""
+        if not self.is_online:
+            return None
+        return self.request(command, owner=owner)
+
     def send_message(self, raw: bytes, number: int, owner: int, in_transaction: bool) -> Request | None:
         """A message of this line's version; with its command id ``number`` if it is answered, else 0."""
         self.check_open()

@@ -6,7 +6,7 @@ read on first use. An object message's body stays the serialization stream that 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from typing import Final, Protocol
 
 from librt.strings import read_i64_be
@@ -32,8 +32,8 @@ EMPTY: Final[tuple[None, ...]] = ()
 class Done:
     """What `Message.acknowledge` gives: everything has happened already, and it may be awaited."""
 
-    def __await__(self) -> Iterator[None]:
-        return iter(EMPTY)
+    def __await__(self) -> Generator[None, None, None]:
+        yield from EMPTY
 
 
 DONE: Final = Done()

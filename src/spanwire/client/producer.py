@@ -154,7 +154,7 @@ class ClientProducer:
         if self.is_closed:
             return None
         self.is_closed = True
-        return self._line.request(wire.RemoveInfo(object_id=self._id), owner=self.session)
+        return self._line.remove(wire.RemoveInfo(object_id=self._id), self.session)
 
 
 def check_priority(priority: int) -> None:

@@ -209,8 +209,8 @@ class ClientSession:
             producer.is_closed = True
         self.consumers.clear()
         self.producers.clear()
-        return self._line.request(
-            wire.RemoveInfo(object_id=self._id, last_delivered_sequence_id=last_delivered), owner=self.number
+        return self._line.remove(
+            wire.RemoveInfo(object_id=self._id, last_delivered_sequence_id=last_delivered), self.number
         )
 
 

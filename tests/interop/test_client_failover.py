@@ -1,0 +1,188 @@
+"""The Python client lives through the death of its broker: nothing acknowledged is lost, what comes twice says so."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from spanwire.model.errors import JmsError, TransactionRolledBackError
+from tests.support.broker_process import BrokerProcess, spanwire_command
+from tests.support.classic import classic_broker
+from tests.support.client_shells import SHELLS, opened
+from tests.support.peers import require
+
+PATIENCE: Final = 40.0
+OPTIONS: Final = "?initialReconnectDelay=20&maxReconnectDelay=200&randomize=false"
+ENOUGH: Final = 60  # answered sends before the broker is killed
+
+
+@pytest.fixture(params=["spanwire", "classic"])
+def mortal(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[BrokerProcess]:
+    """A broker that may be killed."""
+    if request.param == "classic":
+        require("activemq-broker")
+        broker = classic_broker(tmp_path / "classic")
+    else:
+        broker = BrokerProcess(spanwire_command(), tmp_path / "spanwire")
+    with broker:
+        yield broker
+
+
+@pytest.fixture(params=SHELLS)
+def shell(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+def failover(*brokers: BrokerProcess) -> str:
+    return f"failover:({','.join(broker.openwire_uri() for broker in brokers)}){OPTIONS}"
+
+
+async def reborn(broker: BrokerProcess) -> None:
+    """The same broker, killed and started anew with the same data."""
+    await asyncio.to_thread(broker.kill)
+    await asyncio.to_thread(broker.start)
+
+
+def test_persistent_sends_and_receives_go_on_over_a_kill(mortal: BrokerProcess, shell: str) -> None:
+    answered: list[str] = []
+    received: list[tuple[str, bool]] = []
+
+    async def send(connection: Any, finished: asyncio.Event) -> None:
+        async with connection.session() as session:
+            producer = await session.create_producer("queue://KILL")
+            number = 0
+            while not finished.is_set():
+                await producer.send(str(number))
+                answered.append(str(number))
+                number += 1
+
+    async def receive(connection: Any, finished: asyncio.Event) -> None:
+        async with connection.session("client") as session:
+            consumer = await session.create_consumer("queue://KILL", prefetch=50)
+            while True:
+                message = await consumer.receive(1)
+                if message is None:
+                    if finished.is_set():
+                        return
+                    continue
+                received.append((message.body, message.redelivered))
+                if len(received) % 3 == 0:
+                    await message.acknowledge()
+
+    async def scenario() -> None:
+        finished = asyncio.Event()
+        async with opened(shell, failover(mortal)) as connection, opened(shell, failover(mortal)) as other:
+            tasks = [asyncio.create_task(send(connection, finished)), asyncio.create_task(receive(other, finished))]
+            await until(lambda: len(answered) >= ENOUGH and len(received) >= ENOUGH)
+            await reborn(mortal)
+            after = len(answered)
+            await until(lambda: len(answered) >= after + ENOUGH)
+            finished.set()
+            await asyncio.gather(*tasks)
+
+    asyncio.run(asyncio.wait_for(scenario(), 90))
+    assert set(answered) <= {body for body, _ in received}, "an answered message is lost"
+    seen: set[str] = set()
+    for body, redelivered in received:
+        if mortal.directory.name == "spanwire":  # Classic forgets what it had dispatched when it is killed
+            assert redelivered or body not in seen, f"{body} came twice and the second time does not say so"
+        seen.add(body)
+
+
+async def until(is_so: Any) -> None:
+    end = time.monotonic() + PATIENCE
+    while not is_so():
+        assert time.monotonic() < end, "nothing moves"
+        await asyncio.sleep(0.02)
+
+
+def test_a_transaction_over_a_kill_is_rolled_back_as_a_whole(mortal: BrokerProcess, shell: str) -> None:
+    async def scenario() -> None:
+        async with opened(shell, failover(mortal)) as connection, connection.session("transacted") as session:
+            producer = await session.create_producer("queue://TX")
+            await producer.send("lost")
+            await reborn(mortal)
+            await producer.send("lost, too")
+            with pytest.raises(TransactionRolledBackError):
+                await session.commit()
+            await producer.send("kept")
+            await session.commit()
+            consumer = await session.create_consumer("queue://TX")
+            message = await consumer.receive(10)
+            assert message.body == "kept"
+            await session.commit()
+            assert await consumer.receive(0.3) is None
+
+    asyncio.run(asyncio.wait_for(scenario(), 90))
+
+
+def test_what_was_received_of_a_dead_connection_comes_again(mortal: BrokerProcess, shell: str) -> None:
+    async def scenario() -> None:
+        async with opened(shell, failover(mortal)) as connection, connection.session("client") as session:
+            temporary = await session.create_temporary_queue()
+            producer = await session.create_producer()
+            for number in range(5):
+                await producer.send(str(number), destination="queue://AGAIN")
+            consumer = await session.create_consumer("queue://AGAIN")
+            held = [await consumer.receive(10) for _ in range(3)]
+            await reborn(mortal)
+            await until(lambda: connection.shared.core.line.epoch > 0 and connection.shared.core.is_online)
+            await held[-1].acknowledge()
+            again = [await consumer.receive(10) for _ in range(5)]
+            assert sorted(message.body for message in again) == ["0", "1", "2", "3", "4"]
+            await again[-1].acknowledge()
+            assert await consumer.receive(0.3) is None
+            replies = await session.create_consumer(temporary)
+            await producer.send("still mine", destination=temporary)
+            assert (await replies.receive(10)).body == "still mine"
+
+    asyncio.run(asyncio.wait_for(scenario(), 90))
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_the_next_broker_of_the_list_takes_over(tmp_path: Path, shell: str) -> None:
+    async def scenario() -> None:
+        with (
+            BrokerProcess(spanwire_command(), tmp_path / "a") as one,
+            BrokerProcess(spanwire_command(), tmp_path / "b") as other,
+        ):
+            async with opened(shell, failover(one, other)) as connection, connection.session() as session:
+                producer = await session.create_producer("queue://NEXT")
+                consumer = await session.create_consumer("queue://NEXT")
+                await producer.send("a")
+                assert (await consumer.receive(10)).body == "a"
+                await asyncio.to_thread(one.kill)
+                await producer.send("b")
+                assert (await consumer.receive(10)).body == "b"
+
+    asyncio.run(asyncio.wait_for(scenario(), 60))
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_senders_wait_no_longer_than_the_timeout_and_attempts_end(tmp_path: Path, shell: str) -> None:
+    async def scenario() -> None:
+        with BrokerProcess(spanwire_command(), tmp_path / "a") as broker:
+            url = failover(broker) + "&timeout=300"
+            async with opened(shell, url) as connection, connection.session() as session:
+                producer = await session.create_producer("queue://WAIT")
+                consumer = await session.create_consumer("queue://WAIT")
+                await asyncio.to_thread(broker.kill)
+                assert await consumer.receive(0.2) is None
+                with pytest.raises(JmsError, match="no connection for 300 ms"):
+                    await producer.send("x", wait=False)
+            broker.start()
+            url = f"failover:({broker.openwire_uri()})?maxReconnectAttempts=2&initialReconnectDelay=10"
+            async with opened(shell, url) as connection, connection.session() as session:
+                consumer = await session.create_consumer("queue://WAIT")
+                await asyncio.to_thread(broker.kill)
+                with pytest.raises(JmsError, match="after 2 attempts"):
+                    await consumer.receive(20)
+            with pytest.raises(JmsError, match="after 3 attempts"):
+                await opened(shell, f"failover:({broker.openwire_uri()})?startupMaxReconnectAttempts=3")
+
+    asyncio.run(asyncio.wait_for(scenario(), 60))

@@ -1,0 +1,237 @@
+"""Peers that are no broker, a silent one, TLS, a fork, and a process that has no time: one line and no waiting."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import pytest
+
+from spanwire.client import aio, blocking
+from spanwire.model.errors import ConfigurationError, IllegalStateError, JmsError
+from spanwire.protocols.openwire import _marshallers as wire
+from spanwire.protocols.openwire.codec import FrameDecoder, FrameEncoder
+from spanwire.protocols.openwire.schema import Throwable
+from spanwire.protocols.openwire.wire_format import WireFormatPreferences, negotiate, wire_format_info
+from tests.support.broker_process import BrokerProcess
+from tests.support.client_shells import SHELLS, opened
+
+DEADLINE_MS: Final = 300
+GRACE: Final = 5.0  # seconds beyond the deadline that a busy machine may take
+
+
+def refused(shell: str, url: str) -> JmsError:
+    """What connecting raises, which is one line."""
+
+    async def scenario() -> JmsError:
+        with pytest.raises(JmsError) as raised:
+            await opened(shell, url, "u", "c4n4ry-pa55word")
+        return raised.value
+
+    error = asyncio.run(asyncio.wait_for(scenario(), 30))
+    assert str(error).isprintable()
+    assert "c4n4ry" not in str(error)
+    return error
+
+
+@pytest.fixture(params=SHELLS)
+def shell(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def listener() -> Iterator[socket.socket]:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield server
+
+
+def url_of(listener: socket.socket, scheme: str = "tcp", options: str = "") -> str:
+    return f"{scheme}://127.0.0.1:{listener.getsockname()[1]}?connectionTimeout={DEADLINE_MS}{options}"
+
+
+@pytest.mark.parametrize("scheme", ["tcp", "ssl"])
+def test_a_peer_that_accepts_and_stays_silent_is_given_up_at_the_deadline(
+    listener: socket.socket, shell: str, scheme: str
+) -> None:
+    started = time.monotonic()
+    error = refused(shell, url_of(listener, scheme))
+    assert DEADLINE_MS / 1000 * 0.9 <= time.monotonic() - started < DEADLINE_MS / 1000 + GRACE
+    assert f"{scheme}://127.0.0.1" in str(error)
+
+
+def test_a_broker_that_shakes_hands_and_then_says_nothing_is_given_up(listener: socket.socket, shell: str) -> None:
+    def play() -> None:
+        channel, _ = listener.accept()
+        with channel:
+            channel.sendall(FrameEncoder().encode(wire_format_info(WireFormatPreferences())))
+            while channel.recv(65536):
+                pass
+
+    broker = threading.Thread(target=play, daemon=True)
+    broker.start()
+    assert "has not let the client in within 0.3 s" in str(refused(shell, url_of(listener)))
+    broker.join(GRACE)
+    assert not broker.is_alive(), "the socket is still open"
+
+
+@pytest.mark.parametrize("answer", [b"", b"HTTP/1.1 400 Bad Request\r\n\r\n", b"\xff" * 100])
+def test_whoever_speaks_something_else_is_told_at_once(listener: socket.socket, shell: str, answer: bytes) -> None:
+    def play() -> None:
+        channel, _ = listener.accept()
+        with channel:
+            channel.recv(65536)
+            channel.sendall(answer)
+
+    threading.Thread(target=play, daemon=True).start()
+    error = refused(shell, url_of(listener))
+    assert "OpenWire" in str(error) or "ended" in str(error)
+
+
+def test_nobody_at_the_port_is_one_line(listener: socket.socket, shell: str) -> None:
+    url = url_of(listener)
+    listener.close()
+    assert "is the broker started?" in str(refused(shell, url))
+
+
+def test_a_class_name_from_a_real_socket_is_text(listener: socket.socket, shell: str) -> None:
+    def play() -> None:
+        channel, _ = listener.accept()
+        decoder = FrameDecoder(pass_messages=False)
+        encoder = FrameEncoder()
+        with channel:
+            channel.sendall(encoder.encode(wire_format_info(WireFormatPreferences())))
+            while True:
+                commands = decoder.feed(channel.recv(65536))
+                for command in commands:
+                    if isinstance(command, wire.WireFormatInfo):
+                        decoder.negotiated(negotiate(WireFormatPreferences(), command))
+                        commands += decoder.feed(b"")
+                    if isinstance(command, wire.ConnectionInfo):
+                        thrown = Throwable("org.x.ClassPathXmlApplicationContext", "http://192.0.2.1/x.xml")
+                        channel.sendall(
+                            encoder.encode(wire.ExceptionResponse(correlation_id=command.command_id, exception=thrown))
+                        )
+                        return
+
+    threading.Thread(target=play, daemon=True).start()
+    assert "ClassPathXmlApplicationContext: http" in str(refused(shell, url_of(listener)))
+
+
+def test_a_bad_option_names_the_closest(shell: str) -> None:
+    connect = aio.connect if shell == "aio" else blocking.connect
+    with pytest.raises(ConfigurationError, match=r"did you mean jms\.useAsyncSend"):
+        connect("tcp://127.0.0.1:1?jms.useAsynSend=true")
+
+
+def test_after_a_fork_every_handle_raises(spanwire: BrokerProcess) -> None:
+    with blocking.connect(spanwire.openwire_uri()) as connection, connection.session() as session:
+        producer, consumer = session.create_producer("queue://FORK"), session.create_consumer("queue://FORK")
+        calls = [
+            lambda: producer.send("x"),
+            lambda: consumer.receive(1),
+            consumer.receive_no_wait,
+            connection.session,
+            session.create_temporary_queue,
+            session.recover,
+            producer.close,
+            consumer.close,
+            session.close,
+            connection.close,
+        ]
+        assert in_child(calls) == len(calls)
+        producer.send("x")
+        message = consumer.receive(5)
+        assert message is not None
+
+
+def test_after_a_fork_every_handle_of_the_loop_raises(spanwire: BrokerProcess) -> None:
+    async def scenario() -> int:
+        async with aio.connect(spanwire.openwire_uri()) as connection, connection.session() as session:
+            producer, consumer = await session.create_producer("queue://F"), await session.create_consumer("queue://F")
+
+            def driven(coroutine: object) -> None:
+                assert asyncio.iscoroutine(coroutine)
+                coroutine.send(None)
+
+            calls = [
+                lambda: driven(producer.send("x")),
+                lambda: driven(consumer.receive(1)),
+                connection.session,
+                lambda: driven(session.commit()),
+                lambda: driven(session.close()),
+                lambda: driven(connection.close()),
+            ]
+            found = await asyncio.to_thread(in_child, calls)
+            assert found == len(calls)
+            return found
+
+    assert asyncio.run(scenario())
+
+
+def in_child(calls: Sequence[object]) -> int:
+    """How many of the calls raise `IllegalStateError` in a child process."""
+    child = os.fork()
+    if child == 0:
+        count = 0
+        for call in calls:
+            assert callable(call)
+            try:
+                call()
+            except IllegalStateError:
+                count += 1
+            except BaseException:
+                continue
+        os._exit(count)
+    _, status = os.waitpid(child, 0)
+    return os.waitstatus_to_exitcode(status)
+
+
+def test_a_busy_application_stays_connected(spanwire: BrokerProcess) -> None:
+    uri = spanwire.openwire_uri(
+        {"wireFormat.maxInactivityDuration": "600", "wireFormat.maxInactivityDurationInitalDelay": "1"}
+    )
+    with blocking.connect(uri) as connection, connection.session() as session:
+        producer = session.create_producer("queue://BUSY")
+        threading.Event().wait(2.5)  # four times the inactivity that the broker grants
+        producer.send("x")
+
+
+def test_threads_share_a_connection(spanwire: BrokerProcess) -> None:
+    count, threads = 200, 4
+    with blocking.connect(spanwire.openwire_uri()) as connection:
+        received: list[object] = []
+
+        def work(name: int) -> None:
+            with connection.session() as session:
+                producer = session.create_producer(f"queue://SHARED.{name}")
+                consumer = session.create_consumer(f"queue://SHARED.{name}")
+                for number in range(count):
+                    producer.send(f"{name} {number}", wait=number % 7 == 0)
+                    message = consumer.receive(10)
+                    assert message is not None
+                    received.append(message.body)
+
+        workers = [threading.Thread(target=work, args=(name,)) for name in range(threads)]
+        for worker in workers:
+            worker.start()
+        for worker in workers:
+            worker.join(60)
+            assert not worker.is_alive()
+        for name in range(threads):
+            mine = [body for body in received if str(body).startswith(f"{name} ")]
+            assert mine == [f"{name} {number}" for number in range(count)]
+
+
+def test_one_connection_has_one_small_thread_and_leaves_none(spanwire: BrokerProcess) -> None:
+    before = threading.active_count()
+    with blocking.connect(spanwire.openwire_uri()):
+        assert threading.active_count() == before + 1
+    end = time.monotonic() + GRACE
+    while threading.active_count() > before and time.monotonic() < end:
+        threading.Event().wait(0.01)
+    assert threading.active_count() == before
