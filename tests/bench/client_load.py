@@ -4,8 +4,8 @@
                                       [--url tcp://127.0.0.1:61616]
 
 Starts a Spanwire of its own, of the same build, unless ``--url`` names a broker. Every run is checked for loss, doubles
-and order. The CPU time is the client's own, per message; with a processor for it alone the client could do one over that
-many.
+and order. The CPU time is the client's own, per message; one over that is what a
+processor of its own would allow.
 """
 
 from __future__ import annotations

@@ -335,9 +335,10 @@ class CoreConnection:
                     self._last_flush = now
                     self._write()
                 due = self.core.next_timeout()
-                if now >= self._last_look + LOOK_INTERVAL and not self._is_driven:
+                is_due = due is not None and now >= due
+                if not self._is_driven and (is_due or now >= self._last_look + LOOK_INTERVAL):
                     self.look()
-                if due is not None and now >= due:
+                if is_due:
                     self._keep_alive()
 
     def _idle(self) -> float:
