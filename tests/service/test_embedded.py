@@ -99,6 +99,20 @@ def test_a_broker_lives_in_the_callers_loop_and_is_found_by_its_name() -> None:
     assert IN_PROCESS.find("own-loop") is None
 
 
+def test_a_broker_can_be_started_from_the_file_that_the_command_takes(tmp_path: Path) -> None:
+    path = tmp_path / "shop.toml"
+    path.write_text('broker_name = "from-file"\npersistent = false\n', "utf-8")
+
+    async def run() -> None:
+        async with await start_broker(path) as broker:
+            assert broker.vm_url == "vm://from-file"
+        path.write_text('broker_nam = "x"\n', "utf-8")
+        with pytest.raises(ConfigurationError, match="did you mean broker_name"):
+            await start_broker(f"xbean:{path}")
+
+    asyncio.run(run())
+
+
 def test_the_collector_of_a_program_is_left_alone() -> None:
     program = (
         "import asyncio, gc; before = gc.get_threshold(), gc.get_freeze_count()\n"

@@ -16,6 +16,7 @@ from pathlib import Path
 from spanwire.client.ports import InProcessTransport
 from spanwire.model.errors import JmsError
 from spanwire.service.broker_thread import PassingBroker
+from spanwire.service.config.loading import load_configuration
 from spanwire.service.config.model import BrokerConfiguration
 from spanwire.service.embedded_broker import IN_PROCESS, EmbeddedBroker
 from spanwire.service.vm_url import VmUrl, parse_vm_url
@@ -23,12 +24,16 @@ from spanwire.transports.vm import VmClient
 
 
 async def start_broker(
-    configuration: BrokerConfiguration, directory: Path | None = None, *, allow_anonymous: bool = False
+    configuration: BrokerConfiguration | str | Path, directory: Path | None = None, *, allow_anonymous: bool = False
 ) -> EmbeddedBroker:
     """A started broker in the running loop; stop it with `EmbeddedBroker.stop` or use it in ``async with``.
 
-    Its loop must go on turning: what blocks the loop blocks the broker. Raises as `EmbeddedBroker.start`.
+    ``configuration`` may be what `spanwire start` takes, the path of an XML or TOML file. The loop must go on turning:
+    what blocks it, such as a blocking client, blocks the broker. Raises as `EmbeddedBroker.start`, and
+    `ConfigurationError` for a file that cannot be honoured.
     """
+    if not isinstance(configuration, BrokerConfiguration):
+        configuration = load_configuration(str(configuration))
     broker = EmbeddedBroker(configuration, directory, allow_anonymous=allow_anonymous)
     await broker.start()
     return broker

@@ -307,6 +307,34 @@ def test_clients_of_the_same_process_need_no_socket(pytester: pytest.Pytester) -
     result.assert_outcomes(passed=3)
 
 
+def test_clients_of_other_libraries_connect_as_to_any_broker(pytester: pytest.Pytester) -> None:
+    result = run(
+        pytester,
+        """
+        import queue
+        import stomp
+
+        class Listener(stomp.ConnectionListener):
+            def __init__(self):
+                self.frames = queue.Queue()
+
+            def on_message(self, frame):
+                self.frames.put(frame)
+
+        def test_it(spanwire_broker):
+            connection = stomp.Connection([(spanwire_broker.host, spanwire_broker.stomp_port)])
+            listener = Listener()
+            connection.set_listener("", listener)
+            connection.connect(wait=True)
+            connection.subscribe("/queue/ORDERS", id="1")
+            connection.send("/queue/ORDERS", "hello")
+            assert listener.frames.get(timeout=30).body == "hello"
+            connection.disconnect()
+        """,
+    )
+    result.assert_outcomes(passed=1)
+
+
 def test_networks_are_linked_when_the_test_begins(pytester: pytest.Pytester) -> None:
     result = run(
         pytester,

@@ -1,0 +1,57 @@
+"""What the page about testing promises is there."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+from pathlib import Path
+
+import pytest
+
+from spanwire.testing import Broker, plugin
+from spanwire.testing.queue import DestinationLook
+
+pytest_plugins = ["pytester"]
+
+PAGE = (Path(__file__).resolve().parents[3] / "docs/howto/testing.md").read_text("utf-8")
+BLOCKS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+PROGRAM = """
+from spanwire.client import blocking
+
+def run_my_program(broker, messages):
+    with blocking.connect(broker) as connection, connection.session() as session:
+        consumer = session.create_consumer("queue://ORDERS")
+        for _ in range(messages):
+            message = consumer.receive(timeout=30)
+            session.create_producer("queue://BILLS").send(f"{message.body}: 12.50")
+"""
+
+
+def test_every_example_is_python() -> None:
+    assert len(BLOCKS) >= 6
+    for block in BLOCKS:
+        ast.parse(block.replace("…", "..."))
+
+
+def test_the_first_example_runs(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(program=PROGRAM, test_it="from program import run_my_program\n" + BLOCKS[0])
+    result = pytester.runpytest_subprocess("-p", "no:cacheprovider", "-W", "error", timeout=60)
+    result.assert_outcomes(passed=1)
+
+
+def test_every_fixture_that_the_plugin_has_is_on_the_page_and_the_other_way_round() -> None:
+    fixtures = {name for name in vars(plugin) if name.startswith("spanwire_")}
+    named = set(re.findall(r"`(spanwire_\w+)`", PAGE.replace("`…_", "`spanwire_")))
+    options = {"spanwire_configuration", "spanwire_open_clients", "spanwire_report_messages"}
+    assert named == fixtures | options
+    assert {option for option in options if f'"{option}"' in inspect.getsource(plugin)} == options
+
+
+def test_every_attribute_of_a_broker_on_the_page_exists() -> None:
+    used = set(re.findall(r"(?:spanwire_\w*broker|broker|network\[\"\w\"\])\.(\w+)", PAGE))
+    assert {"url", "stomp_url", "purge", "restart", "vm_url", "clients", "links"} <= used
+    unknown = {name for name in used if not hasattr(Broker, name)}
+    assert unknown == {"persistent"}, "that one is an option of a vm: URL"
+    for name in set(re.findall(r"queue\.(\w+)", PAGE)):
+        assert hasattr(DestinationLook, name), name
