@@ -18,6 +18,8 @@ from typing import Final
 
 import pytest
 
+from spanwire.broker.policy import PolicyEntry
+from spanwire.model.destination import TOPIC, Destination
 from spanwire.model.errors import ConfigurationError
 from spanwire.service.config.loading import load_configuration
 from spanwire.service.config.model import BrokerConfiguration
@@ -36,10 +38,6 @@ EXAMPLES: Final = Path("/usr/share/doc/activemq/examples/conf")
 
 SKIP: Final = "or start with --skip-unsupported"
 NO_WEB: Final = "there is no web console and no REST here; use spanwire status, dstat and browse"
-SLOW: Final = (
-    "limit of <constantPendingMessageLimitStrategy> with another value than -1 is not yet supported (later feature: "
-    f"limits of slow consumers); a memoryLimit holds all of a topic's messages, remove it {SKIP}"
-)
 DISK: Final = (
     "<storeUsage> is not yet supported (later feature: limits of disk use); the file system's free space is the limit, "
     f"remove it {SKIP}"
@@ -85,7 +83,6 @@ def bean(class_name: str) -> str:
 def shipped(shift: int) -> list[str]:
     """What stands in the way of the activemq.xml of 5.18 and 6.1; that of 5.15 has six lines more at its front."""
     return [
-        f"{49 + shift}: {SLOW}",
         f"{90 + shift}: {DISK}",
         f"{108 + shift}: {transport('amqp', '0.0.0.0:5672?…', 'AMQP')}",
         f"{110 + shift}: {transport('mqtt', '0.0.0.0:1883?…', 'MQTT')}",
@@ -211,6 +208,7 @@ def test_what_classic_ships_means_the_same_here(version: str) -> None:
     assert configuration.broker_name == "localhost"
     assert configuration.data_directory == Path("/srv/b/data")
     assert configuration.persistence.directory == Path("/srv/b/data/kahadb")
+    assert configuration.policies == (PolicyEntry(Destination(TOPIC, ">"), pending_message_limit=1000),)
     assert configuration.usage.memory_limit_bytes == 1024 * MIB * 70 // 100
     assert [(connector.name, connector.uri()) for connector in configuration.connectors] == [
         ("openwire", "tcp://0.0.0.0:61616"),

@@ -24,7 +24,8 @@ class PolicyEntry:
     """The tuning of all destinations that ``destination``, a name or wildcard pattern, matches.
 
     ``memory_limit_bytes`` 0 means that only the broker's limit holds; ``expire_messages_period_ms`` 0 turns the scan
-    off (messages still expire when their turn comes); a prefetch of -1 leaves the consumer's own.
+    off (messages still expire when their turn comes); a prefetch of -1 leaves the consumer's own. Of the messages of a
+    topic that wait for a slow consumer the oldest are discarded over ``pending_message_limit``; -1 keeps them all.
     """
 
     destination: Destination
@@ -34,6 +35,7 @@ class PolicyEntry:
     queue_browser_prefetch: int = -1
     expire_messages_period_ms: int = DEFAULT_EXPIRE_PERIOD_MS
     dispatch_before_sync: bool = True
+    pending_message_limit: int = -1
     dead_letter: DeadLetterStrategy = field(default_factory=DeadLetterStrategy)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Final
 
 from spanwire.broker.context import BrokerContext
@@ -12,6 +13,8 @@ from spanwire.broker.usage import MemoryUsage
 from spanwire.model.destination import Destination
 from spanwire.model.message import Message
 
+logger = logging.getLogger(__name__)
+
 
 class Topic(BrokerDestination):
     """One topic and its non-durable subscriptions. What a subscriber cannot take yet waits in the subscription."""
@@ -21,6 +24,8 @@ class Topic(BrokerDestination):
     ) -> None:
         super().__init__(destination, policy, usage)
         self._context: Final[BrokerContext] = context
+        self._pending_limit: Final[int] = policy.pending_message_limit
+        self.discarded = 0
         self.subscriptions: Final[list[Subscription]] = []
 
     @property
@@ -44,7 +49,21 @@ class Topic(BrokerDestination):
                 subscription.dispatch(reference)
             else:
                 subscription.pending.append(reference)
+                if 0 <= self._pending_limit < len(subscription.pending):
+                    self._discard_oldest(subscription)
         self.release(message)
+
+    def _discard_oldest(self, subscription: Subscription) -> None:
+        """More waits for a slow consumer than the policy wants (ActiveMQ's pendingMessageLimitStrategy)."""
+        if self.discarded == 0:
+            logger.warning(
+                "%s: more than %d messages wait for a slow consumer; the oldest are discarded, as its policy says",
+                self.destination,
+                self._pending_limit,
+            )
+        self.discarded += 1
+        oldest = subscription.pending.popleft()
+        oldest.home.settled(oldest)
 
     def attach(self, subscription: Subscription) -> None:
         """Add a subscription; it gets what is sent from now on."""

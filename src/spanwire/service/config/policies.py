@@ -13,6 +13,7 @@ from spanwire.service.config.security import Inner
 from spanwire.service.config.values import Settings
 
 MAX_PREFETCH: Final = 32_766  # hard cap of any prefetch
+MAX_PENDING: Final = 2**31 - 1  # a Java int
 MAX_DAY_MS: Final = 24 * 3600 * 1000
 EVERYTHING: Final = (Destination(QUEUE, ">"), Destination(TOPIC, ">"))
 
@@ -53,7 +54,6 @@ class PolicyInterpreter:
 
     def _entry(self, element: Element, destination: Destination) -> PolicyEntry:
         settings = Settings(element, self.findings)
-        self._slow_consumers(element)
         self.inner(element, "dispatchPolicy", words.DISPATCH)
         self.inner(element, "subscriptionRecoveryPolicy", words.RECOVERY)
         return PolicyEntry(
@@ -64,16 +64,20 @@ class PolicyInterpreter:
             queue_browser_prefetch=settings.number("queueBrowserPrefetch", -1, 0, MAX_PREFETCH),
             expire_messages_period_ms=settings.number("expireMessagesPeriod", DEFAULT_EXPIRE_PERIOD_MS, 0, MAX_DAY_MS),
             dead_letter=self._dead_letter_strategy(element),
+            pending_message_limit=self._pending_limit(element),
         )
 
-    def _slow_consumers(self, entry: Element) -> None:
+    def _pending_limit(self, entry: Element) -> int:
         """A limit of what waits for a consumer is a matter of topics: queues keep everything, in Classic as well."""
         limit = entry.child("pendingMessageLimitStrategy")
         if limit is not None and "queue" in entry.attributes:
             self.findings.warn(limit.line, "<pendingMessageLimitStrategy> has no effect: a queue keeps its messages")
-            return
+            return -1
+        found = -1
         for element in self.inner(entry, "pendingMessageLimitStrategy", words.PENDING_LIMIT):
-            self.inner(element, "constantPendingMessageLimitStrategy", words.CONSTANT_LIMIT)
+            for constant in self.inner(element, "constantPendingMessageLimitStrategy", words.CONSTANT_LIMIT):
+                found = Settings(constant, self.findings).number("limit", -1, -1, MAX_PENDING)
+        return found
 
     def _dead_letter_strategy(self, entry: Element) -> DeadLetterStrategy:
         found = DeadLetterStrategy()

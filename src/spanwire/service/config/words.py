@@ -296,7 +296,7 @@ PENDING_LIMIT: Final = Words(
     },
 )
 CONSTANT_LIMIT: Final = Words(
-    settings={"limit": _only("-1", SLOW, "a memoryLimit holds all of a topic's messages, remove it"), "id": JAVA},
+    settings={"limit": YES, "id": JAVA},
     children={},
 )
 # A broker with one thread dispatches each topic in one order to all its consumers, which is all that these ask for.

@@ -157,9 +157,6 @@ def test_the_configuration_as_activemq_ships_it_names_all_that_stands_in_the_way
         "</transportConnectors>"
     )
     assert lines == [
-        "1: limit of <constantPendingMessageLimitStrategy> with another value than -1 is not yet supported (later "
-        "feature: limits of slow consumers); a memoryLimit holds all of a topic's messages, remove it or start with "
-        "--skip-unsupported",
         "2: the transport amqp:// of amqp://0.0.0.0:5672?… is not yet supported (later feature: AMQP); use tcp:// or "
         "stomp://, remove it or start with --skip-unsupported",
         "3: the transport mqtt:// of mqtt://0.0.0.0:1883?… is not yet supported (later feature: MQTT); use tcp:// or "

@@ -33,9 +33,8 @@ def test_the_obstacles_that_the_page_shows_are_those_that_are_told() -> None:
     shown = " ".join((DOCS / "howto" / "configuration.md").read_text("utf-8").split())
     text = (
         "<broker><transportConnectors><transportConnector uri='amqp://0.0.0.0:5672?x=1'/></transportConnectors>"
-        "<destinationPolicy><policyMap><policyEntries><policyEntry topic='&gt;'><pendingMessageLimitStrategy>"
-        "<constantPendingMessageLimitStrategy limit='1000'/></pendingMessageLimitStrategy></policyEntry>"
-        "</policyEntries></policyMap></destinationPolicy></broker>"
+        "<systemUsage><systemUsage><storeUsage><storeUsage limit='1 gb'/></storeUsage></systemUsage></systemUsage>"
+        "</broker>"
     )
     with pytest.raises(Exception, match="skip-unsupported") as raised:
         read_configuration(text.encode("utf-8"), Path("a.xml"), {}, {})

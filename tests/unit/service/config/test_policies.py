@@ -41,7 +41,6 @@ def test_the_default_entry_holds_where_no_other_does() -> None:
         "<dispatchPolicy><roundRobinDispatchPolicy/></dispatchPolicy>",
         "<dispatchPolicy><simpleDispatchPolicy/></dispatchPolicy>",
         "<subscriptionRecoveryPolicy><noSubscriptionRecoveryPolicy/></subscriptionRecoveryPolicy>",
-        "<pendingMessageLimitStrategy><constantPendingMessageLimitStrategy limit='-1'/></pendingMessageLimitStrategy>",
         "<pendingMessageLimitStrategy/>",
     ],
 )
@@ -49,6 +48,24 @@ def test_what_holds_anyway_is_neither_an_obstacle_nor_worth_a_warning(inside: st
     configuration = policies(f'<policyEntry topic="&gt;">{inside}</policyEntry>')
     assert configuration.warnings == ()
     assert len(configuration.policies) == 1
+
+
+@pytest.mark.parametrize(("limit", "expected"), [("1000", 1000), ("0", 0), ("-1", -1)])
+def test_a_topic_may_limit_what_waits_for_a_slow_consumer(limit: str, expected: int) -> None:
+    strategy = f"<constantPendingMessageLimitStrategy limit='{limit}'/>"
+    configuration = policies(
+        f'<policyEntry topic="&gt;"><pendingMessageLimitStrategy>{strategy}</pendingMessageLimitStrategy></policyEntry>'
+    )
+    assert configuration.warnings == ()
+    assert [entry.pending_message_limit for entry in configuration.policies] == [expected]
+
+
+@pytest.mark.parametrize("limit", ["-2", "many", "99999999999"])
+def test_a_limit_that_is_no_number_of_messages_is_told(limit: str) -> None:
+    constant = f"<constantPendingMessageLimitStrategy limit='{limit}'/>"
+    strategy = f"<pendingMessageLimitStrategy>{constant}</pendingMessageLimitStrategy>"
+    with pytest.raises(ConfigurationError, match="limit of <constantPendingMessageLimitStrategy> is"):
+        policies(f"<policyEntry topic='A'>{strategy}</policyEntry>")
 
 
 def test_a_queue_keeps_its_messages_whatever_limit_waits_for_slow_consumers() -> None:
