@@ -140,7 +140,8 @@ class Message:
 
     def property_octets(self) -> bytes:
         """The property map as it came; nothing for none."""
-        return self.raw[self.properties_start + ARRAY_HEAD : self.tail_start]
+        start = self.properties_start + ARRAY_HEAD
+        return self.raw[start : self.tail_start] if start < self.tail_start else b""
 
     @property
     def headers(self) -> wire.Message:
