@@ -74,6 +74,7 @@ class Received:
         self.message = message
         self.text = (view.body or b"").decode()
         self.redelivered = redelivery_count > 0
+        self.redelivery_count = redelivery_count
         self.path = message.broker_path
 
 

@@ -21,11 +21,11 @@ from typing import Final
 from spanwire.broker.broker import Broker
 from spanwire.broker.connection_state import ConnectionState
 from spanwire.broker.ports import NO_TOKEN, ClientConnection
+from spanwire.broker.subscription import Subscription
 from spanwire.model.acks import INDIVIDUAL_ACK, LAST_DELIVERED_UNSET, POISON_ACK, STANDARD_ACK
 from spanwire.model.environment import Time
 from spanwire.model.errors import JmsError, ProtocolError, RemoteProtocolError, SpanwireError, StoreError
-from spanwire.model.ids import SessionId
-from spanwire.model.info import ConnectionInfo
+from spanwire.model.ids import MessageId, SessionId
 from spanwire.model.message import Message
 from spanwire.network.advisories import AdvisoryReader, destination_announced, destination_removed
 from spanwire.network.demand import (
@@ -36,20 +36,20 @@ from spanwire.network.demand import (
     Forwarded,
     Forwarding,
     RemoteConsumer,
+    local_login,
 )
 from spanwire.network.forwarding import MessageForwarder
-from spanwire.network.remote import RemoteBroker
+from spanwire.network.remote import RemoteBroker, said
 from spanwire.network.settings import BridgeSettings
 from spanwire.protocols.base import ProtocolConnection
 from spanwire.protocols.openwire import _marshallers as wire
 from spanwire.protocols.openwire.errors import OpenWireProtocolError
-from spanwire.protocols.openwire.exceptions import throwable_text
 from spanwire.protocols.openwire.inactivity import InactivityMonitor
 from spanwire.protocols.openwire.message_format import OpenWireMessageFormat, format_id_of
-from spanwire.protocols.openwire.schema import Throwable
 from spanwire.protocols.openwire.wire_format import WireFormatPreferences
 
 START_DEADLINE: Final = 15.0  # seconds from the socket to a running bridge; ActiveMQ waits as long for a WireFormatInfo
+FLAGGED: Final = 1  # deliveries before, as the next broker is told: breaks of a link alone make no poisoned message
 GONE_DESTINATION: Final = "org.apache.activemq.DestinationDoesNotExistException"
 MAX_LOGGED_REFUSALS: Final = 10  # of one bridge; a peer must not fill the log
 
@@ -99,6 +99,7 @@ class NetworkBridge(ClientConnection, ProtocolConnection, Forwarding):
         self._unflushed: Final[list[Forwarded]] = []
         self._given_up: Final[list[tuple[Forwarded, str]]] = []
         self._touched: Final[list[DemandSubscription]] = []
+        self._largest = 0
         self._refusals_logged = 0
         self._wrote = False
         self._reader: Final[AdvisoryReader] = AdvisoryReader()
@@ -224,10 +225,13 @@ class NetworkBridge(ClientConnection, ProtocolConnection, Forwarding):
         if message.destination.is_advisory:  # each broker tells its own
             self._answered(entry)
             return
+        if message.size > self._largest:
+            self._given_up.append((entry, f"it is larger than the {self._largest} bytes that broker takes"))
+            return
         command_id = self._remote.next_command_id()
         answered = message.persistent or self.settings.always_sync_send
         try:
-            forwarder.append(self._remote.output, message, command_id, answered, redelivery_count)
+            forwarder.append(self._remote.output, message, command_id, answered, min(redelivery_count, FLAGGED))
         except (JmsError, ProtocolError) as error:
             self._given_up.append((entry, str(error)))
             return
@@ -264,7 +268,7 @@ class NetworkBridge(ClientConnection, ProtocolConnection, Forwarding):
             if command.response_required:
                 self._remote.says(wire.KeepAliveInfo())
         elif isinstance(command, wire.ConnectionError):
-            self._fail(f"the remote broker refused: {_said(command.exception)}", now)
+            self._fail(f"the remote broker refused: {said(command.exception)}", now)
         elif isinstance(command, wire.ShutdownInfo):
             self._fail("the remote broker is stopping", now)
         elif isinstance(command, (wire.MessageFrame, wire.BaseCommand)) and not isinstance(
@@ -278,6 +282,7 @@ class NetworkBridge(ClientConnection, ProtocolConnection, Forwarding):
         self._monitor = InactivityMonitor(
             wire_format.max_inactivity_ms / 1000, wire_format.max_inactivity_initial_delay_ms / 1000, now.monotonic
         )
+        self._largest = wire_format.max_frame_size
         self.state = State.MEETING
 
     def _meet(self, command: wire.BrokerInfo, now: Time) -> None:
@@ -289,16 +294,7 @@ class NetworkBridge(ClientConnection, ProtocolConnection, Forwarding):
         if remote.broker_id == broker.broker_id:
             self._fail("the remote broker is this broker itself, or one with the same brokerId", now)
             return
-        password = settings.password
-        info = ConnectionInfo(
-            connection_id=broker.ids.next_id(),
-            client_id=f"{settings.name}_{remote.name}_inbound_{broker.name}",
-            user_name=settings.user_name,
-            password=None if password is None else password.reveal(),
-            remote_address=f"vm://{broker.name}#{settings.name}",
-            protocol="network",
-            max_consumers=MAX_DEMAND,
-        )
+        info = local_login(settings, broker.ids.next_id(), broker.name, remote.name)
         client = broker.add_connection(self, info, now)
         self._client = client
         broker.add_session(client, SessionId(info.connection_id, BRIDGE_SESSION))
@@ -325,15 +321,15 @@ class NetworkBridge(ClientConnection, ProtocolConnection, Forwarding):
             logger.info("network connector %s: bridge to broker %s is up", self.settings.name, self._remote.name)
 
     def _refused(self, command: wire.ExceptionResponse, now: Time) -> None:
-        said = _said(command.exception)
+        words = said(command.exception)
         entry = self._sent.pop(command.correlation_id, None)
         if entry is None:
             what = "login" if command.correlation_id == self._login_id else "subscription to advisories"
-            self._fail(f"the remote broker refused the {what}: {said}", now)
+            self._fail(f"the remote broker refused the {what}: {words}", now)
         elif command.exception is not None and command.exception.class_name == GONE_DESTINATION:
-            self._given_up.append((entry, said))  # whoever waited for it there is gone, which is nobody's fault
+            self._given_up.append((entry, words))  # whoever waited for it there is gone, which is nobody's fault
         else:
-            self._fail(f"the remote broker refused message {entry.message_id}: {said}", now)
+            self._fail(f"the remote broker refused message {entry.message_id}: {words}", now)
 
     # -- demand --------------------------------------------------------------------------------------------------------
 
@@ -481,15 +477,18 @@ class NetworkBridge(ClientConnection, ProtocolConnection, Forwarding):
                 continue
             for entry in demand.out:
                 if entry.settled:
-                    self.acknowledged += 1
-                    message_id = entry.message_id
-                    self._broker.acknowledge(client, made, INDIVIDUAL_ACK, None, message_id, 1, None, NO_TOKEN, now)
+                    self._acknowledge_one(client, made, entry.message_id, now)
+
+    def _acknowledge_one(
+        self, client: ConnectionState, subscription: Subscription, message_id: MessageId, now: Time
+    ) -> None:
+        try:
+            self._broker.acknowledge(client, subscription, INDIVIDUAL_ACK, None, message_id, 1, None, NO_TOKEN, now)
+            self.acknowledged += 1
+        except SpanwireError as error:  # it goes there again, flagged
+            logger.debug("message %s cannot be acknowledged at the end of a bridge: %s", message_id, error)
 
     def _log_refusal(self, error: JmsError) -> None:
         self._refusals_logged += 1
         if self._refusals_logged <= MAX_LOGGED_REFUSALS:
             logger.warning("demand of broker %s is not served: %s", self._remote.name, error)
-
-
-def _said(exception: Throwable | None) -> str:
-    return "no reason" if exception is None else throwable_text(exception)

@@ -13,7 +13,7 @@ import logging
 import os
 import ssl
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, cast
 
 from spanwire.broker.broker import Broker
 from spanwire.discovery.reconnect import Reconnect, ReconnectSettings
@@ -25,6 +25,7 @@ from spanwire.protocols.base import ProtocolConnection
 from spanwire.protocols.openwire.wire_format import WireFormatPreferences
 from spanwire.tls.context import client_context
 from spanwire.tls.settings import ClientTlsSettings
+from spanwire.transports.base import StreamTransport
 from spanwire.transports.pump import SocketPump
 from spanwire.transports.turn import Turn
 
@@ -125,13 +126,13 @@ class Link:
 
     # The pump's side
 
-    def accepted(self, transport: asyncio.Transport, now: Time) -> ProtocolConnection | None:
+    def accepted(self, transport: StreamTransport, now: Time) -> ProtocolConnection | None:
         """The socket is open."""
         preferences = WireFormatPreferences(max_inactivity_ms=self._remote.max_inactivity_ms, host=self._remote.host)
         self._bridge = NetworkBridge(self._broker, self._settings.bridge, self._broker_url, preferences, now)
         return self._bridge
 
-    def gone(self, transport: asyncio.Transport) -> None:
+    def gone(self, transport: StreamTransport) -> None:
         """The socket is closed."""
         self._ended.set()
 
@@ -160,7 +161,7 @@ class Link:
         try:
             context = None if remote.tls is None else client_context(remote.tls)
             connecting = asyncio.get_running_loop().create_connection(
-                lambda: SocketPump(self._turn, self),
+                lambda: cast(asyncio.BaseProtocol, SocketPump(self._turn, self)),  # by shape
                 remote.host,
                 remote.port,
                 ssl=context,

@@ -14,7 +14,7 @@ from spanwire.broker.subscription import Subscription
 from spanwire.model.destination import Destination
 from spanwire.model.errors import JmsError
 from spanwire.model.ids import ConsumerId, MessageId
-from spanwire.model.info import ConsumerInfo
+from spanwire.model.info import ConnectionInfo, ConsumerInfo
 from spanwire.model.message import Message
 from spanwire.model.routing import NetworkFilter
 from spanwire.network.settings import BridgeSettings
@@ -174,6 +174,20 @@ class DemandTable:
                 served.remove(demand)
                 if not served:
                     del self._remote[key]
+
+
+def local_login(settings: BridgeSettings, connection_id: str, broker_name: str, remote_name: str) -> ConnectionInfo:
+    """With which a bridge logs in at its own broker, in process."""
+    password = settings.password
+    return ConnectionInfo(
+        connection_id=connection_id,
+        client_id=f"{settings.name}_{remote_name}_inbound_{broker_name}",
+        user_name=settings.user_name,
+        password=None if password is None else password.reveal(),
+        remote_address=f"vm://{broker_name}#{settings.name}",
+        protocol="network",
+        max_consumers=MAX_DEMAND,
+    )
 
 
 def _covers(pattern: Destination, destination: Destination) -> bool:

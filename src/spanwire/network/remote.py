@@ -22,8 +22,10 @@ from spanwire.network.settings import BridgeSettings
 from spanwire.protocols.openwire import _marshallers as wire
 from spanwire.protocols.openwire.codec import FrameDecoder
 from spanwire.protocols.openwire.errors import OpenWireProtocolError
+from spanwire.protocols.openwire.exceptions import throwable_text
 from spanwire.protocols.openwire.identities import wire_producer_id
 from spanwire.protocols.openwire.output import OutputBuffer
+from spanwire.protocols.openwire.schema import Throwable
 from spanwire.protocols.openwire.wire_format import (
     WireFormat,
     WireFormatPreferences,
@@ -159,6 +161,11 @@ class RemoteBroker:
             )
         )
         self._unacknowledged = 0
+
+
+def said(exception: Throwable | None) -> str:
+    """What the remote broker gave as a reason."""
+    return "no reason" if exception is None else throwable_text(exception)
 
 
 def _properties(settings: BridgeSettings, broker_name: str) -> str:

@@ -464,6 +464,23 @@ def test_a_broker_that_loses_its_power_forwards_what_its_disk_has() -> None:
     assert all(one.redelivered for one in inbox.received)
 
 
+def test_a_link_that_breaks_often_makes_no_poison_of_a_message() -> None:
+    network, a, b, link = pair()
+    inbox = b.client().consumes(Q)
+    network.settles()
+    a.client().sends(Q, "one")
+    for _ in range(10):
+        link.flush()
+        link.breaks()  # it never arrives
+        link.connects()
+        for _ in range(8):
+            link.flush()
+            link.deliver()
+            a.store_turn()
+    network.settles()
+    assert [(one.text, one.redelivery_count) for one in inbox.received][-1] == ("one", 1)
+
+
 def test_a_remote_broker_that_does_not_answer_closes_the_window() -> None:
     network, a, b, link = pair(BridgeSettings(prefetch_size=5))
     b.client().consumes(Q, manual=True)

@@ -145,6 +145,26 @@ def test_a_refused_message_ends_the_bridge_and_stays_in_the_queue() -> None:
     assert remote.site.queue("Q")[:2] == (1, 0)
 
 
+def test_a_message_larger_than_the_remote_broker_takes_goes_to_the_dead_letters_and_the_others_cross() -> None:
+    remote = Remote()
+    offer = WireFormatPreferences(max_frame_size=10_000)
+    remote.octets(FrameEncoder().encode(wire_format_info(offer)))
+    remote.says(wire.BrokerInfo(broker_id=wire.BrokerId("R"), broker_name="remote"))
+    remote.answers_all()
+    remote.advises(remote.consumer())
+    client = remote.site.client()
+    for text in ("one", "x" * 20_000, "three"):
+        client.sends(Q, text)
+    remote.listens()
+    remote.answers_all()
+    remote.network.settles()
+    assert remote.bridge.state is State.RUNNING
+    assert remote.site.queue("Q")[1] == 3
+    dead = client.consumes("queue://ActiveMQ.DLQ")
+    remote.network.settles()
+    assert [len(text) for text in dead.texts] == [20_000]
+
+
 def test_demand_for_what_the_bridge_may_not_read_is_left_out() -> None:
     class NoSecrets:
         def check(self, principal: Principal, action: str, destination: Destination) -> None:
