@@ -242,6 +242,8 @@ def test_a_broker_starts_from_what_classic_ships_and_passes_a_message_on(version
             client.transact("SEND\ndestination:/queue/a\npersistent:true\nreceipt:1\n\nhello", "1")
             client.send("SUBSCRIBE\ndestination:/queue/a\nid:1\n\n")
             assert client.receive().endswith("hello")
+        status = spanwire("status", str(broker.configuration))
+        assert (status.returncode, status.stderr) == (0, "")
         assert broker.stop() == 0
         skipped = [line for line in broker.errors if "skipped:" in line]
         assert len(skipped) == len(shipped(0))

@@ -14,5 +14,6 @@ def control_client(options: argparse.Namespace) -> ControlClient:
     """The control socket under ``--data-directory``, else under the directory of the named configuration."""
     if options.data_directory is not None:
         return ControlClient(options.data_directory.absolute())
-    configuration = load_configuration(options.configuration, dict(options.definitions))
+    # whatever it was started without: all that counts here is the broker's place
+    configuration = load_configuration(options.configuration, dict(options.definitions), skip_unsupported=True)
     return ControlClient(data_directory(configuration, None, os.environ))

@@ -63,3 +63,12 @@ def test_every_obstacle_of_a_configuration_is_a_line_of_its_own(
 def test_what_steers_a_terminal_is_not_printed(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["start", "\x1b[31m.xml"]) == 1
     assert "\x1b" not in capsys.readouterr().err
+
+
+def test_a_broker_that_was_started_without_the_unsupported_is_found_by_the_same_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "activemq.xml"
+    path.write_text(f"<broker dataDirectory='{tmp_path}/data' schedulerSupport='true'/>", "utf-8")
+    assert main(["status", str(path)]) == 1
+    assert capsys.readouterr().err.startswith(f"spanwire status: no broker runs in {tmp_path}/data; start one")
