@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -629,3 +630,42 @@ def test_when_the_broker_here_stops_the_remote_one_is_told() -> None:
     a.broker.stop(network.now)
     assert link.bridge.closed
     assert link.bridge.data_to_send() != []
+
+
+def test_replies_find_their_way_over_two_hops() -> None:
+    network = Network()
+    a, b, c = (network.site(name) for name in "ABC")
+    settings = BridgeSettings(message_ttl=2, consumer_ttl=2)
+    for near, far in ((a, b), (b, c), (c, b), (b, a)):
+        network.link(near, far, replace(settings, name=f"{near.name}{far.name}"))
+    requester, replier = a.client(), c.client()
+    requests = replier.consumes(Q)
+    temporary = requester.temporary_queue()
+    replies = requester.consumes(str(temporary))
+    network.settles()
+    requester.sends(Q, "question")
+    network.settles()
+    assert requests.texts == ["question"]
+    replier.sends(str(temporary), "answer")
+    network.settles()
+    assert replies.texts == ["answer"]
+    requester.leaves()
+    network.settles()
+    for site in (a, b, c):
+        assert str(temporary) not in [str(view.destination) for view in site.broker.destination_views()]
+
+
+def test_when_the_link_breaks_the_temporary_destinations_behind_it_are_gone_and_come_back_with_it() -> None:
+    network = Network()
+    a, b = network.site("A"), network.site("B")
+    link = network.link(b, a)
+    requester, replier = a.client(), b.client()
+    temporary = requester.temporary_queue()
+    replies = requester.consumes(str(temporary))
+    network.settles()
+    link.breaks()
+    assert str(temporary) not in [str(view.destination) for view in b.broker.destination_views()]
+    network.settles()
+    replier.sends(str(temporary), "after the break")
+    network.settles()
+    assert replies.texts == ["after the break"]
