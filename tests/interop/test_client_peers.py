@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import socket
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Final
 
 import pytest
@@ -126,6 +130,15 @@ def test_a_bad_option_names_the_closest(shell: str) -> None:
     connect = aio.connect if shell == "aio" else blocking.connect
     with pytest.raises(ConfigurationError, match=r"did you mean jms\.useAsyncSend"):
         connect("tcp://127.0.0.1:1?jms.useAsynSend=true")
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_the_programs_of_the_page_run(spanwire: BrokerProcess, number: int) -> None:
+    page = (Path(__file__).resolve().parents[2] / "docs/howto/client.md").read_text("utf-8")
+    program = re.findall(r"```python\n(.*?)```", page, re.DOTALL)[number]
+    program = program.replace("tcp://localhost:61616", spanwire.openwire_uri())
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.stdout, done.stderr) == ("one book north\n", "")
 
 
 def test_after_a_fork_every_handle_raises(spanwire: BrokerProcess) -> None:

@@ -6,6 +6,7 @@ largest; after a lost connection the address that was lost stands last.
 
 from __future__ import annotations
 
+import logging
 from typing import Final
 
 from spanwire.client.address import BrokerAddress
@@ -14,6 +15,8 @@ from spanwire.model.environment import Environment
 from spanwire.model.errors import JmsError
 
 NO_LIMIT: Final = -1
+
+logger = logging.getLogger(__name__)
 
 
 class Failover:
@@ -67,6 +70,8 @@ class Failover:
             return
         self.attempts += 1
         policy = self.policy
+        if policy.warn_after > 0 and self.attempts % policy.warn_after == 0:
+            logger.warning("no connection after %d attempts: %s; trying on", self.attempts, error)
         self._not_before = now + self._delay_ms / 1000
         if policy.use_exponential_back_off:
             self._delay_ms = int(min(max(self._delay_ms, 1) * policy.back_off_multiplier, policy.max_delay_ms))

@@ -165,6 +165,7 @@ class ReconnectPolicy:
     startup_max_attempts: int = -1
     randomize: bool = True
     timeout_ms: int = NO_TIMEOUT
+    warn_after: int = 10  # attempts between two lines in the log
 
 
 NO_RECONNECT: Final = ReconnectPolicy(max_attempts=0, startup_max_attempts=0, randomize=False)
@@ -340,4 +341,5 @@ def reconnect_policy(options: Options) -> ReconnectPolicy:
         startup_max_attempts=attempts if startup < 0 else startup,
         randomize=options.flag("randomize", base.randomize),
         timeout_ms=options.number("timeout", base.timeout_ms, NO_TIMEOUT),
+        warn_after=options.number("warnAfterReconnectAttempts", base.warn_after, -1),
     )

@@ -85,8 +85,11 @@ def test_attempts_are_ways_through_the_list(options: str, attempts: int) -> None
     )
 
 
-def test_without_a_limit_it_tries_for_ever() -> None:
-    assert len(tried(failover_of(URL), 500)) == 500
+def test_without_a_limit_it_tries_for_ever_and_says_so_now_and_then(caplog: pytest.LogCaptureFixture) -> None:
+    assert len(tried(failover_of(URL + "&warnAfterReconnectAttempts=50"), 500)) == 500
+    assert [record.getMessage() for record in caplog.records] == [
+        f"no connection after {attempts} attempts: no; trying on" for attempts in (50, 100, 150, 200, 250)
+    ]
 
 
 def test_the_lost_address_stands_last_and_a_random_order_is_a_permutation() -> None:
