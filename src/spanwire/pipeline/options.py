@@ -31,7 +31,7 @@ from typing import Final
 from spanwire.model.destination import QUEUE, SCHEMES, Destination, parse_destination
 from spanwire.model.errors import ConfigurationError, InvalidDestinationError
 from spanwire.model.secret import Secret
-from spanwire.pipeline.columns import BODY_KINDS
+from spanwire.pipeline.body_types import BODY_KINDS
 
 MIB: Final = 1024 * 1024
 DEFAULT_URL: Final = "tcp://127.0.0.1:61616"

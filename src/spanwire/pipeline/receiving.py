@@ -12,7 +12,8 @@ from typing import Final, Protocol
 
 import pyarrow as pa
 
-from spanwire.pipeline.columns import MessageColumns
+from spanwire.pipeline.columns import record_batch
+from spanwire.pipeline.gathering import MessageGatherer
 from spanwire.pipeline.options import MIB, ReadOptions
 
 MAX_CHUNK_ROWS: Final = 10_000  # of one record batch: what Spark holds at once
@@ -79,41 +80,42 @@ class BatchReceiver:
     def __init__(self, options: ReadOptions, clock: Callable[[], float]) -> None:
         self._options: Final[ReadOptions] = options
         self._clock: Final[Callable[[], float]] = clock
-        self._columns: Final[MessageColumns] = MessageColumns(options.bodies)
+        self._gatherer: Final[MessageGatherer] = MessageGatherer(options.bodies)
 
     def receive(
-        self, source: MessageSource, max_rows: int, is_known: Callable[[str], bool], least_wait_s: float = 0.0
+        self, source: MessageSource, max_rows: int, known: list[set[str]], least_wait_s: float = 0.0
     ) -> Received:
         """Wait for a first message as long as the options say, or longer; then take what follows without a pause.
+        Messages whose ids are in one of the sets of ``known`` are left out.
 
         Raises `JmsError` when the connection is lost; what it brought is forgotten, for the broker delivers it again.
         """
-        options, columns, clock = self._options, self._columns, self._clock
-        columns.clear()
+        options, gatherer, clock = self._options, self._gatherer, self._clock
+        gatherer.take()
         batches: list[pa.RecordBatch] = []
         ids: set[str] = set()
-        known: set[str] = set()
+        again: set[str] = set()
+        left_out = [ids, *known]
         octets = taken = last_timestamp_ms = 0
         wait_s = max(options.receive_timeout_ms / 1000, least_wait_s)
         end = clock() + wait_s + options.max_batch_ms / 1000
-        while taken < max_rows and octets + columns.octets < options.max_bytes and clock() < end:
+        while taken < max_rows and octets + gatherer.gathered.octets < options.max_bytes and clock() < end:
             messages = source.receive(min(MAX_TAKEN, max_rows - taken), wait_s)
             if not messages:
                 break
             wait_s = IDLE_S
             taken += len(messages)
-            for raw in messages:
-                message = columns.decode(raw.raw, raw.version)
-                message_id = columns.message_id(message)
-                if message_id in ids or is_known(message_id):
-                    known.add(message_id)
-                    continue
-                ids.add(message_id)
-                last_timestamp_ms = message.timestamp
-                columns.append(message, message_id, raw.redelivery_count + 1)
-            if len(columns) >= MAX_CHUNK_ROWS or columns.octets >= MAX_CHUNK_BYTES:
-                octets += columns.octets
-                batches.append(columns.take())
-        if len(columns):
-            batches.append(columns.take())
-        return Received(batches, ids, known, last_timestamp_ms)
+            gathered = gatherer.gathered
+            for message in messages:
+                before = len(gathered.ids)
+                message_id = gatherer.add(message.raw, message.version, message.redelivery_count, left_out)
+                (ids if len(gathered.ids) > before else again).add(message_id)
+            if len(gathered.ids) >= MAX_CHUNK_ROWS or gathered.octets >= MAX_CHUNK_BYTES:
+                octets += gathered.octets
+                last_timestamp_ms = gathered.last_timestamp_ms
+                batches.append(record_batch(gatherer.take()))
+        gathered = gatherer.take()
+        if gathered.ids:
+            last_timestamp_ms = gathered.last_timestamp_ms
+            batches.append(record_batch(gathered))
+        return Received(batches, ids, again, last_timestamp_ms)

@@ -39,6 +39,15 @@ from spanwire.model.message_view import (
     PropertyValue,
 )
 from spanwire.pipeline import schema
+from spanwire.pipeline.body_types import (
+    BYTES_BODY,
+    MAP_BODY,
+    MESSAGE_BODY,
+    OBJECT_BODY,
+    STREAM_BODY,
+    TEXT_BODY,
+    UNREADABLE,
+)
 from spanwire.pipeline.options import MAX_PRIORITY, WriteOptions, queue_named
 from spanwire.pipeline.variant import decode_variant
 
@@ -74,9 +83,10 @@ COLUMN_TYPES: Final[dict[str, tuple[str, ...]]] = {
     "sequence": INTEGERS,
 }
 BROKERS_OWN: Final = frozenset({"JMSMessageID", "JMSTimestamp", "JMSRedelivered", "JMSXDeliveryCount", "sequence"})
+EITHER_BODY: Final = "body"  # a map or a stream, as the value says
 BODY_COLUMNS: Final = ("text", "bytes", "body")
 DELIVERY_MODES: Final[dict[object, bool]] = {schema.PERSISTENT: True, schema.NON_PERSISTENT: False}
-BODY_TYPE_OF: Final[dict[str, str]] = {"text": schema.TEXT, "bytes": schema.BYTES, "body": schema.BODY}
+BODY_TYPE_OF: Final[dict[str, str]] = {"text": TEXT_BODY, "bytes": BYTES_BODY, "body": EITHER_BODY}
 MAX_KNOWN_QUEUES: Final = 1024  # destinations of rows that are remembered
 ARROW_NUMBERS: Final[dict[pa.DataType, int]] = {
     pa.int8(): BYTE_VALUE,
@@ -208,9 +218,9 @@ def body_of(values: dict[str, object]) -> object:
     """The body of a row as the client takes it: str, bytes, dict, list or None."""
     kind = values.get("body_type")
     given = [name for name in BODY_COLUMNS if values.get(name) is not None]
-    if kind in (schema.OBJECT, schema.UNREADABLE):
+    if kind in (OBJECT_BODY, UNREADABLE):
         raise ConfigurationError(f"spanwire: a body of type {kind} cannot be sent; filter such rows out")
-    if kind == schema.MESSAGE:
+    if kind == MESSAGE_BODY:
         return None
     if kind is None:
         if len(given) > 1:
@@ -220,11 +230,11 @@ def body_of(values: dict[str, object]) -> object:
         kind = BODY_TYPE_OF.get(given[0]) if given else None
     if kind is None:
         return None
-    if kind == schema.TEXT:
+    if kind == TEXT_BODY:
         return values.get("text")
-    if kind == schema.BYTES:
+    if kind == BYTES_BODY:
         return values.get("bytes") or b""
-    if kind in (schema.MAP, schema.STREAM, schema.BODY):
+    if kind in (MAP_BODY, STREAM_BODY, EITHER_BODY):
         return _structured(values.get("body"), kind)
     raise ConfigurationError(f"spanwire: body_type is {kind!r}, not text, bytes, map, stream or message")
 
@@ -258,13 +268,13 @@ def client_value(entry: PropertyValue) -> object:
 
 def _structured(value: object, kind: object) -> object:
     if not isinstance(value, dict):
-        return [] if kind == schema.STREAM else {}
+        return [] if kind == STREAM_BODY else {}
     entry = _decoded(value, "the column body")
     if entry[0] != MAP_VALUE and entry[0] != LIST_VALUE:
         raise ConfigurationError(
             "spanwire: the column body is a single value; a map body needs an object, a stream an array"
         )
-    if kind != schema.BODY and (entry[0] == MAP_VALUE) != (kind == schema.MAP):
+    if kind != EITHER_BODY and (entry[0] == MAP_VALUE) != (kind == MAP_BODY):
         raise ConfigurationError(f"spanwire: body_type is {kind}, which the column body does not hold")
     return client_value(entry)
 

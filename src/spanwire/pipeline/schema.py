@@ -36,16 +36,6 @@ DDL: Final = ", ".join([f"{name} {kind}" for name, kind in COLUMNS])
 PERSISTENT: Final = "PERSISTENT"
 NON_PERSISTENT: Final = "NON_PERSISTENT"
 
-# Words of the column body_type.
-TEXT: Final = "text"
-BYTES: Final = "bytes"
-MAP: Final = "map"
-STREAM: Final = "stream"
-OBJECT: Final = "object"
-MESSAGE: Final = "message"
-UNREADABLE: Final = "unreadable"
-BODY: Final = "body"  # the column for maps and streams
-
 VARIANT: Final = pa.struct(
     [
         pa.field("value", pa.binary(), nullable=False),

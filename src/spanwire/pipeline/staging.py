@@ -96,8 +96,9 @@ class Staging:
             self._source = self._connect()
             least_wait_s = FIRST_WAIT_S
         source = self._source
+        known = [*self._known.values(), *self._recent.values()]
         try:
-            received = self._receiver.receive(source, max_rows, self._is_known, least_wait_s)
+            received = self._receiver.receive(source, max_rows, known, least_wait_s)
         except JmsError:
             self._disconnect()
             raise
@@ -138,15 +139,6 @@ class Staging:
         for number in self.numbers():
             if number <= start and number not in self._known:
                 self._directory.discard(number)
-
-    def _is_known(self, message_id: str) -> bool:
-        for ids in self._known.values():
-            if message_id in ids:
-                return True
-        for ids in self._recent.values():
-            if message_id in ids:
-                return True
-        return False
 
     def _disconnect(self) -> None:
         if self._source is not None:

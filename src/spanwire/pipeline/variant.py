@@ -16,8 +16,18 @@ Leaves to `spanwire.protocols.openwire.primitive_map` how the same values stand 
 
 from __future__ import annotations
 
-import struct
 from typing import Final
+
+from librt.strings import (
+    BytesWriter,
+    read_f32_le,
+    read_f64_le,
+    write_f32_le,
+    write_f64_le,
+    write_i16_le,
+    write_i32_le,
+    write_i64_le,
+)
 
 from spanwire.model.errors import MessageFormatError
 from spanwire.model.message_view import (
@@ -65,30 +75,7 @@ STRING: Final = 16
 NULL_OCTETS: Final = bytes([NULL << 2])
 TRUE_OCTETS: Final = bytes([TRUE << 2])
 FALSE_OCTETS: Final = bytes([FALSE << 2])
-NUMBERS: Final[dict[int, struct.Struct]] = {
-    BYTE_VALUE: struct.Struct("<Bb"),
-    SHORT_VALUE: struct.Struct("<Bh"),
-    INT_VALUE: struct.Struct("<Bi"),
-    LONG_VALUE: struct.Struct("<Bq"),
-    DOUBLE_VALUE: struct.Struct("<Bd"),
-    FLOAT_VALUE: struct.Struct("<Bf"),
-}
-HEADERS: Final[dict[int, int]] = {
-    BYTE_VALUE: INT8 << 2,
-    SHORT_VALUE: INT16 << 2,
-    INT_VALUE: INT32 << 2,
-    LONG_VALUE: INT64 << 2,
-    DOUBLE_VALUE: DOUBLE << 2,
-    FLOAT_VALUE: FLOAT << 2,
-}
-READABLE: Final[dict[int, tuple[int, struct.Struct]]] = {
-    INT8: (BYTE_VALUE, struct.Struct("<b")),
-    INT16: (SHORT_VALUE, struct.Struct("<h")),
-    INT32: (INT_VALUE, struct.Struct("<i")),
-    INT64: (LONG_VALUE, struct.Struct("<q")),
-    DOUBLE: (DOUBLE_VALUE, struct.Struct("<d")),
-    FLOAT: (FLOAT_VALUE, struct.Struct("<f")),
-}
+INTEGER_KINDS: Final = (BYTE_VALUE, SHORT_VALUE, INT_VALUE, LONG_VALUE)
 DECIMAL_OCTETS: Final[dict[int, int]] = {DECIMAL4: 4, DECIMAL8: 8, DECIMAL16: 16}
 NAMES: Final[dict[int, str]] = {
     11: "a date",
@@ -108,11 +95,12 @@ def encode_scalar(entry: PropertyValue) -> bytes:
         return encode_string(value)
     if isinstance(value, bool) and kind == BOOLEAN_VALUE:
         return TRUE_OCTETS if value else FALSE_OCTETS
-    number = NUMBERS.get(kind)
-    if number is not None and isinstance(value, (int, float)):
-        return number.pack(HEADERS[kind], value)
+    if isinstance(value, int):
+        return _integer(kind, value)
+    if isinstance(value, float):
+        return _floating(kind, value)
     if isinstance(value, bytes):
-        return struct.pack("<BI", BINARY << 2, len(value)) + value
+        return _long(BINARY, value)
     if value is None:
         return NULL_OCTETS
     raise MessageFormatError(f"a {type(value).__name__} of type {kind} has no VARIANT form")
@@ -123,7 +111,45 @@ def encode_string(text: str) -> bytes:
     octets = text.encode("utf-8", "replace")
     if len(octets) <= MAX_SHORT_STRING:
         return bytes([len(octets) << 2 | SHORT_STRING]) + octets
-    return struct.pack("<BI", STRING << 2, len(octets)) + octets
+    return _long(STRING, octets)
+
+
+def _integer(kind: int, value: int) -> bytes:
+    out = BytesWriter()
+    if kind == INT_VALUE:
+        out.append(INT32 << 2)
+        write_i32_le(out, value)
+    elif kind == LONG_VALUE:
+        out.append(INT64 << 2)
+        write_i64_le(out, value)
+    elif kind == SHORT_VALUE:
+        out.append(INT16 << 2)
+        write_i16_le(out, value)
+    elif kind == BYTE_VALUE:
+        out.append(INT8 << 2)
+        out.append(value & 255)
+    else:
+        raise MessageFormatError(f"{value} is no value of type {kind}")
+    return out.getvalue()
+
+
+def _floating(kind: int, value: float) -> bytes:
+    out = BytesWriter()
+    if kind == FLOAT_VALUE:
+        out.append(FLOAT << 2)
+        write_f32_le(out, value)
+    else:
+        out.append(DOUBLE << 2)
+        write_f64_le(out, value)
+    return out.getvalue()
+
+
+def _long(kind: int, octets: bytes) -> bytes:
+    out = BytesWriter()
+    out.append(kind << 2)
+    write_i32_le(out, len(octets))
+    out.write(octets)
+    return out.getvalue()
 
 
 def encode_variant(entry: PropertyValue) -> tuple[bytes, bytes]:
@@ -143,7 +169,7 @@ def decode_variant(value: bytes, metadata: bytes) -> PropertyValue:
     """
     try:
         return _Reader(value, metadata).read(0, 1)
-    except (IndexError, struct.error, UnicodeDecodeError):
+    except (IndexError, UnicodeDecodeError):
         raise MessageFormatError("a VARIANT is cut or damaged") from None
 
 
@@ -169,27 +195,41 @@ def _by_octets(item: tuple[str, PropertyValue]) -> bytes:
 def _container(basic_type: int, numbers: list[int] | None, values: list[bytes]) -> bytes:
     """An object when its fields have numbers, else an array; all widths are four octets."""
     is_large = len(values) > MAX_SMALL_COUNT
+    header = WIDE_OFFSETS
     if numbers is None:
-        header = WIDE_OFFSETS | is_large << 2
+        header |= 4 if is_large else 0
     else:
-        header = WIDE_OFFSETS | WIDE_OFFSETS << 2 | is_large << 4
-    parts = [bytes([header << 2 | basic_type]), struct.pack("<I" if is_large else "<B", len(values))]
+        header |= WIDE_OFFSETS << 2 | (16 if is_large else 0)
+    out = BytesWriter()
+    out.append(header << 2 | basic_type)
+    if is_large:
+        write_i32_le(out, len(values))
+    else:
+        out.append(len(values))
     if numbers is not None:
-        parts.append(struct.pack(f"<{len(numbers)}I", *numbers))
-    offsets = [0]
-    for value in values:
-        offsets.append(offsets[-1] + len(value))
-    parts.append(struct.pack(f"<{len(offsets)}I", *offsets))
-    return b"".join(parts + values)
+        for number in numbers:
+            write_i32_le(out, number)
+    _write_run(out, values)
+    return out.getvalue()
 
 
 def _metadata(names: dict[str, int]) -> bytes:
-    octets = [name.encode("utf-8", "replace") for name in names]
-    offsets = [0]
-    for name in octets:
-        offsets.append(offsets[-1] + len(name))
-    header = bytes([1 | WIDE_OFFSETS << 6])
-    return header + struct.pack(f"<{len(offsets) + 1}I", len(octets), *offsets) + b"".join(octets)
+    out = BytesWriter()
+    out.append(1 | WIDE_OFFSETS << 6)
+    write_i32_le(out, len(names))
+    _write_run(out, [name.encode("utf-8", "replace") for name in names])
+    return out.getvalue()
+
+
+def _write_run(out: BytesWriter, parts: list[bytes]) -> None:
+    """The offsets of the parts and of their end, then the parts."""
+    offset = 0
+    write_i32_le(out, offset)
+    for part in parts:
+        offset += len(part)
+        write_i32_le(out, offset)
+    for part in parts:
+        out.write(part)
 
 
 class _Reader:
@@ -200,7 +240,7 @@ class _Reader:
         self._metadata: Final[bytes] = metadata
 
     def read(self, place: int, depth: int) -> PropertyValue:
-        header = self._value[place]
+        header: int = self._value[place]
         basic_type, rest = header & 3, header >> 2
         if basic_type == SHORT_STRING:
             return (STRING_VALUE, self._take(place + 1, rest).decode("utf-8"))
@@ -213,9 +253,13 @@ class _Reader:
         return (LIST_VALUE, self._array(rest, place + 1, depth))
 
     def _primitive(self, kind: int, place: int) -> PropertyValue:
-        number = READABLE.get(kind)
-        if number is not None:
-            return (number[0], number[1].unpack_from(self._value, place)[0])
+        if INT8 <= kind <= INT64:
+            octets: int = 1 << (kind - INT8)
+            return (INTEGER_KINDS[kind - INT8], int.from_bytes(self._take(place, octets), "little", signed=True))
+        if kind == DOUBLE:
+            return (DOUBLE_VALUE, read_f64_le(self._take(place, 8), 0))
+        if kind == FLOAT:
+            return (FLOAT_VALUE, read_f32_le(self._take(place, 4), 0))
         if kind == NULL:
             return (NULL_VALUE, None)
         if kind == TRUE or kind == FALSE:
@@ -224,13 +268,16 @@ class _Reader:
             return (STRING_VALUE, self._long(place).decode("utf-8"))
         if kind == BINARY:
             return (BYTES_VALUE, self._long(place))
+        return self._decimal(kind, place)
+
+    def _decimal(self, kind: int, place: int) -> PropertyValue:
         octets = DECIMAL_OCTETS.get(kind)
         if octets is None:
-            raise MessageFormatError(
-                f"{NAMES.get(kind, 'this VARIANT')} has no JMS type; cast it to a string or a number"
-            )
+            name = NAMES.get(kind, "this VARIANT")
+            raise MessageFormatError(f"{name} has no JMS type; cast it to a string or a number")
         unscaled = int.from_bytes(self._take(place + 1, octets), "little", signed=True)
-        return (DOUBLE_VALUE, unscaled / 10 ** self._value[place])
+        scale: int = self._value[place]
+        return (DOUBLE_VALUE, float(unscaled) / 10.0**scale)
 
     def _object(self, header: int, place: int, depth: int) -> dict[str, PropertyValue]:
         offset_width, number_width, is_large = (header & 3) + 1, (header >> 2 & 3) + 1, header >> 4 & 1

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 import pyarrow as pa
 import pytest
 
+from spanwire.model.errors import MessageFormatError
 from spanwire.model.message_view import (
     BYTE_VALUE,
     FLOAT_VALUE,
@@ -16,19 +17,20 @@ from spanwire.model.message_view import (
     STRING_VALUE,
     PropertyValue,
 )
-from spanwire.pipeline.columns import MessageColumns
+from spanwire.pipeline.body_types import BODY_KINDS
+from spanwire.pipeline.columns import record_batch
+from spanwire.pipeline.gathering import MessageGatherer
 from spanwire.pipeline.schema import arrow_schema
 from spanwire.pipeline.variant import decode_variant
 from spanwire.protocols.openwire import _marshallers as wire
 from tests.support.pipeline_messages import Raw, id_of, raw, raw_of, structure
 
 
-def batch_of(*messages: Raw, bodies: frozenset[str] | None = None) -> pa.RecordBatch:
-    columns = MessageColumns() if bodies is None else MessageColumns(bodies)
+def batch_of(*messages: Raw, bodies: frozenset[str] = frozenset(BODY_KINDS)) -> pa.RecordBatch:
+    gatherer = MessageGatherer(bodies)
     for one in messages:
-        message = columns.decode(one.raw, one.version)
-        columns.append(message, columns.message_id(message), one.redelivery_count + 1)
-    return columns.take()
+        gatherer.add(one.raw, one.version, one.redelivery_count, [])
+    return record_batch(gatherer.take())
 
 
 def row_of(message: Raw) -> dict[str, object]:
@@ -155,13 +157,25 @@ def test_bodies_that_were_not_asked_for_are_left_out() -> None:
 
 
 def test_batches_have_the_announced_schema_and_what_is_taken_is_gone() -> None:
-    columns = MessageColumns()
-    message = columns.decode(raw(1).raw, raw(1).version)
-    columns.append(message, columns.message_id(message), 1)
-    assert columns.take().schema.equals(arrow_schema(), check_metadata=True)
-    empty = columns.take()
-    assert (empty.num_rows, len(columns), columns.octets) == (0, 0, 0)
+    gatherer = MessageGatherer(frozenset(BODY_KINDS))
+    gatherer.add(raw(1).raw, raw(1).version, 0, [])
+    assert gatherer.gathered.octets > 0
+    assert record_batch(gatherer.take()).schema.equals(arrow_schema(), check_metadata=True)
+    empty = record_batch(gatherer.take())
+    assert (empty.num_rows, gatherer.gathered.octets) == (0, 0)
     assert empty.schema.equals(arrow_schema(), check_metadata=True)
+
+
+def test_a_known_message_is_left_out_and_its_id_is_told() -> None:
+    gatherer = MessageGatherer(frozenset(BODY_KINDS))
+    assert gatherer.add(raw(1).raw, raw(1).version, 0, [set(), {id_of(1)}]) == id_of(1)
+    assert gatherer.gathered.ids == []
+
+
+@pytest.mark.parametrize("octets", [b"", b"\x00", raw(1).raw[:-1], raw(1).raw + b"x", b"\x16\x00\x00\x00\x00\x00"])
+def test_octets_that_are_no_message_are_one_error(octets: bytes) -> None:
+    with pytest.raises(MessageFormatError):
+        MessageGatherer(frozenset()).add(octets, raw(1).version, 0, [])
 
 
 def test_an_id_of_another_system_is_taken_as_it_is() -> None:

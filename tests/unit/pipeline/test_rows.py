@@ -6,7 +6,9 @@ import pytest
 from spanwire.client.values import Byte, Double, Int, Long
 from spanwire.model.errors import ConfigurationError
 from spanwire.model.message_view import BYTE_VALUE, INT_VALUE, LIST_VALUE, MAP_VALUE, STRING_VALUE, PropertyValue
-from spanwire.pipeline.columns import MessageColumns
+from spanwire.pipeline.body_types import BODY_KINDS
+from spanwire.pipeline.columns import record_batch
+from spanwire.pipeline.gathering import MessageGatherer
 from spanwire.pipeline.options import write_options
 from spanwire.pipeline.rows import OutgoingRow, RowReader, check_columns
 from spanwire.pipeline.schema import TIMESTAMP, VARIANT
@@ -145,12 +147,11 @@ def test_bodies_come_from_the_column_that_is_not_null() -> None:
 
 
 def test_a_row_that_was_read_is_sent_as_it_was() -> None:
-    columns = MessageColumns()
+    gatherer = MessageGatherer(frozenset(BODY_KINDS))
     properties: dict[str, PropertyValue] = {"n": (BYTE_VALUE, 1), "s": (STRING_VALUE, "x")}
     for number, body in enumerate(["text", b"bytes", {"k": (INT_VALUE, 1)}, [(INT_VALUE, 1)], [], None]):
-        message = columns.decode(raw(number, body, properties).raw, raw(number).version)
-        columns.append(message, columns.message_id(message), 1)
-    rows = rows_of(columns.take())
+        gatherer.add(raw(number, body, properties).raw, raw(number).version, 0, [])
+    rows = rows_of(record_batch(gatherer.take()))
     assert [row.body for row in rows] == ["text", b"bytes", {"k": Int(1)}, [Int(1)], [], None]
     assert all(row.properties == {"n": Byte(1), "s": "x"} for row in rows)
     assert {str(row.destination) for row in rows} == {"queue://OUT"}

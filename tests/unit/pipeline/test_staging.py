@@ -143,7 +143,7 @@ def test_a_batch_ends_with_its_rows_its_bytes_or_its_time(tmp_path: Path) -> Non
     def received(count: int, clock: Callable[[], float], **given: str) -> int:
         queue = FakeQueue(raw(number, "x" * 1000) for number in range(count))
         receiver = BatchReceiver(options(tmp_path, **given), clock)
-        return len(receiver.receive(queue, 5000, lambda _: False).ids)
+        return len(receiver.receive(queue, 5000, []).ids)
 
     ticking = iter(range(10_000))
     assert received(6000, lambda: 0.0) == 5000
