@@ -54,10 +54,6 @@ DUPLEX: Final = (
 ANNOUNCED: Final = (
     f"discoveryUri of <transportConnector> is not yet supported (later feature: discovery); remove it {SKIP}"
 )
-INDIVIDUAL: Final = (
-    "<individualDeadLetterStrategy> is not yet supported (later feature: dead letter queues by destination); "
-    f"remove it {SKIP}"
-)
 FLOW: Final = (
     "producerFlowControl of <policyEntry> with another value than true is not yet supported (later feature: sends that "
     f"do not wait for memory); remove it {SKIP}"
@@ -270,8 +266,8 @@ EXAMPLE_OBSTACLES: Final[dict[str, list[str]]] = {
         f"205: {transport('ws', 'localhost:61614/', 'WebSocket')}",
         f"221: <import> of 'camel.xml' is not yet supported (later feature: routes); remove it {SKIP}",
     ],
-    "activemq-dynamic-network-broker1.xml": [f"50: {INDIVIDUAL}", f"71: {FOUND}", f"88: {DISK}", f"102: {ANNOUNCED}"],
-    "activemq-dynamic-network-broker2.xml": [f"51: {INDIVIDUAL}", f"72: {FOUND}", f"90: {DISK}", f"104: {ANNOUNCED}"],
+    "activemq-dynamic-network-broker1.xml": [f"71: {FOUND}", f"88: {DISK}", f"102: {ANNOUNCED}"],
+    "activemq-dynamic-network-broker2.xml": [f"72: {FOUND}", f"90: {DISK}", f"104: {ANNOUNCED}"],
     "activemq-jdbc-performance.xml": [
         f"62: <jdbcPersistenceAdapter> is not yet supported {STORES}",
         f"73: {bean('org.apache.commons.dbcp2.BasicDataSource')}",
@@ -284,8 +280,8 @@ EXAMPLE_OBSTACLES: Final[dict[str, list[str]]] = {
     "activemq-scalability.xml": [],
     "activemq-security.xml": [f"85: {ENCRYPTED}", f"87: {ENCRYPTED}", f"89: {ENCRYPTED}"],
     "activemq-specjms.xml": [f"53: {FLOW}", f"59: {FLOW}"],
-    "activemq-static-network-broker1.xml": [f"52: {INDIVIDUAL}", f"84: {DISK}"],
-    "activemq-static-network-broker2.xml": [f"52: {INDIVIDUAL}", f"71: {DUPLEX}", f"84: {DISK}"],
+    "activemq-static-network-broker1.xml": [f"84: {DISK}"],
+    "activemq-static-network-broker2.xml": [f"71: {DUPLEX}", f"84: {DISK}"],
     "activemq-stomp.xml": [f"63: {FLOW}", f"68: {FLOW}"],
     "activemq-throughput.xml": [],
 }

@@ -50,12 +50,13 @@ class DeadLetters(DeadLetterOffice):
         home = reference.home
         message = reference.message
         strategy = home.policy.dead_letter
-        target = Destination(QUEUE, strategy.queue_name)
-        if home.destination == target or (cause == EXPIRED and not strategy.process_expired):
+        target = strategy.target(home.destination)
+        if target is None or (cause == EXPIRED and not strategy.process_expired):
             return None
         if not message.persistent and not strategy.process_non_persistent:
             return None
-        return WithheldMessage(self._destinations.ensure_own(target), self._copy(message, target, cause), 0)
+        queue = self._destinations.ensure_letters(target, Destination(QUEUE, strategy.queue_name))
+        return WithheldMessage(queue, self._copy(message, queue.destination, cause), 0)
 
     def _copy(self, message: Message, target: Destination, cause: str) -> Message:
         message_format = self._formats.format(message.format_id)

@@ -21,6 +21,7 @@ from spanwire.broker.topic import Topic
 from spanwire.model.destination import Destination
 from spanwire.model.errors import (
     DestinationDoesNotExistError,
+    IllegalStateError,
     InvalidDestinationError,
     JmsError,
     ResourceAllocationError,
@@ -78,6 +79,15 @@ class Destinations:
         """The same for the broker's own purposes: a dead letter queue, a configured destination."""
         found = self._map.find(destination)
         return found if found is not None else self._make(destination, "")
+
+    def ensure_letters(self, destination: Destination, shared: Destination) -> BrokerDestination:
+        """A dead letter queue; the ``shared`` one when there are too many destinations for one more."""
+        if destination != shared and self._map.find(destination) is None:
+            try:
+                self._map.check_room(1)
+            except IllegalStateError:
+                return self.ensure_own(shared)
+        return self.ensure_own(destination)
 
     def recovered(self, destination: Destination) -> Queue:
         """A queue that the store knows already."""

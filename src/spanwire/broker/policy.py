@@ -4,19 +4,55 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from spanwire.model.destination import TEMP_QUEUE, TOPIC, Destination
+from spanwire.model.destination import MAX_NAME_BYTES, QUEUE, TEMP_QUEUE, TOPIC, Destination
 
 DEFAULT_EXPIRE_PERIOD_MS = 30_000
 DEFAULT_DEAD_LETTER_QUEUE = "ActiveMQ.DLQ"
 
 
 @dataclass(frozen=True)
+class IndividualNames:
+    """How the dead letter queue of each destination is called: its own name between these (ActiveMQ's individual
+    strategy).
+    """
+
+    queue_prefix: str = "ActiveMQ.DLQ.Queue."
+    topic_prefix: str = "ActiveMQ.DLQ.Topic."
+    queue_suffix: str = ""
+    topic_suffix: str = ""
+
+    def made(self, name: str) -> bool:
+        """Whether a queue of this name is such a dead letter queue, whose own messages do not go round."""
+        of_queue = name.startswith(self.queue_prefix) and name.endswith(self.queue_suffix)
+        return of_queue or (name.startswith(self.topic_prefix) and name.endswith(self.topic_suffix))
+
+
+@dataclass(frozen=True)
 class DeadLetterStrategy:
-    """Where messages go that expired or that a consumer gave up on (ActiveMQ's shared strategy)."""
+    """Where messages go that expired or that a consumer gave up on: all into one queue, or with ``individual`` those of
+    each destination into their own. Temporary destinations, which come and go, share the one in any case.
+    """
 
     queue_name: str = DEFAULT_DEAD_LETTER_QUEUE
     process_expired: bool = True
     process_non_persistent: bool = False
+    individual: IndividualNames | None = None
+
+    def target(self, destination: Destination) -> Destination | None:
+        """The queue for what dies in ``destination``; None if that is a dead letter queue itself."""
+        shared = Destination(QUEUE, self.queue_name)
+        names = self.individual
+        if destination == shared:
+            return None
+        if names is None or destination.is_temporary:
+            return shared
+        if destination.is_queue:
+            if names.made(destination.name):
+                return None
+            name = names.queue_prefix + destination.name + names.queue_suffix
+        else:
+            name = names.topic_prefix + destination.name + names.topic_suffix
+        return Destination(QUEUE, name) if len(name.encode("utf-8", "surrogatepass")) <= MAX_NAME_BYTES else shared
 
 
 @dataclass(frozen=True)

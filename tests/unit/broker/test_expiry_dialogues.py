@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from spanwire.broker.policy import DeadLetterStrategy, PolicyEntry
+from spanwire.broker.destination_map import MAX_DESTINATIONS
+from spanwire.broker.policy import DeadLetterStrategy, IndividualNames, PolicyEntry
 from spanwire.model.acks import EXPIRED_ACK, POISON_ACK
 from tests.support.dialogue.broker_dialogue import Stage, destination
 from tests.support.dialogue.text_format import UNREADABLE, original_of, properties_of, text_of
@@ -196,3 +197,56 @@ def test_a_browser_and_a_recovered_queue_show_no_expired_message() -> None:
     again.settle()
     assert (browser.takes(), listener.takes()) == ([], [])
     assert dead(again) == ["1"]
+
+
+def individual(**names: str) -> DeadLetterStrategy:
+    return DeadLetterStrategy(process_non_persistent=True, individual=IndividualNames(**names))
+
+
+def dies(stage: Stage, name: str) -> None:
+    """One message that arrives expired."""
+    stage.peer(f"p of {name}").sends(name, "1", expiration_ms=stage.now.wall_ms - 1)
+
+
+@pytest.mark.parametrize(
+    ("names", "queue"),
+    [
+        ({}, "queue://ActiveMQ.DLQ.Queue.A.B"),
+        ({"queue_prefix": "DLQ."}, "queue://DLQ.A.B"),
+        ({"queue_prefix": "", "queue_suffix": ".DLQ"}, "queue://A.B.DLQ"),
+    ],
+)
+def test_each_queue_may_have_its_own_dead_letters_which_do_not_go_round(names: dict[str, str], queue: str) -> None:
+    stage = Stage(PolicyEntry(destination("queue://>"), dead_letter=individual(**names)))
+    dies(stage, "queue://A.B")
+    assert dead(stage, queue) == ["1"]
+    before = stage.broker.destination_views()
+    dies(stage, queue)
+    assert dead(stage, queue) == ["1"]
+    assert [view.destination for view in stage.broker.destination_views()] == [view.destination for view in before]
+
+
+def test_dead_letters_of_a_topic_have_a_queue_of_their_own() -> None:
+    stage = Stage(PolicyEntry(destination("topic://>"), dead_letter=individual()))
+    stage.peer("c").consumes("topic://T")
+    dies(stage, "topic://T")
+    assert dead(stage, "queue://ActiveMQ.DLQ.Topic.T") == ["1"]
+
+
+def test_temporary_queues_and_names_without_room_share_one_queue_of_dead_letters() -> None:
+    stage = Stage(PolicyEntry(destination("queue://>"), dead_letter=individual()))
+    owner = stage.peer("o")
+    dies(stage, owner.temporary())
+    assert dead(stage) == ["1"]
+    dies(stage, "queue://" + "x" * 1_010)
+    assert dead(stage) == ["1", "1"]
+
+
+def test_s45_dead_letters_make_no_more_destinations_than_there_may_be() -> None:
+    stage = Stage(PolicyEntry(destination("queue://>"), dead_letter=individual()))
+    stage.peer("p").creates(QUEUE)
+    for number in range(MAX_DESTINATIONS - 1):
+        stage.broker.configure_destination(destination(f"topic://T.{number}"))
+    dies(stage, QUEUE)
+    assert dead(stage) == ["1"]
+    assert not stage.has("queue://ActiveMQ.DLQ.Queue.Q")

@@ -5,7 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final
 
-from spanwire.broker.policy import DEFAULT_DEAD_LETTER_QUEUE, DEFAULT_EXPIRE_PERIOD_MS, DeadLetterStrategy, PolicyEntry
+from spanwire.broker.policy import (
+    DEFAULT_DEAD_LETTER_QUEUE,
+    DEFAULT_EXPIRE_PERIOD_MS,
+    DeadLetterStrategy,
+    IndividualNames,
+    PolicyEntry,
+)
 from spanwire.model.destination import QUEUE, TOPIC, Destination
 from spanwire.service.config import words
 from spanwire.service.config.document import Element, Findings
@@ -89,7 +95,36 @@ class PolicyInterpreter:
                     process_expired=settings.flag("processExpired", True),
                     process_non_persistent=settings.flag("processNonPersistent", False),
                 )
+            for individual in self.inner(strategy, "individualDeadLetterStrategy", words.INDIVIDUAL_DEAD_LETTERS):
+                settings = Settings(individual, self.findings)
+                found = DeadLetterStrategy(
+                    process_expired=settings.flag("processExpired", True),
+                    process_non_persistent=settings.flag("processNonPersistent", False),
+                    individual=self._individual_names(individual),
+                )
         return found
+
+    def _individual_names(self, element: Element) -> IndividualNames:
+        default = IndividualNames()
+        names = IndividualNames(
+            self._part(element, "queuePrefix", default.queue_prefix),
+            self._part(element, "topicPrefix", default.topic_prefix),
+            self._part(element, "queueSuffix", default.queue_suffix),
+            self._part(element, "topicSuffix", default.topic_suffix),
+        )
+        if not (names.queue_prefix + names.queue_suffix and names.topic_prefix + names.topic_suffix):
+            line = element.line
+            self.findings.error(
+                line, "<individualDeadLetterStrategy> must have a prefix or a suffix for queues and topics"
+            )
+        return names
+
+    def _part(self, element: Element, name: str, default: str) -> str:
+        """A part of a destination's name."""
+        text = element.value(name)
+        if text:
+            Settings(element, self.findings).destination(name, QUEUE, pattern=False)
+        return default if text is None else text
 
     def _dead_letter_queue(self, shared: Element) -> str:
         named = Settings(shared, self.findings).qualified("deadLetterQueue")

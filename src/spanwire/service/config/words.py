@@ -331,11 +331,20 @@ SHARED_DEAD_LETTERS: Final = Words(
     },
     children=_all(YES, "deadLetterQueue"),
 )
+INDIVIDUAL_DEAD_LETTERS: Final = Words(
+    settings={
+        **_all(YES, "queuePrefix topicPrefix queueSuffix topicSuffix processExpired processNonPersistent"),
+        **_all(_only("true", "topics of dead letters"), "useQueueForQueueMessages useQueueForTopicMessages"),
+        **_all(_only("false", DURABLE), "destinationPerDurableSubscriber"),
+        **_all(_only("0", "expiry of dead letters"), "expiration"),
+        **_all(JAVA, "enableAudit maxAuditDepth maxProducersToAudit id"),
+    },
+    children={},
+)
 DEAD_LETTER_STRATEGY: Final = Words(
     settings={},
     children={
-        "sharedDeadLetterStrategy": YES,
-        "individualDeadLetterStrategy": _later("dead letter queues by destination"),
+        **_all(YES, "sharedDeadLetterStrategy individualDeadLetterStrategy"),
         **_all(_later("dead letters that are dropped"), "discarding bean"),
     },
 )

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from spanwire.broker.policy import PolicyMap
+from spanwire.broker.policy import DeadLetterStrategy, IndividualNames, PolicyMap
 from spanwire.model.destination import QUEUE, TOPIC, Destination
 from spanwire.model.errors import ConfigurationError
 from spanwire.service.config.loading import read_configuration
@@ -68,6 +68,30 @@ def test_a_limit_that_is_no_number_of_messages_is_told(limit: str) -> None:
         policies(f"<policyEntry topic='A'>{strategy}</policyEntry>")
 
 
+def test_each_destination_may_have_its_own_dead_letters() -> None:
+    strategy = "<individualDeadLetterStrategy queuePrefix='DLQ.' topicSuffix='.x' processNonPersistent='true'/>"
+    (entry,) = policies(
+        f"<policyEntry queue='&gt;'><deadLetterStrategy>{strategy}</deadLetterStrategy></policyEntry>"
+    ).policies
+    assert entry.dead_letter == DeadLetterStrategy(
+        process_non_persistent=True, individual=IndividualNames(queue_prefix="DLQ.", topic_suffix=".x")
+    )
+
+
+@pytest.mark.parametrize(
+    ("attributes", "part"),
+    [
+        ("queuePrefix=''", "must have a prefix or a suffix"),
+        ("queuePrefix='A.*.'", "queuePrefix of <individualDeadLetterStrategy> must name one destination"),
+        ("topicSuffix='a,b'", "topicSuffix of <individualDeadLetterStrategy> must name one destination"),
+    ],
+)
+def test_dead_letters_cannot_have_the_name_of_what_died(attributes: str, part: str) -> None:
+    strategy = f"<individualDeadLetterStrategy {attributes}/>"
+    with pytest.raises(ConfigurationError, match=part):
+        policies(f"<policyEntry queue='&gt;'><deadLetterStrategy>{strategy}</deadLetterStrategy></policyEntry>")
+
+
 def test_a_queue_keeps_its_messages_whatever_limit_waits_for_slow_consumers() -> None:
     limit = (
         "<pendingMessageLimitStrategy><constantPendingMessageLimitStrategy limit='9'/></pendingMessageLimitStrategy>"
@@ -86,7 +110,10 @@ def test_a_queue_keeps_its_messages_whatever_limit_waits_for_slow_consumers() ->
             "limits",
         ),
         ("<slowConsumerStrategy><abortSlowConsumerStrategy/></slowConsumerStrategy>", "limits of slow consumers"),
-        ("<deadLetterStrategy><individualDeadLetterStrategy/></deadLetterStrategy>", "dead letter queues"),
+        (
+            "<deadLetterStrategy><individualDeadLetterStrategy useQueueForQueueMessages='false'/></deadLetterStrategy>",
+            "topics of dead letters",
+        ),
         ("<deadLetterStrategy><discarding/></deadLetterStrategy>", "dead letters that are dropped"),
     ],
 )
