@@ -19,7 +19,13 @@ TARGET: Final = Path(__file__).resolve().parent.parent / "docs" / "reference" / 
 ELEMENTS: Final[dict[str, Words]] = {
     "broker": words.BROKER,
     "transportConnector": words.TRANSPORT_CONNECTOR,
-    "networkConnector": network.CONNECTOR,
+    "networkConnector": Words(
+        {
+            **network.CONNECTOR.settings,
+            **{word: Rule(LATER, note=f"{text}; leaves out the connector") for word, text in network.NARROWING.items()},
+        },
+        network.CONNECTOR.children,
+    ),
     "persistenceAdapter": words.PERSISTENCE,
     "kahaDB": words.KAHA_DB,
     "policyMap": words.POLICY_MAP,

@@ -37,6 +37,7 @@ TRANSPORTS: Final = ("tcp", "nio", "ssl", "nio+ssl", "auto", "auto+nio", "auto+s
 VERIFY_HOST_NAME: Final = ("socket.verifyHostName", "verifyHostName")
 INACTIVITY: Final = "wireFormat.maxInactivityDuration"
 DURABLE: Final = words.DURABLE
+NARROWING: Final = {"destinationFilter": "filters of advisories", "staticBridge": "static network bridges"}
 ADVISED: Final = Rule(NO_EFFECT, note="a bridge reads advisories at a fixed pace")
 JAVA: Final = Rule(NO_EFFECT, note="it tunes the Java implementation")
 
@@ -58,13 +59,13 @@ CONNECTOR: Final = Words(
         "suppressDuplicateTopicSubscriptions": _only("false", "networks with loops"),
         "suppressDuplicateQueueSubscriptions": _only("false", "networks with loops"),
         "duplex": _only("false", "duplex network connectors"),
-        "staticBridge": _only("false", "static network bridges"),
+        "staticBridge": YES,
         "dynamicOnly": _only("true false", DURABLE),
         "syncDurableSubs": _only("false", DURABLE),
         "useVirtualDestSubs": _only("false", words.VIRTUAL),
         "conduitNetworkQueueSubscriptions": _only("false", "networks with loops"),
         "useCompression": _only("false", "compression by a bridge"),
-        "destinationFilter": Rule(words.LATER, note="filters of advisories"),
+        "destinationFilter": YES,
         "checkDuplicateMessagesOnDuplex": _only("false", "duplex network connectors"),
         "advisoryForFailedForward": _only("false", words.ADVISORIES),
         "advisoryPrefetchSize": ADVISED,
@@ -115,8 +116,22 @@ class NetworkReader:
                     found.append(connector)
         return tuple(found)
 
+    def _is_narrowed(self, element: Element) -> bool:
+        """Whether it lets less through than could be honoured. Then it is left out as a whole or not at all: without
+        these words alone, more would leave the broker than its owner wants.
+        """
+        narrowed = [name for name in ("destinationFilter",) if element.value(name)]
+        if Settings(element, self.findings).flag("staticBridge", False):
+            narrowed.append("staticBridge")
+        for name in narrowed:
+            line = element.attributes[name].line
+            self.findings.not_yet(line, f"<networkConnector> with {name}", NARROWING[name])
+        return bool(narrowed)
+
     def _connector(self, element: Element, stores: Stores) -> NetworkConnectorSettings | None:
         bridge = self._bridge(element)
+        if self._is_narrowed(element):
+            return None
         uri = element.attributes.get("uri")
         if uri is None:
             self.findings.error(element.line, '<networkConnector> has no uri; write uri="static:(tcp://host:port)"')

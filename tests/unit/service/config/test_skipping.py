@@ -263,3 +263,15 @@ def test_toml_is_treated_alike() -> None:
     assert str(raised.value).startswith("a.toml:4: <shiroPlugin> is not yet supported")
     configuration = read_configuration(text.partition(b"[plugins")[0], Path("a.toml"), {}, {}, skip_unsupported=True)
     assert [line.partition(": skipped: ")[0] for line in configuration.skipped] == ["a.toml:1", "a.toml:3"]
+
+
+@pytest.mark.parametrize("attributes", ["staticBridge='true'", "destinationFilter='Queue.A'"])
+def test_a_network_connector_that_lets_less_through_than_can_be_honoured_is_left_out_as_a_whole(
+    attributes: str,
+) -> None:
+    connector = f"<networkConnector name='narrow' uri='static:(tcp://h:1)' {attributes}/>"
+    other = "<networkConnector name='wide' uri='static:(tcp://h:2)' staticBridge='false'/>"
+    configuration = read(f"<networkConnectors>{connector}{other}</networkConnectors>")
+    assert [found.bridge.name for found in configuration.network_connectors] == ["wide"]
+    (line,) = configuration.skipped
+    assert f"skipped: <networkConnector> with {attributes.partition('=')[0]}" in line
