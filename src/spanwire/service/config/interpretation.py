@@ -203,9 +203,16 @@ class Interpreter:
                     self.findings.error(connector.line, '<transportConnector> has no uri; write uri="tcp://host:port"')
                     continue
                 settings = connector_settings(uri.value, connector.value("name"), uri.line, self.findings, stores)
-                if settings is not None:
+                if settings is not None and self._starts(connector):
                     found.append(self._quotas(connector, settings))
         return tuple(found)
+
+    def _starts(self, connector: Element) -> bool:
+        if Settings(connector, self.findings).flag("autoStart", True):
+            return True
+        line = connector.attributes["autoStart"].line
+        self.findings.warn(line, "the connector with autoStart=false stays closed: no command opens it")
+        return False
 
     def _quotas(self, connector: Element, settings: ConnectorSettings) -> ConnectorSettings:
         """With what each connection may have; 0 is no way to switch a limit off."""

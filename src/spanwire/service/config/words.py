@@ -167,7 +167,7 @@ BROKER: Final = Words(
 
 TRANSPORT_CONNECTOR: Final = Words(
     settings={
-        **_all(YES, "name uri maximumConsumersAllowedPerConnection maximumProducersAllowedPerConnection"),
+        **_all(YES, "name uri autoStart maximumConsumersAllowedPerConnection maximumProducersAllowedPerConnection"),
         **_all(_only("false", "client ids that move to a new connection"), "allowLinkStealing"),
         **_all(_only("false", LINKS), "auditNetworkProducers"),
         **_all(_only("false", "dispatch by the sender's thread"), "disableAsyncDispatch"),
@@ -177,7 +177,6 @@ TRANSPORT_CONNECTOR: Final = Words(
             _only("false", "lists of brokers for clients"),
             "rebalanceClusterClients updateClusterClients updateClusterClientsOnRemove",
         ),
-        **_all(_only("true", "connectors that wait for a command"), "autoStart"),
         **_all(JAVA, "warnOnRemoteClose id"),
         **_all(_later(DISCOVERY), "discoveryUri discoveryAgent"),
         **_all(_later("lists of brokers for clients"), "updateClusterFilter connectURI publishedAddressPolicy"),
