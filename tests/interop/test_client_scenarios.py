@@ -196,6 +196,28 @@ def test_a_request_gets_the_reply_that_is_its_own(broker: BrokerProcess, shell: 
     played(scenario())
 
 
+def test_replies_in_another_order_find_their_requests(broker: BrokerProcess, shell: str, queue: str) -> None:
+    async def scenario() -> None:
+        async with opened(shell, broker.openwire_uri()) as connection, connection.session() as session:
+
+            async def serve() -> None:
+                async with connection.session() as serving:
+                    consumer = await serving.create_consumer(queue)
+                    producer = await serving.create_producer()
+                    for message in reversed([await consumer.receive(PATIENCE) for _ in range(4)]):
+                        await producer.send(
+                            f"re {message.body}", destination=message.reply_to, correlation_id=message.correlation_id
+                        )
+
+            server = asyncio.create_task(serve())
+            await session.request(queue, "first of all", timeout=0)
+            asked = [session.request(queue, str(number), timeout=PATIENCE) for number in range(3)]
+            assert [reply.body for reply in await asyncio.gather(*asked)] == ["re 0", "re 1", "re 2"]
+            await server
+
+    played(scenario())
+
+
 def test_a_temporary_queue_belongs_to_its_connection_and_ends_with_it(broker: BrokerProcess, shell: str) -> None:
     async def scenario() -> None:
         async with opened(shell, broker.openwire_uri()) as other, other.session() as stranger:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import ssl
 import threading
@@ -18,6 +19,7 @@ from spanwire.model.errors import JmsError
 from spanwire.tls.settings import ClientTlsSettings, KeyStore, TrustStore
 from tests.service.started import COMMAND, Started, StompClient, spanwire
 from tests.support.certificates import Authority, self_signed
+from tests.support.client_shells import SHELLS, opened
 
 PASSWORD: Final = "c4n4ry-st0re"
 HOST: Final = "127.0.0.1"
@@ -70,19 +72,23 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Encrypted]:
         yield running
 
 
+@pytest.mark.parametrize("shell", SHELLS)
 @pytest.mark.parametrize("scheme", ["ssl", "auto+nio+ssl"])
-def test_the_python_client_sends_and_receives(broker: Encrypted, scheme: str) -> None:
+def test_the_python_client_sends_and_receives(broker: Encrypted, scheme: str, shell: str) -> None:
     body = "x" * 300_000
     url = f"{scheme}://{HOST}:{broker.ports[scheme]}"
-    with blocking.connect(url, tls=broker.settings) as connection, connection.session() as session:
-        producer = session.create_producer(f"queue://PYTHON.{scheme}")
-        for number in range(10):
-            producer.send(f"{number} {body}")
-        consumer = session.create_consumer(f"queue://PYTHON.{scheme}", prefetch=100)
-        for number in range(10):
-            message = consumer.receive(30)
-            assert message is not None
-            assert message.body == f"{number} {body}"
+
+    async def scenario() -> None:
+        async with opened(shell, url, tls=broker.settings) as connection, connection.session() as session:
+            producer = await session.create_producer(f"queue://PYTHON.{shell}.{scheme}")
+            for number in range(10):
+                await producer.send(f"{number} {body}")
+            consumer = await session.create_consumer(f"queue://PYTHON.{shell}.{scheme}", prefetch=100)
+            for number in range(10):
+                message = await consumer.receive(30)
+                assert message.body == f"{number} {body}"
+
+    asyncio.run(scenario())
 
 
 def test_our_client_refuses_wrong_hosts_strangers_and_plain_ports(broker: Encrypted) -> None:

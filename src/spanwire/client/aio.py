@@ -167,6 +167,9 @@ class Session:
         except JmsError:
             self.core.producers.pop(core.number, None)
             raise
+        except asyncio.CancelledError:
+            self.core.close_producer(core)
+            raise
         return Producer(self, core, self._shared)
 
     async def create_consumer(
@@ -213,6 +216,11 @@ class Session:
         except JmsError:
             self.core.consumers.pop(core.number, None)
             self._shared.remove_consumer(core)
+            raise
+        except asyncio.CancelledError:
+            self.core.close_consumer(core)
+            self._shared.remove_consumer(core)
+            self._shared.flush_soon()
             raise
         return consumer
 
@@ -419,7 +427,7 @@ class Consumer(Sleeper):
             now = shared.machine.now().monotonic
             if end is not None and now >= end:
                 return None
-            await self._woken(self._until(end), now)
+            await self.woken(self._until(end), now)
             message = self.receive_no_wait()
             if message is not None:
                 return message
@@ -438,7 +446,7 @@ class Consumer(Sleeper):
             return resume_at if end is None else min(end, resume_at)
         return end
 
-    async def _woken(self, until: float | None, now: float) -> None:
+    async def woken(self, until: float | None, now: float) -> None:
         """Wait until something came for this consumer, or the time is over."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[None] = loop.create_future()
@@ -508,8 +516,8 @@ class _Requestor:
         properties: Mapping[str, object] | None,
         timeout: float | None,
     ) -> Message | None:
-        loop = asyncio.get_running_loop()
-        end = None if timeout is None else loop.time() + timeout
+        clock = self._connection.shared.machine
+        end = None if timeout is None else clock.now().monotonic + timeout
         async with self._lock:
             if self._consumer is None:
                 await self._start()
@@ -521,12 +529,15 @@ class _Requestor:
                 body, properties, destination, correlation_id=number, reply_to=self._queue, wait=False
             )
             while not self._replies.has(number):
-                left = None if end is None else end - loop.time()
-                if left is not None and left <= 0:
+                message = self._consumer.receive_no_wait()
+                if message is not None:
+                    if self._replies.take(message):
+                        self._consumer.wake()
+                    continue
+                now = clock.now().monotonic
+                if end is not None and now >= end:
                     return None
-                message = await self._consumer.receive(left)
-                if message is not None and self._replies.take(message) and not self._replies.has(number):
-                    self._consumer.wake()
+                await self._consumer.woken(end, now)
             return self._replies.pop(number)
         finally:
             self._replies.forget(number)

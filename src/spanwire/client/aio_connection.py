@@ -307,6 +307,9 @@ class CoreConnection(WireOwner):
             if self._timer is not None:
                 self._timer.cancel()
             self._after_input()
-            if self._wire is not None:
-                self._wire.close()
-                self._wire = None
+            wire = self._wire
+            self._wire = None
+            if wire is not None and wire.is_writable:
+                wire.close()
+            elif wire is not None:
+                wire.abort()  # a broker that takes nothing would keep the socket open for ever

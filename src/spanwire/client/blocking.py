@@ -466,13 +466,22 @@ class _Requestor:
         number = self._replies.expect()
         try:
             self._producer.send(body, properties, destination, correlation_id=number, reply_to=self._queue, wait=False)
-            while not self._replies.has(number):
-                left = None if end is None else end - clock.now().monotonic
-                if left is not None and left <= 0:
-                    return None
-                message = self._consumer.receive(left)
-                if message is not None:
-                    self._replies.take(message)
+            with self._shared.lock:
+                while not self._replies.has(number):
+                    if not self._take_reply(number, end):
+                        return None
             return self._replies.pop(number)
         finally:
             self._replies.forget(number)
+
+    def _take_reply(self, number: str, end: float | None) -> bool:
+        """Take one message, whosever reply it is, or wait for one; False when the time is over."""
+        shared, consumer = self._shared, self._consumer.core
+        message = consumer.next_message(shared.machine.now())
+        if message is not None:
+            if self._replies.take(message):
+                shared.changed()
+            shared.wrote()
+            return True
+        consumer.waiting = True
+        return shared.wait(lambda: self._replies.has(number) or not consumer.waiting, end)

@@ -100,7 +100,7 @@ class CoreConnection:
         self.core.line.check_open()
         timeout_ms = self.core.failover.policy.timeout_ms
         end = None if timeout_ms < 0 else self.machine.now().monotonic + timeout_ms / 1000
-        if not self._wait(self._is_online_or_failed, end):
+        if not self.wait(self._is_online_or_failed, end):
             raise JmsError(f"there has been no connection for {timeout_ms} ms, the timeout of failover")
         self.core.line.check_open()
 
@@ -111,7 +111,7 @@ class CoreConnection:
         """Wait for the answer of a request. Raises what the broker refused it with."""
         self.flush()
         end = None if timeout is None else self.machine.now().monotonic + timeout
-        if not self._wait(lambda: request.done, end):
+        if not self.wait(lambda: request.done, end):
             raise ResourceAllocationError(f"the broker has not answered within {timeout:g} s")
         request.raise_error()
 
@@ -127,12 +127,12 @@ class CoreConnection:
             until = end
             if resume_at > 0.0 and (end is None or resume_at < end):
                 until = resume_at
-            if not self._wait(lambda: not consumer.waiting or consumer.is_closed, until):
+            if not self.wait(lambda: not consumer.waiting or consumer.is_closed, until):
                 consumer.waiting = False
                 return until is not end
         return True
 
-    def _wait(self, is_done: Callable[[], bool], end: float | None) -> bool:
+    def wait(self, is_done: Callable[[], bool], end: float | None) -> bool:
         """Wait until something is so; False when the time is over. Reads for everybody unless another thread does."""
         while not is_done():
             left = None if end is None else end - self.machine.now().monotonic
@@ -304,7 +304,7 @@ class CoreConnection:
         self._channel = channel
         self.core.opened(address, self.machine.now())
         self._write()
-        if not self._wait(lambda: self.core.is_online or self._channel is not channel, end):
+        if not self.wait(lambda: self.core.is_online or self._channel is not channel, end):
             failure = silent(address, True)
             self._lose(failure)
             return failure
