@@ -114,7 +114,8 @@ define with_best_build
 	fi
 endef
 
-demo: peers venv  ## real prices through one broker that is killed on the way; counts what arrived
+demo: peers $(VENV)/.spark  ## real prices over two brokers, one of which is killed, to consumers and into Spark; counts what arrived
+	@if sh tools/find_compiler.sh $(BIN)/python >/dev/null; then $(MAKE) --no-print-directory $(COMPILED)/.spark; fi
 	$(call with_best_build,examples/stocks/demo.py $(DEMO_ARGS))
 
 bench: peers venv  ## throughput beside ActiveMQ Classic

@@ -1,6 +1,7 @@
 import java.io.BufferedReader;
-import java.io.FileReader;
 import java.io.InputStreamReader;
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 import javax.jms.Connection;
@@ -15,10 +16,11 @@ import org.apache.activemq.ActiveMQConnection;
 import org.apache.activemq.ActiveMQConnectionFactory;
 
 /**
- * The Java client of the demonstration: sends the trades of one stock, or takes those of one queue.
+ * The Java client of the demonstration: sends what a file says, or takes the trades of one queue.
  *
- * Speaks to demo.py in lines. A sender prints "sending N", "answered N" and "resending N", where N counts its trades from 0. A receiver
- * prints "held N" and "delivered KEY REDELIVERED PRICE" (fields separated by tabs) and reads "hold", "release" and "finish".
+ * Speaks to demo.py in lines. A sender prints "answered KEY" and "resending KEY"; its file has lines of queues, key, symbol, date, price
+ * and volume, separated by tabs. A receiver prints "held N" and "delivered KEY REDELIVERED PRICE" (fields separated by tabs) and reads
+ * "hold", "release" and "finish".
  */
 public final class Trader {
     private static volatile boolean hold;
@@ -26,7 +28,7 @@ public final class Trader {
 
     public static void main(String[] arguments) throws Exception {
         if (arguments[0].equals("send")) {
-            send(arguments[1], arguments[2], arguments[3], Integer.parseInt(arguments[4]));
+            send(arguments[1], arguments[2], Integer.parseInt(arguments[3]));
         } else {
             Thread commands = new Thread(Trader::readCommands);
             commands.setDaemon(true);
@@ -43,39 +45,35 @@ public final class Trader {
         System.exit(0);
     }
 
-    private static void send(String url, String symbol, String file, int rounds) throws Exception {
-        List<String[]> rows = new ArrayList<>();
-        try (BufferedReader reader = new BufferedReader(new FileReader(file))) {
-            for (String line = reader.readLine(); line != null; line = reader.readLine()) {
-                String[] fields = line.split(",");
-                if (fields[0].equals(symbol)) {
-                    rows.add(fields);
-                }
-            }
-        }
+    private static void send(String url, String script, int perSecond) throws Exception {
+        List<String> lines = Files.readAllLines(Path.of(script));
+        long started = System.nanoTime();
         int next = 0;
         boolean again = false;
-        while (next < rows.size() * rounds) {
+        while (next < lines.size()) {
             try {
                 Connection connection = new ActiveMQConnectionFactory(url).createConnection();
                 connection.start();
                 Session session = connection.createSession(false, Session.AUTO_ACKNOWLEDGE);
-                MessageProducer trades = session.createProducer(session.createQueue("TRADE.STOCK." + symbol));
-                MessageProducer prices = session.createProducer(session.createTopic("PRICE.STOCK." + symbol));
-                trades.setDeliveryMode(DeliveryMode.PERSISTENT);
-                prices.setDeliveryMode(DeliveryMode.NON_PERSISTENT);
-                while (next < rows.size() * rounds) {
-                    String[] row = rows.get(next % rows.size());
-                    int round = next / rows.size();
-                    TextMessage message = session.createTextMessage(row[2]);
-                    message.setStringProperty("key", row[0] + "/" + row[1] + "/" + round);
-                    message.setStringProperty("symbol", row[0]);
-                    message.setIntProperty("round", round);
-                    System.out.println((again ? "resending " : "sending ") + next);
-                    prices.send(message);
-                    trades.send(message);
-                    System.out.println("answered " + next);
-                    again = false;
+                MessageProducer producer = session.createProducer(null);
+                producer.setDeliveryMode(DeliveryMode.PERSISTENT);
+                while (next < lines.size()) {
+                    long ahead = next * 1_000_000_000L / perSecond - (System.nanoTime() - started);
+                    if (ahead > 0) {
+                        Thread.sleep(ahead / 1_000_000 + 1);
+                    }
+                    String[] fields = lines.get(next).split("\t");
+                    TextMessage message = session.createTextMessage(fields[4]);
+                    message.setStringProperty("key", fields[1]);
+                    message.setStringProperty("symbol", fields[2]);
+                    message.setStringProperty("date", fields[3]);
+                    message.setIntProperty("volume", Integer.parseInt(fields[5]));
+                    if (again) {
+                        System.out.println("resending " + fields[1]);
+                        again = false;
+                    }
+                    producer.send(session.createQueue(fields[0]), message);
+                    System.out.println("answered " + fields[1]);
                     next++;
                 }
                 connection.close();

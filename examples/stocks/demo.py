@@ -1,249 +1,270 @@
-"""``make demo``: real prices through one broker that is killed with ``kill -9`` on the way.
+"""``make demo``: real prices over two linked brokers, to consumers and into Spark, with ``kill -9`` on the way.
 
-Senders (STOMP, OpenWire from Python, Java where it is installed) send a price series, replayed in rounds, persistently
-to five queues, and to five topics beside. Receivers take the queues' messages. Once a third has arrived they hold
-still; when a thousand messages are in flight and sends are unanswered, the broker is killed and started again. What the
-clients counted decides: the last line is the ledger, and the exit status is 0 only if nothing was lost and every
-duplicate carries the redelivered flag.
+Producers (STOMP, Python, Java where it is installed) send to broker A. Consumers of the three kinds and a Spark job are
+connected to broker B, and A's network connector forwards what they ask for. Once a third has arrived the consumers hold
+still; when a thousand messages are in flight B is killed, and started again on the same data. What the clients counted
+decides: the last line is the ledger, and the exit status is 0 only if nothing was lost and every check holds.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
+import asyncio
+import logging
 import shutil
 import signal
-import socket
-import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Final
 
 import chart
 import java_traders
+from archive import archived_rows
+from broker_process import BrokerProcess
+from java_traders import JavaReceiver, JavaSender, JavaTrader
 from ledger import Ledger
-from openwire_traders import OpenWireReceiver, OpenWireSender
-from prices import trades
+from prices import ARCHIVE, TRADES, books
+from python_traders import PythonReceiver, PythonSender, left_in_archive, read_windows
+from spark_process import SparkProcess
 from stage import Stage, Trader
-from stomp_traders import PriceListener, StompReceiver, StompSender
+from stomp_traders import StompReceiver, StompSender
+from windows import ReceivedWindows, expected_windows
 
-HERE = Path(__file__).resolve().parent
-DEFAULT_ROUNDS = 40  # 560 prices a round: 22,400 messages
-MIN_MESSAGES = 20_000
-MIN_IN_FLIGHT = 1_000  # messages that receivers hold unacknowledged when the broker is killed
-HOLD_AFTER = 0.33  # share of the messages that arrive before the receivers hold still
-HOLD_SECONDS = 0.3  # so that a send without an answer is younger than the last acknowledgement
-DEADLINE_SECONDS = 120.0  # for the whole run; it takes a fraction of that
-SETTLE_SECONDS = 1.0  # without a further delivery before the books are closed
-READY_SECONDS = 20.0
-SAMPLE_SECONDS = 0.05
-
-
-class BrokerProcess:
-    """The broker under demonstration."""
-
-    def __init__(self, directory: Path) -> None:
-        self._directory = directory
-        self.ports = (_free_port(), _free_port())
-        self._process: subprocess.Popen[str] | None = None
-
-    def start(self) -> None:
-        """Start it and wait until it says that it has started."""
-        environment = dict(os.environ, OPENWIRE_PORT=str(self.ports[0]), STOMP_PORT=str(self.ports[1]))
-        environment["ACTIVEMQ_DATA"] = str(self._directory)  # what ${activemq.data} stands for
-        command = [sys.executable, "-m", "spanwire", "start", f"xbean:{HERE / 'activemq.xml'}"]
-        self._process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
-        assert self._process.stdout is not None
-        for line in self._process.stdout:
-            print(f"  broker: {line.rstrip()}")
-            if line.startswith("Spanwire (broker") and line.rstrip().endswith("started"):
-                return
-        raise SystemExit("demo: the broker did not start")
-
-    def kill(self) -> None:
-        """What a power switch does to a process."""
-        assert self._process is not None
-        os.kill(self._process.pid, signal.SIGKILL)
-        self._process.wait()
-
-    def stop(self) -> int:
-        """End it in order; gives its exit status."""
-        if self._process is None:
-            return 0
-        if self._process.poll() is None:
-            self._process.terminate()
-        return self._process.wait(READY_SECONDS)
+DEFAULT_ROUNDS: Final = 36  # 560 prices a round: 20,160 trades
+MIN_IN_FLIGHT: Final = 1_000  # messages that consumers hold unacknowledged when the broker is killed
+HOLD_AFTER: Final = 0.33  # share of the trades that arrive before the consumers hold still
+DEADLINE_SECONDS: Final = 120.0  # for each wait; it takes a fraction of that
+READY_SECONDS: Final = 20.0
+SETTLE_SECONDS: Final = 1.0  # without a further delivery before the books are closed
+SAMPLE_SECONDS: Final = 0.1
+SAY_SECONDS: Final = 2.0
 
 
 class Demonstration:
     """One run: the cast, the kill, the books."""
 
     def __init__(self, rounds: int, work: Path) -> None:
-        self._trades = trades(rounds)
-        self.ledger = Ledger(self._trades)
-        self.broker = BrokerProcess(work / "data")
-        self._stage = Stage(self.ledger, *self.broker.ports)
-        self._started = time.monotonic()
-        self.samples: list[chart.Sample] = []
-        self.killed_at = 0.0
-        self.restarted_at = 0.0
-        self._senders: list[Trader] = []
-        self._receivers: list[Trader] = []
-        self._cast(rounds, work)
-
-    def _cast(self, rounds: int, work: Path) -> None:
-        stage, books = self._stage, self._trades
-        queue = {symbol: entries[0].queue for symbol, entries in books.items()}
-        self._senders = [StompSender(stage, books["MSFT"]), StompSender(stage, books["AMZN"])]
-        self._senders += [OpenWireSender(stage, books["AAPL"]), OpenWireSender(stage, books["GOOG"])]
-        self._receivers = [StompReceiver(stage, queue["AMZN"]), StompReceiver(stage, queue["AAPL"])]
-        self._receivers += [OpenWireReceiver(stage, queue["GOOG"])]
+        kinds = {"MSFT": "stomp", "AMZN": "stomp", "AAPL": "python", "GOOG": "python", "IBM": "java"}
         absent = java_traders.missing()
-        if absent is None:
-            class_path = java_traders.compile_trader(work)
-            self._senders.append(java_traders.JavaSender(stage, class_path, books["IBM"], rounds))
-            self._receivers.append(StompReceiver(stage, queue["IBM"]))
-            self._receivers.append(java_traders.JavaReceiver(stage, class_path, queue["MSFT"]))
-        else:
-            print(f"  without Java clients: no {absent} here; Python takes their parts")
-            self._senders.append(OpenWireSender(stage, books["IBM"]))
-            self._receivers += [StompReceiver(stage, queue["IBM"]), OpenWireReceiver(stage, queue["MSFT"])]
-        self._receivers.append(PriceListener(stage))
+        if absent is not None:
+            print(f"without Java clients: no {absent} here; Python takes their part")
+            kinds["IBM"] = "python"
+        self._orders = books(rounds, kinds)
+        self.ledger = Ledger(order for orders in self._orders.values() for order in orders)
+        self.windows = ReceivedWindows()
+        self.far = BrokerProcess("B", work / "b")
+        self.near = BrokerProcess("A", work / "a", remote=self.far.address)
+        self._stage = Stage(self.ledger, self.near.address, self.far.address)
+        self.spark = SparkProcess(self._stage, work / "spark")
+        class_path = java_traders.compile_trader(work) if absent is None else None
+        self._senders = [self._sender(symbol, kind, class_path, work) for symbol, kind in kinds.items()]
+        self._receivers: list[Trader] = [StompReceiver(self._stage), PythonReceiver(self._stage)]
+        if class_path is not None:
+            self._receivers.append(JavaReceiver(self._stage, class_path))
+        self._clock: Callable[[], float] = time.monotonic
+        self._began = self._clock()
+        self._first_send = self._began
+        self.samples: list[chart.Sample] = []
+        self.killed_at = self.restarted_at = 0.0
+
+    def _sender(self, symbol: str, kind: str, class_path: str | None, work: Path) -> Trader:
+        orders = self._orders[symbol]
+        if kind == "stomp":
+            return StompSender(self._stage, orders)
+        if kind == "java" and class_path is not None:
+            return JavaSender(self._stage, class_path, orders, work)
+        return PythonSender(self._stage, orders)
 
     @property
     def total(self) -> int:
-        """How many messages the senders send."""
+        """How many trades there are."""
         return len(self.ledger.trades)
 
     def run(self) -> None:
-        """From the first message to the last."""
-        self.broker.start()
-        self._started = time.monotonic()
-        for trader in self._receivers + self._senders:
-            trader.start()
+        """From the first broker to the last message."""
+        self._say("broker B starts, then A, which has a network connector to B")
+        for broker in (self.far, self.near):
+            broker.start()
+            self._until(broker.has_started, f"broker {broker.name} has started", quiet=True)
+        self._wait_for_demand()
+        self._send()
         self._until(lambda: self.ledger.delivered_count >= self.total * HOLD_AFTER, "a third has arrived")
         self._kill_in_flight()
-        self._until(lambda: not any(sender.is_alive() for sender in self._senders), "all sends are answered")
-        self._until(self._has_settled, "everything has arrived")
-        self._say(" done")
-        self._finish()
+        self._until(lambda: not self._is_sending(), "all sends are answered")
+        self._until(self._has_arrived, "everything has arrived")
+        self._settle()
+        self._say("every trade is delivered and archived; consumers and Spark finish")
+        self._close_books()
+
+    def _wait_for_demand(self) -> None:
+        """Consumers of B are seen at A as consumers of A: their demand comes over the link."""
+        self._say(f"{len(self._receivers)} consumers and the Spark job subscribe on B")
+        for client in [*self._receivers, self.spark]:
+            client.start()
+
+        def is_visible() -> bool:
+            everybody = self.far.queue(TRADES)["consumers"] >= len(self._receivers)
+            return everybody and all(self.near.queue(name)["consumers"] > 0 for name in (TRADES, ARCHIVE))
+
+        self._until(is_visible, "their demand is visible on A", quiet=True)
+        link = self.near.link()
+        self._say(f"demand is visible on A: link {link['state']}, {link['demand']} queues wanted by {link['remote']}")
+
+    def _send(self) -> None:
+        """One producer begins; Spark's first batch takes some seconds, and the others follow when it is archived."""
+        self._say(f"the first of {len(self._senders)} producers begins; together they send {self.total} trades to A")
+        self._first_send = self._clock()
+        self._senders[0].start()
+        self._until(lambda: self.spark.archived > 0, "the archive has begun")
+        self._say("the archive has begun; the other producers follow")
+        for sender in self._senders[1:]:
+            sender.start()
 
     def _kill_in_flight(self) -> None:
         self._tell("hold")
         self._stage.hold.set()
-        held_since = time.monotonic()
         self._until(
             lambda: (
-                time.monotonic() - held_since >= HOLD_SECONDS
-                and self._in_flight() >= MIN_IN_FLIGHT
-                and self._unanswered() > 0
+                self._in_flight() >= MIN_IN_FLIGHT and (bool(self.near.link()["in_flight"]) or not self._is_sending())
             ),
             "a thousand messages are in flight",
         )
-        in_flight, unanswered = self._in_flight(), self._unanswered()
-        self.broker.kill()
-        self.killed_at = time.monotonic() - self._started
-        self._say(f" kill -9 with {in_flight} messages in flight and {unanswered} sends unanswered")
-        # What receivers hold died with their connections: they drop it before they may acknowledge again.
-        self._until(lambda: self._in_flight() == 0, "every receiver has noticed")
+        held, on_link = self._in_flight(), self.near.link()["in_flight"]
+        self.far.kill()
+        self.killed_at = self._elapsed()
+        self._say(f"kill -9 of B: its consumers hold {held} messages, {on_link} are on the link from A")
+        self.far.start()
+        self._until(self.far.has_started, "B is back")
+        self.restarted_at = self._elapsed()
+        self._say(f"B is back on the same data after {self.restarted_at - self.killed_at:.2f} s")
         self._stage.hold.clear()
         self._tell("release")
-        self.broker.start()
-        self.restarted_at = time.monotonic() - self._started
-        self._say(f" restarted after {self.restarted_at - self.killed_at:.2f} s")
 
-    def _in_flight(self) -> int:
-        return sum(receiver.in_flight for receiver in self._receivers)
+    def _has_arrived(self) -> bool:
+        return self.ledger.delivered_count >= self.total and self.spark.archived >= self.total
 
-    def _unanswered(self) -> int:
-        return sum(sender.unanswered for sender in self._senders)
+    def _settle(self) -> None:
+        """Until nothing comes any more, not even a duplicate."""
+        counted, since = -1, self._clock()
 
-    def _tell(self, word: str) -> None:
-        for receiver in self._receivers:
-            if isinstance(receiver, java_traders.JavaReceiver):
-                receiver.tell(word)
+        def is_quiet() -> bool:
+            nonlocal counted, since
+            deliveries = sum(self.ledger.deliveries.values())
+            if deliveries != counted:
+                counted, since = deliveries, self._clock()
+            return self._clock() - since >= SETTLE_SECONDS
 
-    def _has_settled(self) -> bool:
-        if self.ledger.delivered_count < self.total:
-            return False
-        before = sum(self.ledger.deliveries.values())
-        deadline = time.monotonic() + SETTLE_SECONDS
-        while time.monotonic() < deadline:
-            time.sleep(SAMPLE_SECONDS)
-            if sum(self.ledger.deliveries.values()) != before:
-                return False
-        return True
+        self._until(is_quiet, "nothing comes any more")
 
-    def _until(self, condition: Callable[[], bool], what: str) -> None:
-        said = time.monotonic()
-        while not condition():
-            now = time.monotonic()
-            elapsed = now - self._started
-            self._sample()
-            if now - said >= 1.0:
-                said = now
-                self._say("")
-            if elapsed > DEADLINE_SECONDS:
-                raise SystemExit(f"demo: gave up after {DEADLINE_SECONDS:.0f} s waiting until {what}{self._failures()}")
-            time.sleep(SAMPLE_SECONDS)
-
-    def _sample(self) -> None:
-        elapsed = time.monotonic() - self._started
-        self.samples.append((elapsed, len(self.ledger.answered), self.ledger.delivered_count, self._in_flight()))
-
-    def _say(self, what: str) -> None:
-        self._sample()
-        print(
-            f"{time.monotonic() - self._started:6.2f} s  answered {len(self.ledger.answered):6}  "
-            f"delivered {self.ledger.delivered_count:6} of {self.total}{what and ' ' + what}",
-            flush=True,
-        )
-
-    def _failures(self) -> str:
-        failures = [trader.failure for trader in self._senders + self._receivers if trader.failure]
-        return "".join(f"\n  {failure}" for failure in failures)
-
-    def _finish(self) -> None:
+    def _close_books(self) -> None:
         self._stage.finished.set()
         self._tell("finish")
         for receiver in self._receivers:
             receiver.join(READY_SECONDS)
-        failures = self._failures()
-        if failures:
-            raise SystemExit(f"demo: clients failed:{failures}")
-        status = self.broker.stop()
-        if status != 0:
-            raise SystemExit(f"demo: the broker ended with status {status}")
+        self.spark.finish()
+        self._check_clients()
+        self.ledger.book_archive(archived_rows(self.spark.directory / "archive"))
+        self.ledger.book_left(left_in_archive(self.near.address) + left_in_archive(self.far.address))
+        self.windows = asyncio.run(read_windows(self.far.address))
+        for broker in (self.near, self.far):
+            if broker.stop() != 0:
+                raise SystemExit(f"demo: broker {broker.name} did not end in order")
 
     def verdict(self) -> int:
         """Print the books; the exit status."""
-        ledger = self.ledger
-        print(f"\n{ledger.queue_table()}\n\n{ledger.topic_table()}\n")
-        print(f"sends repeated after the kill: {sum(ledger.resent.values())}")
-        problems = [f"lost: {key}" for key in ledger.lost()[:5]]
-        problems += [f"duplicated without redelivered flag: {key}" for key in ledger.unflagged()[:5]]
-        problems += [f"changed on the way: {text}" for text in ledger.wrong[:5]]
-        if len(ledger.answered) < max(MIN_MESSAGES, self.total):
-            problems.append(f"only {len(ledger.answered)} of {self.total} sends were answered")
+        ledger, windows = self.ledger, self.windows
+        expected = expected_windows(ledger.trades.values())
+        print(f"\n{ledger.table()}\n")
+        taken = ", ".join(f"{consumer} {count}" for consumer, count in sorted(ledger.taken.items()))
+        print(f"taken by consumers: {taken}")
+        print(
+            f"sends repeated: {sum(ledger.repeated.values())}; Spark queries restarted: {self.spark.restarts}; "
+            f"archived from a second delivery: {len(ledger.archived_again)}"
+        )
+        print(
+            f"left in {ARCHIVE} by the selector: {len(ledger.left)} of {len(ledger.others)} orders that are no trades"
+        )
+        print(
+            f"windows: {len(windows.windows)} of {len(expected)} from {windows.messages} messages; "
+            f"they count {windows.trades} trades"
+        )
+        problems = ledger.problems() + windows.problems(expected)
         for problem in problems:
-            print(problem)
+            print(f"PROBLEM {problem}")
         return 1 if problems else 0
 
+    def end(self) -> None:
+        """End every process that still runs."""
+        self._stage.finished.set()
+        self.spark.end()
+        for trader in self._senders + self._receivers:
+            if isinstance(trader, JavaTrader):
+                trader.end()
+        self.near.stop()
+        self.far.stop()
 
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    def _is_sending(self) -> bool:
+        return any(sender.is_alive() for sender in self._senders)
+
+    def _in_flight(self) -> int:
+        return sum(receiver.in_flight for receiver in self._receivers)
+
+    def _tell(self, word: str) -> None:
+        for receiver in self._receivers:
+            if isinstance(receiver, JavaReceiver):
+                receiver.tell(word)
+
+    def _check_clients(self) -> None:
+        failures = [client.failure for client in [*self._senders, *self._receivers, self.spark] if client.failure]
+        if failures:
+            raise SystemExit("demo: clients failed:\n  " + "\n  ".join(failures))
+
+    def _until(self, condition: Callable[[], bool], what: str, quiet: bool = False) -> None:
+        began = said = self._clock()
+        while not condition():
+            now = self._clock()
+            if not quiet:
+                self._sample()
+            if now - said >= SAY_SECONDS and not quiet:
+                said = now
+                self._say("")
+            self._check_clients()
+            if now - began > DEADLINE_SECONDS:
+                raise SystemExit(f"demo: gave up after {DEADLINE_SECONDS:.0f} s waiting until {what}")
+            time.sleep(SAMPLE_SECONDS)
+
+    def _elapsed(self) -> float:
+        return self._clock() - self._first_send
+
+    def _sample(self) -> None:
+        ledger = self.ledger
+        self.samples.append(
+            chart.Sample(
+                self._elapsed(), len(ledger.sent), ledger.delivered_count, self.spark.archived, self._in_flight()
+            )
+        )
+
+    def _say(self, what: str) -> None:
+        counts = f"sent {len(self.ledger.sent):6}  delivered {self.ledger.delivered_count:6}  "
+        counts += f"archived {self.spark.archived:6} of {self.total}"
+        print(f"{self._clock() - self._began:6.1f} s  {what or counts}", flush=True)
+
+
+def _terminated(number: int, frame: object) -> None:
+    raise SystemExit("demo: terminated")
 
 
 def main() -> int:
     """Run it once."""
-    parser = argparse.ArgumentParser(description="real prices through one broker that is killed on the way")
+    parser = argparse.ArgumentParser(description="real prices over two brokers, one of which is killed, and into Spark")
     parser.add_argument("--rounds", type=int, default=DEFAULT_ROUNDS, help="how often the price series is replayed")
     parser.add_argument("--chart", type=Path, default=Path("out/demo.png"), help="where the chart goes")
     options = parser.parse_args()
+    logging.basicConfig(format="  Python client: %(message)s")
+    signal.signal(signal.SIGTERM, _terminated)
     work = Path(tempfile.mkdtemp(prefix="spanwire-demo-"))
     demonstration = Demonstration(options.rounds, work)
     try:
@@ -255,7 +276,7 @@ def main() -> int:
         print(demonstration.ledger.last_line())
         return status
     finally:
-        demonstration.broker.stop()
+        demonstration.end()
         shutil.rmtree(work, ignore_errors=True)
 
 

@@ -7,8 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from prices import Trade
-from stage import Stage, Trader
+from prices import TRADES, Trade
+from stage import MESSAGES_PER_SECOND, Stage, Trader
 
 HERE = Path(__file__).resolve().parent
 JARS = Path("/usr/share/java")
@@ -41,7 +41,17 @@ class JavaTrader(Trader):
 
     def __init__(self, stage: Stage, name: str, class_path: str, arguments: list[str]) -> None:
         super().__init__(stage, name)
-        self._command = ["java", "-Xmx256m", "-cp", class_path, "Trader", *arguments]
+        self._command = [
+            "java",
+            "-Xmx256m",
+            "-XX:TieredStopAtLevel=1",
+            "-XX:+UseSerialGC",
+            "-XX:-UsePerfData",
+            "-cp",
+            class_path,
+            "Trader",
+            *arguments,
+        ]
         self._process: subprocess.Popen[str] | None = None
 
     def trade(self) -> None:
@@ -60,6 +70,13 @@ class JavaTrader(Trader):
     def heard(self, word: str, rest: str) -> None:
         """One line of the process."""
 
+    def end(self) -> None:
+        """End the process if it still runs."""
+        process = self._process
+        if process is not None and process.poll() is None:
+            process.kill()
+            process.wait()
+
     def tell(self, word: str) -> None:
         """Say a line to the process."""
         process = self._process
@@ -69,34 +86,27 @@ class JavaTrader(Trader):
 
 
 class JavaSender(JavaTrader):
-    """Sends trades with JMS: persistent, each send returns once the broker has answered."""
+    """Sends with JMS: persistent, each send returns once the broker has answered."""
 
-    def __init__(self, stage: Stage, class_path: str, trades: list[Trade], rounds: int) -> None:
-        symbol = trades[0].symbol
-        url = f"tcp://127.0.0.1:{stage.openwire_port}"
-        arguments = ["send", url, symbol, str(HERE / "stocks.csv"), str(rounds)]
-        super().__init__(stage, f"Java sender of {symbol}", class_path, arguments)
-        self._trades = trades
+    def __init__(self, stage: Stage, class_path: str, orders: list[Trade], directory: Path) -> None:
+        script = directory / f"{orders[0].producer}.tsv"
+        script.write_text("".join(_line(order) for order in orders), encoding="utf-8")
+        arguments = ["send", stage.near.url, str(script), str(MESSAGES_PER_SECOND)]
+        super().__init__(stage, f"Java sender {orders[0].producer}", class_path, arguments)
 
     def heard(self, word: str, rest: str) -> None:
-        """``sending N``, ``resending N`` or ``answered N``."""
-        trade = self._trades[int(rest)]
+        """``answered KEY`` or ``resending KEY``."""
         if word == "answered":
-            self.unanswered = 0
-            self.stage.ledger.send_answered(trade.key)
-            return
-        self.unanswered = 1
-        self.stage.ledger.published(trade.symbol)
-        if word == "resending":
-            self.stage.ledger.send_repeated(trade.key)
+            self.stage.ledger.send_answered(rest)
+        else:
+            self.stage.ledger.send_repeated(rest)
 
 
 class JavaReceiver(JavaTrader):
-    """Takes the trades of one queue with JMS under client acknowledgement."""
+    """Takes trades with JMS under client acknowledgement."""
 
-    def __init__(self, stage: Stage, class_path: str, queue: str) -> None:
-        url = f"tcp://127.0.0.1:{stage.openwire_port}"
-        super().__init__(stage, f"Java receiver of {queue}", class_path, ["receive", url, queue])
+    def __init__(self, stage: Stage, class_path: str) -> None:
+        super().__init__(stage, "Java receiver", class_path, ["receive", stage.far.url, TRADES])
 
     def heard(self, word: str, rest: str) -> None:
         """``held N`` or ``delivered KEY<tab>REDELIVERED<tab>PRICE``."""
@@ -104,4 +114,9 @@ class JavaReceiver(JavaTrader):
             self.in_flight = int(rest)
             return
         key, redelivered, price = rest.split("\t")
-        self.stage.ledger.delivered(key, price, redelivered == "true")
+        self.stage.ledger.delivered("Java", key, price, redelivered == "true")
+
+
+def _line(order: Trade) -> str:
+    fields = [",".join(order.queues), order.key, order.symbol, order.date, order.price, str(order.volume)]
+    return "\t".join(fields) + "\n"

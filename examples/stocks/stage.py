@@ -1,35 +1,51 @@
-"""What the traders of the demonstration share: the ledger, where the broker is, and when to hold still."""
+"""What the traders of the demonstration share: the ledger, where the brokers are, and when to hold still."""
 
 from __future__ import annotations
 
 import threading
+import time
+from dataclasses import dataclass, field
+from typing import Final
 
 from ledger import Ledger
 
 from spanwire.model.errors import SpanwireError
 
-RECONNECT_SECONDS = 0.1  # between two attempts to reach a broker that is gone
-WINDOW = 400  # sends of one trader that may wait for their answer
+RECONNECT_SECONDS: Final = 0.1  # between two attempts to reach a broker that is gone
+SILENCE_SECONDS: Final = 0.05  # how long a receive waits before the trader looks around
+MESSAGES_PER_SECOND: Final = 200  # of each sender, so that the kill falls into the middle
 
 
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where one broker listens on this machine."""
+
+    openwire: int
+    stomp: int
+
+    @property
+    def url(self) -> str:
+        """For OpenWire clients."""
+        return f"tcp://127.0.0.1:{self.openwire}"
+
+
+@dataclass(frozen=True, slots=True)
 class Stage:
-    """``hold`` tells consumers to take messages in and acknowledge none; ``finished`` ends everybody."""
+    """``near`` is broker A, ``far`` is B. ``hold`` tells consumers to acknowledge nothing; ``finished`` ends them."""
 
-    def __init__(self, ledger: Ledger, openwire_port: int, stomp_port: int) -> None:
-        self.ledger = ledger
-        self.openwire_port = openwire_port
-        self.stomp_port = stomp_port
-        self.hold = threading.Event()
-        self.finished = threading.Event()
+    ledger: Ledger
+    near: Address
+    far: Address
+    hold: threading.Event = field(default_factory=threading.Event)
+    finished: threading.Event = field(default_factory=threading.Event)
 
 
 class Trader(threading.Thread):
-    """One client of the demonstration. ``unanswered`` and ``in_flight`` are what its side knows at this moment."""
+    """One client of the demonstration. ``in_flight`` is how many messages it holds unacknowledged at this moment."""
 
     def __init__(self, stage: Stage, name: str) -> None:
         super().__init__(name=name, daemon=True)
         self.stage = stage
-        self.unanswered = 0
         self.in_flight = 0
         self.failure: str | None = None
 
@@ -42,3 +58,14 @@ class Trader(threading.Thread):
 
     def trade(self) -> None:
         """What this trader does, to the end."""
+
+
+class Pace:
+    """Keeps a sender from sending everything at once."""
+
+    def __init__(self) -> None:
+        self._started = time.monotonic()
+
+    def allows(self, sent: int) -> int:
+        """How many more may be sent now."""
+        return max(0, int((time.monotonic() - self._started) * MESSAGES_PER_SECOND) - sent)

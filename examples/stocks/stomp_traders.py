@@ -1,4 +1,4 @@
-"""STOMP 1.2 clients on plain sockets: one that sends trades, one that takes them, one that listens to prices."""
+"""STOMP 1.2 clients on plain sockets: one that sends, one that takes."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import socket
 import time
 from collections import OrderedDict
 
-from prices import Trade
-from stage import RECONNECT_SECONDS, WINDOW, Stage, Trader
+from prices import TRADES, Trade
+from stage import RECONNECT_SECONDS, SILENCE_SECONDS, Pace, Stage, Trader
 
-SILENCE_SECONDS = 0.05  # how long a read waits before the trader looks around
+WINDOW = 400  # sends that may wait for their answer
 ANSWER_SECONDS = 20.0  # within which a broker must greet
 MAX_BUFFER = 64 * 1024 * 1024  # bytes of an unfinished frame; far above what this demonstration sends
 
@@ -85,18 +85,21 @@ class StompSocket:
 
 
 class StompSender(Trader):
-    """Sends trades persistently with a receipt each, many unanswered at a time; what stays unanswered is sent again."""
+    """Sends persistently with a receipt each, many unanswered at a time; what stays unanswered is sent again."""
 
-    def __init__(self, stage: Stage, trades: list[Trade]) -> None:
-        super().__init__(stage, f"STOMP sender of {trades[0].symbol}")
-        self._waiting = trades
+    def __init__(self, stage: Stage, orders: list[Trade]) -> None:
+        super().__init__(stage, f"STOMP sender {orders[0].producer}")
+        self._waiting = orders
         self._unanswered: OrderedDict[str, Trade] = OrderedDict()
+        self._pace = Pace()
+        self._sent = 0
 
     def trade(self) -> None:
-        """Send until every trade is answered, over as many connections as it takes."""
+        """Send until every order is answered, over as many connections as it takes."""
+        self._pace = Pace()
         while self._waiting or self._unanswered:
             try:
-                self._session(StompSocket(self.stage.stomp_port))
+                self._session(StompSocket(self.stage.near.stomp))
             except BrokenConnection:
                 for key in self._unanswered:
                     self.stage.ledger.send_repeated(key)
@@ -106,80 +109,58 @@ class StompSender(Trader):
 
     def _session(self, connection: StompSocket) -> None:
         while self._waiting or self._unanswered:
-            batch = self._waiting[: WINDOW - len(self._unanswered)]
+            batch = self._waiting[: min(WINDOW - len(self._unanswered), self._pace.allows(self._sent))]
             self._waiting = self._waiting[len(batch) :]
-            for trade in batch:
-                self._unanswered[trade.key] = trade
-            self.unanswered = len(self._unanswered)
-            connection.send_many([frame for trade in batch for frame in self._frames(trade)])
+            self._sent += len(batch)
+            for order in batch:
+                self._unanswered[order.key] = order
+            connection.send_many([_send_frame(order) for order in batch])
             for command, headers, _ in connection.receive():
                 if command == "RECEIPT":
                     del self._unanswered[headers["receipt-id"]]
                     self.stage.ledger.send_answered(headers["receipt-id"])
-            self.unanswered = len(self._unanswered)
         connection.close()
-
-    def _frames(self, trade: Trade) -> list[tuple[str, dict[str, str], str]]:
-        headers = {"key": trade.key, "symbol": trade.symbol, "round": str(trade.round), "date": trade.date}
-        to_queue = {"destination": f"/queue/{trade.queue}", "persistent": "true", "receipt": trade.key}
-        self.stage.ledger.published(trade.symbol)
-        return [
-            ("SEND", {**to_queue, **headers}, trade.price),
-            ("SEND", {"destination": f"/topic/{trade.topic}", **headers}, trade.price),
-        ]
 
 
 class StompReceiver(Trader):
-    """Takes the trades of one queue and acknowledges each; holds them unacknowledged while told to."""
+    """Takes trades and acknowledges each; holds them unacknowledged while told to."""
 
-    def __init__(self, stage: Stage, queue: str) -> None:
-        super().__init__(stage, f"STOMP receiver of {queue}")
-        self._queue = queue
+    def __init__(self, stage: Stage) -> None:
+        super().__init__(stage, "STOMP receiver")
 
     def trade(self) -> None:
         """Receive until everybody is finished."""
         while not self.stage.finished.is_set():
             try:
-                self._session(StompSocket(self.stage.stomp_port))
+                self._session(StompSocket(self.stage.far.stomp))
             except BrokenConnection:
                 self.in_flight = 0
                 time.sleep(RECONNECT_SECONDS)
 
     def _session(self, connection: StompSocket) -> None:
-        connection.send("SUBSCRIBE", {"id": "1", "destination": f"/queue/{self._queue}", "ack": "client-individual"})
+        connection.send("SUBSCRIBE", {"id": "1", "destination": f"/queue/{TRADES}", "ack": "client-individual"})
         held: list[tuple[dict[str, str], str]] = []
         while not self.stage.finished.is_set():
             for command, headers, body in connection.receive():
                 if command == "MESSAGE":
                     held.append((headers, body))
-            self.in_flight = len(held)
             if held and not self.stage.hold.is_set():
                 for headers, body in held:
-                    self.stage.ledger.delivered(headers["key"], body, headers.get("redelivered") == "true")
+                    self.stage.ledger.delivered("STOMP", headers["key"], body, headers.get("redelivered") == "true")
                 connection.send_many([("ACK", {"id": headers["ack"]}, "") for headers, _ in held])
                 held = []
+            self.in_flight = len(held)
         connection.close()
 
 
-class PriceListener(Trader):
-    """Listens to the prices of all stocks by a wildcard."""
-
-    def __init__(self, stage: Stage) -> None:
-        super().__init__(stage, "STOMP listener to PRICE.STOCK.*")
-
-    def trade(self) -> None:
-        """Listen until everybody is finished."""
-        while not self.stage.finished.is_set():
-            try:
-                connection = StompSocket(self.stage.stomp_port)
-                connection.send("SUBSCRIBE", {"id": "1", "destination": "/topic/PRICE.STOCK.*", "ack": "auto"})
-                while not self.stage.finished.is_set():
-                    for command, headers, _ in connection.receive():
-                        if command == "MESSAGE":
-                            self.stage.ledger.noticed(headers["destination"].rsplit(".", 1)[1])
-                connection.close()
-            except BrokenConnection:
-                time.sleep(RECONNECT_SECONDS)
+def _send_frame(order: Trade) -> tuple[str, dict[str, str], str]:
+    headers = {
+        "destination": ",".join(f"/queue/{name}" for name in order.queues),
+        "persistent": "true",
+        "receipt": order.key,
+    }
+    headers |= {name: str(value) for name, value in order.properties().items()}
+    return "SEND", headers, order.price
 
 
 def _escape(value: str) -> str:
