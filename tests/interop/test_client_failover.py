@@ -50,6 +50,7 @@ async def reborn(broker: BrokerProcess) -> None:
 
 def test_persistent_sends_and_receives_go_on_over_a_kill(mortal: BrokerProcess, shell: str) -> None:
     answered: list[str] = []
+    unanswered: list[str] = []  # sent again: the broker that may have dispatched it had not stored it yet
     received: list[tuple[str, bool]] = []
 
     async def send(connection: Any, finished: asyncio.Event) -> None:
@@ -79,9 +80,10 @@ def test_persistent_sends_and_receives_go_on_over_a_kill(mortal: BrokerProcess, 
         async with opened(shell, failover(mortal)) as connection, opened(shell, failover(mortal)) as other:
             tasks = [asyncio.create_task(send(connection, finished)), asyncio.create_task(receive(other, finished))]
             await until(lambda: len(answered) >= ENOUGH and len(received) >= ENOUGH)
-            await reborn(mortal)
-            after = len(answered)
-            await until(lambda: len(answered) >= after + ENOUGH)
+            await asyncio.to_thread(mortal.kill)
+            unanswered.append(str(len(answered)))
+            await asyncio.to_thread(mortal.start)
+            await until(lambda: len(answered) >= int(unanswered[0]) + ENOUGH)
             finished.set()
             await asyncio.gather(*tasks)
 
@@ -90,7 +92,9 @@ def test_persistent_sends_and_receives_go_on_over_a_kill(mortal: BrokerProcess, 
     seen: set[str] = set()
     for body, redelivered in received:
         if mortal.directory.name == "spanwire":  # Classic forgets what it had dispatched when it is killed
-            assert redelivered or body not in seen, f"{body} came twice and the second time does not say so"
+            assert redelivered or body not in seen or body in unanswered, (
+                f"{body} came twice and the second time does not say so"
+            )
         seen.add(body)
 
 

@@ -29,7 +29,7 @@ from spanwire.model.errors import (
 from spanwire.tls.settings import ClientTlsSettings
 
 FLUSH_BYTES: Final = 64 * 1024  # of one-way commands that gather before they are written
-FLUSH_DELAY: Final = 0.001  # seconds that the rest of a burst may wait to be written
+FLUSH_DELAY: Final = 0.0003  # seconds that the rest of a burst may wait to be written: some forty messages of 1 KiB
 LOOK_INTERVAL: Final = 1.0  # seconds until the keeper looks when nobody else does: the broker may be gone
 
 
