@@ -64,6 +64,24 @@ def archive(spark: SparkSession, url: str, queue: str, folder: Path, options: di
     return seconds
 
 
+def cpu_seconds() -> float:
+    """User and system time of this process and all below it so far; of what has ended, as far as it was waited for."""
+    ticks: dict[int, tuple[int, int]] = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = path.read_text().rsplit(")", 1)[1].split()
+        except OSError:
+            continue
+        ticks[int(path.parent.name)] = (int(fields[1]), sum(int(field) for field in fields[11:15]))
+    family = {os.getpid()}
+    while True:
+        grown = family | {pid for pid, (parent, _) in ticks.items() if parent in family}
+        if grown == family:
+            break
+        family = grown
+    return sum(ticks[pid][1] for pid in family if pid in ticks) / os.sysconf("SC_CLK_TCK")
+
+
 def check(spark: SparkSession, folder: Path, count: int) -> None:
     """Every number once; raises SystemExit otherwise."""
     frame = spark.read.parquet(str(folder / "parquet")).selectExpr("properties['n']::int AS n")
@@ -89,9 +107,9 @@ def main() -> int:
             sys.stdout.write(f"sent {arguments.count} messages of {arguments.size} bytes in {seconds:.1f} s\n")
             with local_session("bench", 2, {"spark.sql.warehouse.dir": str(folder / "warehouse")}) as spark:
                 archive(spark, url, "WARM", folder / "warm", options)
-                cpu = broker.cpu_seconds()
+                cpu, all_cpu = broker.cpu_seconds(), cpu_seconds()
                 seconds = archive(spark, url, "BENCH", folder / "bench", options)
-                cpu = broker.cpu_seconds() - cpu
+                cpu, all_cpu = broker.cpu_seconds() - cpu, cpu_seconds() - all_cpu
                 check(spark, folder / "bench", arguments.count)
         finally:
             broker.stop()
@@ -102,6 +120,7 @@ def main() -> int:
         "rows_per_second": round(arguments.count / seconds),
         "floor": FLOOR,
         "broker_cpu_us_per_row": round(cpu / arguments.count * 1e6, 1),
+        "spark_cpu_us_per_row": round((all_cpu - cpu) / arguments.count * 1e6, 1),
         "cores": os.cpu_count(),
         "python": platform.python_version(),
         "build": version_text(),
