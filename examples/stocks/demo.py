@@ -36,9 +36,10 @@ from windows import ReceivedWindows, expected_windows
 DEFAULT_ROUNDS: Final = 36  # 560 prices a round: 20,160 trades
 MIN_IN_FLIGHT: Final = 1_000  # messages that consumers hold unacknowledged when the broker is killed
 HOLD_AFTER: Final = 0.33  # share of the trades that arrive before the consumers hold still
-DEADLINE_SECONDS: Final = 120.0  # for each wait; it takes a fraction of that
+DEADLINE_SECONDS: Final = 180.0  # for each wait; it takes a fraction of that
 READY_SECONDS: Final = 20.0
 SETTLE_SECONDS: Final = 1.0  # without a further delivery before the books are closed
+LOST_SECONDS: Final = 45.0  # the same while trades are missing; a batch of Spark takes some seconds
 SAMPLE_SECONDS: Final = 0.1
 SAY_SECONDS: Final = 2.0
 
@@ -69,6 +70,7 @@ class Demonstration:
         self._first_send = self._began
         self.samples: list[chart.Sample] = []
         self.killed_at = self.restarted_at = 0.0
+        self._on_link: object = 0
 
     def _sender(self, symbol: str, kind: str, class_path: str | None, work: Path) -> Trader:
         orders = self._orders[symbol]
@@ -94,9 +96,7 @@ class Demonstration:
         self._until(lambda: self.ledger.delivered_count >= self.total * HOLD_AFTER, "a third has arrived")
         self._kill_in_flight()
         self._until(lambda: not self._is_sending(), "all sends are answered")
-        self._until(self._has_arrived, "everything has arrived")
-        self._settle()
-        self._say("every trade is delivered and archived; consumers and Spark finish")
+        self._wait_for_the_rest()
         self._close_books()
 
     def _wait_for_demand(self) -> None:
@@ -126,13 +126,8 @@ class Demonstration:
     def _kill_in_flight(self) -> None:
         self._tell("hold")
         self._stage.hold.set()
-        self._until(
-            lambda: (
-                self._in_flight() >= MIN_IN_FLIGHT and (bool(self.near.link()["in_flight"]) or not self._is_sending())
-            ),
-            "a thousand messages are in flight",
-        )
-        held, on_link = self._in_flight(), self.near.link()["in_flight"]
+        self._until(self._is_mid_flight, "a thousand messages are in flight")
+        held, on_link = self._in_flight(), self._on_link
         self.far.kill()
         self.killed_at = self._elapsed()
         self._say(f"kill -9 of B: its consumers hold {held} messages, {on_link} are on the link from A")
@@ -143,21 +138,28 @@ class Demonstration:
         self._stage.hold.clear()
         self._tell("release")
 
+    def _is_mid_flight(self) -> bool:
+        """Consumers hold many, and more are on their way, unless a slow machine has let the senders end before."""
+        self._on_link = self.near.link()["in_flight"]
+        return self._in_flight() >= MIN_IN_FLIGHT and (self._on_link != 0 or not self._is_sending())
+
     def _has_arrived(self) -> bool:
         return self.ledger.delivered_count >= self.total and self.spark.archived >= self.total
 
-    def _settle(self) -> None:
-        """Until nothing comes any more, not even a duplicate."""
-        counted, since = -1, self._clock()
+    def _wait_for_the_rest(self) -> None:
+        """Until everything is there and no duplicate follows, or nothing has come for so long that it must be lost."""
+        counted, since = (-1, -1), self._clock()
 
-        def is_quiet() -> bool:
+        def is_over() -> bool:
             nonlocal counted, since
-            deliveries = sum(self.ledger.deliveries.values())
-            if deliveries != counted:
-                counted, since = deliveries, self._clock()
-            return self._clock() - since >= SETTLE_SECONDS
+            counts = (sum(self.ledger.deliveries.values()), self.spark.archived)
+            if counts != counted:
+                counted, since = counts, self._clock()
+            return self._clock() - since >= (SETTLE_SECONDS if self._has_arrived() else LOST_SECONDS)
 
-        self._until(is_quiet, "nothing comes any more")
+        self._until(is_over, "everything has arrived")
+        arrived = "every trade is delivered and archived" if self._has_arrived() else "trades are missing"
+        self._say(f"{arrived}; consumers and Spark finish")
 
     def _close_books(self) -> None:
         self._stage.finished.set()
@@ -253,8 +255,8 @@ class Demonstration:
         print(f"{self._clock() - self._began:6.1f} s  {what or counts}", flush=True)
 
 
-def _terminated(number: int, frame: object) -> None:
-    raise SystemExit("demo: terminated")
+def _interrupted(number: int, frame: object) -> None:
+    raise SystemExit("demo: interrupted")
 
 
 def main() -> int:
@@ -264,7 +266,8 @@ def main() -> int:
     parser.add_argument("--chart", type=Path, default=Path("out/demo.png"), help="where the chart goes")
     options = parser.parse_args()
     logging.basicConfig(format="  Python client: %(message)s")
-    signal.signal(signal.SIGTERM, _terminated)
+    signal.signal(signal.SIGTERM, _interrupted)
+    signal.signal(signal.SIGINT, _interrupted)
     work = Path(tempfile.mkdtemp(prefix="spanwire-demo-"))
     demonstration = Demonstration(options.rounds, work)
     try:

@@ -32,7 +32,9 @@ def missing() -> str | None:
 def compile_trader(directory: Path) -> str:
     """Compile ``Trader.java``; gives the class path to run it with."""
     class_path = ":".join(str(JARS / name) for name in CLIENT_JARS)
-    subprocess.run(["javac", "-cp", class_path, "-d", str(directory), str(HERE / "Trader.java")], check=True)
+    subprocess.run(
+        ["javac", "-J-XX:-UsePerfData", "-cp", class_path, "-d", str(directory), str(HERE / "Trader.java")], check=True
+    )
     return f"{class_path}:{directory}"
 
 

@@ -45,7 +45,8 @@ class SparkProcess(Trader):
             elif word == "restarted":
                 self.restarts += 1
         if self._process.wait() != 0:
-            last = "\n  ".join(self._log.read_text().splitlines()[-LOG_LINES:])
+            told = [line for line in self._log.read_text().splitlines() if line[:1].strip()]  # no stack traces
+            last = "\n  ".join(told[-LOG_LINES:])
             raise RuntimeError(f"ended with status {self._process.returncode}:\n  {last}")
 
     def finish(self) -> None:
