@@ -92,7 +92,8 @@ def test_types_of_properties_survive_spark_and_parquet(spark: SparkSession, url:
     send(url, "TYPED", [Sent("x", TYPED)])
     found = archive(spark, url, "TYPED", tmp_path)
     (row,) = found.collect()
-    kinds = {name: decode_variant(value.value, value.metadata) for name, value in row["properties"].items()}
+    properties = row["properties"].items()
+    kinds = {name: decode_variant(bytes(value.value), bytes(value.metadata)) for name, value in properties}
     assert {name: type(value).__name__ for name, (_, value) in kinds.items()} == {
         "a": "int", "b": "int", "c": "int", "d": "int", "e": "float", "f": "float", "g": "bool", "h": "str",
     }  # fmt: skip

@@ -66,11 +66,13 @@ class Staging:
         """
         self._discard(start)
         staged = [number for number in self.numbers() if number > start]
-        if staged:
-            return staged[0]
+        return staged[0] if staged else self.stage_after(start, max_rows)
+
+    def stage_after(self, last: int, max_rows: int) -> int:
+        """Receive the segment after ``last``, discarding none; ``last`` when there is nothing. Raises `JmsError`."""
         for _ in range(MAX_KNOWN_BATCHES):
-            number = self._stage(start + 1, max_rows)
-            if number > start or self._last is None or self._last.is_empty:
+            number = self._stage(last + 1, max_rows)
+            if number > last or self._last is None or self._last.is_empty:
                 break
         return number
 

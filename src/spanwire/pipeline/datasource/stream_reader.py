@@ -21,6 +21,7 @@ from spanwire.pipeline.datasource.partitions import StagedRows, staged_partition
 from spanwire.pipeline.offsets import offset, segment_of
 from spanwire.pipeline.options import read_options, staging_directory
 from spanwire.pipeline.outage import PAUSE_S, Outage
+from spanwire.pipeline.read_ahead import ReadAhead
 from spanwire.pipeline.segments import read_rows
 from spanwire.pipeline.staging import Staging
 
@@ -32,6 +33,7 @@ class SpanwireStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._given = given
         self._options = read_options(given)
         self._staging: Staging | None = None
+        self._ahead: ReadAhead | None = None
         self._outage = Outage(time.monotonic)
         self._last = 0
         self._ends_at_ms: int | None = None
@@ -57,6 +59,8 @@ class SpanwireStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         rows = min(options.max_rows, limit.max_rows) if isinstance(limit, ReadMaxRows) else options.max_rows
         while not self._is_drained:
             staging = self._opened()
+            assert self._ahead is not None
+            self._ahead.wait()
             try:
                 found = staging.next_segment(number, rows)
             except JmsError as error:
@@ -68,6 +72,8 @@ class SpanwireStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._outage.over()
             self._note_end(staging)
             self._last = found
+            if found > number and not self._is_drained:
+                self._ahead.start(found, rows)
             return offset(found)
         return start
 
@@ -91,14 +97,18 @@ class SpanwireStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def stop(self) -> None:
         """Give the queue and the staging directory free."""
-        if self._staging is not None:
-            self._staging.close()
-            self._staging = None
+        if self._staging is not None and self._ahead is not None:
+            try:
+                self._ahead.wait()
+            finally:
+                self._staging.close()
+                self._staging = self._ahead = None
 
     def _opened(self) -> Staging:
         if self._staging is None:
             options = self._options
             self._staging = Staging(options, lambda: consume(options), time.monotonic)
+            self._ahead = ReadAhead(self._staging)
         return self._staging
 
     def _note_end(self, staging: Staging) -> None:
