@@ -16,7 +16,6 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -27,6 +26,7 @@ from broker_process import BrokerProcess
 from java_traders import JavaReceiver, JavaSender, JavaTrader
 from ledger import Ledger
 from prices import ARCHIVE, TRADES, books
+from progress import Progress
 from python_traders import PythonReceiver, PythonSender, left_in_archive, read_windows
 from spark_process import SparkProcess
 from stage import Stage, Trader
@@ -36,12 +36,9 @@ from windows import ReceivedWindows, expected_windows
 DEFAULT_ROUNDS: Final = 36  # 560 prices a round: 20,160 trades
 MIN_IN_FLIGHT: Final = 1_000  # messages that consumers hold unacknowledged when the broker is killed
 HOLD_AFTER: Final = 0.33  # share of the trades that arrive before the consumers hold still
-DEADLINE_SECONDS: Final = 180.0  # for each wait; it takes a fraction of that
 READY_SECONDS: Final = 20.0
 SETTLE_SECONDS: Final = 1.0  # without a further delivery before the books are closed
 LOST_SECONDS: Final = 45.0  # the same while trades are missing; a batch of Spark takes some seconds
-SAMPLE_SECONDS: Final = 0.1
-SAY_SECONDS: Final = 2.0
 
 
 class Demonstration:
@@ -65,10 +62,7 @@ class Demonstration:
         self._receivers: list[Trader] = [StompReceiver(self._stage), PythonReceiver(self._stage)]
         if class_path is not None:
             self._receivers.append(JavaReceiver(self._stage, class_path))
-        self._clock: Callable[[], float] = time.monotonic
-        self._began = self._clock()
-        self._first_send = self._began
-        self.samples: list[chart.Sample] = []
+        self.progress = Progress(self.total, self._sample, self._check_clients)
         self.killed_at = self.restarted_at = 0.0
         self._on_link: object = 0
 
@@ -87,21 +81,21 @@ class Demonstration:
 
     def run(self) -> None:
         """From the first broker to the last message."""
-        self._say("broker B starts, then A, which has a network connector to B")
+        self.progress.say("broker B starts, then A, which has a network connector to B")
         for broker in (self.far, self.near):
             broker.start()
-            self._until(broker.has_started, f"broker {broker.name} has started", quiet=True)
+            self.progress.until(broker.has_started, f"broker {broker.name} has started")
         self._wait_for_demand()
         self._send()
-        self._until(lambda: self.ledger.delivered_count >= self.total * HOLD_AFTER, "a third has arrived")
+        self.progress.until(lambda: self.ledger.delivered_count >= self.total * HOLD_AFTER, "a third has arrived")
         self._kill_in_flight()
-        self._until(lambda: not self._is_sending(), "all sends are answered")
+        self.progress.until(lambda: not self._is_sending(), "all sends are answered")
         self._wait_for_the_rest()
         self._close_books()
 
     def _wait_for_demand(self) -> None:
         """Consumers of B are seen at A as consumers of A: their demand comes over the link."""
-        self._say(f"{len(self._receivers)} consumers and the Spark job subscribe on B")
+        self.progress.say(f"{len(self._receivers)} consumers and the Spark job subscribe on B")
         for client in [*self._receivers, self.spark]:
             client.start()
 
@@ -109,32 +103,36 @@ class Demonstration:
             everybody = self.far.queue(TRADES)["consumers"] >= len(self._receivers)
             return everybody and all(self.near.queue(name)["consumers"] > 0 for name in (TRADES, ARCHIVE))
 
-        self._until(is_visible, "their demand is visible on A", quiet=True)
+        self.progress.until(is_visible, "their demand is visible on A")
         link = self.near.link()
-        self._say(f"demand is visible on A: link {link['state']}, {link['demand']} queues wanted by {link['remote']}")
+        self.progress.say(
+            f"demand is visible on A: link {link['state']}, {link['demand']} queues wanted by {link['remote']}"
+        )
 
     def _send(self) -> None:
         """One producer begins; Spark's first batch takes some seconds, and the others follow when it is archived."""
-        self._say(f"the first of {len(self._senders)} producers begins; together they send {self.total} trades to A")
-        self._first_send = self._clock()
+        self.progress.say(
+            f"the first of {len(self._senders)} producers begins; together they send {self.total} trades to A"
+        )
+        self.progress.sends_begin()
         self._senders[0].start()
-        self._until(lambda: self.spark.archived > 0, "the archive has begun")
-        self._say("the archive has begun; the other producers follow")
+        self.progress.until(lambda: self.spark.archived > 0, "the archive has begun")
+        self.progress.say("the archive has begun; the other producers follow")
         for sender in self._senders[1:]:
             sender.start()
 
     def _kill_in_flight(self) -> None:
         self._tell("hold")
         self._stage.hold.set()
-        self._until(self._is_mid_flight, "a thousand messages are in flight")
+        self.progress.until(self._is_mid_flight, "a thousand messages are in flight")
         held, on_link = self._in_flight(), self._on_link
         self.far.kill()
-        self.killed_at = self._elapsed()
-        self._say(f"kill -9 of B: its consumers hold {held} messages, {on_link} are on the link from A")
+        self.killed_at = self.progress.elapsed
+        self.progress.say(f"kill -9 of B: its consumers hold {held} messages, {on_link} are on the link from A")
         self.far.start()
-        self._until(self.far.has_started, "B is back")
-        self.restarted_at = self._elapsed()
-        self._say(f"B is back on the same data after {self.restarted_at - self.killed_at:.2f} s")
+        self.progress.until(self.far.has_started, "B is back")
+        self.restarted_at = self.progress.elapsed
+        self.progress.say(f"B is back on the same data after {self.restarted_at - self.killed_at:.2f} s")
         self._stage.hold.clear()
         self._tell("release")
 
@@ -148,18 +146,18 @@ class Demonstration:
 
     def _wait_for_the_rest(self) -> None:
         """Until everything is there and no duplicate follows, or nothing has come for so long that it must be lost."""
-        counted, since = (-1, -1), self._clock()
+        counted, since = (-1, -1), time.monotonic()
 
         def is_over() -> bool:
             nonlocal counted, since
             counts = (sum(self.ledger.deliveries.values()), self.spark.archived)
             if counts != counted:
-                counted, since = counts, self._clock()
-            return self._clock() - since >= (SETTLE_SECONDS if self._has_arrived() else LOST_SECONDS)
+                counted, since = counts, time.monotonic()
+            return time.monotonic() - since >= (SETTLE_SECONDS if self._has_arrived() else LOST_SECONDS)
 
-        self._until(is_over, "everything has arrived")
+        self.progress.until(is_over, "everything has arrived")
         arrived = "every trade is delivered and archived" if self._has_arrived() else "trades are missing"
-        self._say(f"{arrived}; consumers and Spark finish")
+        self.progress.say(f"{arrived}; consumers and Spark finish")
 
     def _close_books(self) -> None:
         self._stage.finished.set()
@@ -224,35 +222,9 @@ class Demonstration:
         if failures:
             raise SystemExit("demo: clients failed:\n  " + "\n  ".join(failures))
 
-    def _until(self, condition: Callable[[], bool], what: str, quiet: bool = False) -> None:
-        began = said = self._clock()
-        while not condition():
-            now = self._clock()
-            if not quiet:
-                self._sample()
-            if now - said >= SAY_SECONDS and not quiet:
-                said = now
-                self._say("")
-            self._check_clients()
-            if now - began > DEADLINE_SECONDS:
-                raise SystemExit(f"demo: gave up after {DEADLINE_SECONDS:.0f} s waiting until {what}")
-            time.sleep(SAMPLE_SECONDS)
-
-    def _elapsed(self) -> float:
-        return self._clock() - self._first_send
-
-    def _sample(self) -> None:
+    def _sample(self, seconds: float) -> chart.Sample:
         ledger = self.ledger
-        self.samples.append(
-            chart.Sample(
-                self._elapsed(), len(ledger.sent), ledger.delivered_count, self.spark.archived, self._in_flight()
-            )
-        )
-
-    def _say(self, what: str) -> None:
-        counts = f"sent {len(self.ledger.sent):6}  delivered {self.ledger.delivered_count:6}  "
-        counts += f"archived {self.spark.archived:6} of {self.total}"
-        print(f"{self._clock() - self._began:6.1f} s  {what or counts}", flush=True)
+        return chart.Sample(seconds, len(ledger.sent), ledger.delivered_count, self.spark.archived, self._in_flight())
 
 
 def _interrupted(number: int, frame: object) -> None:
@@ -274,7 +246,9 @@ def main() -> int:
         demonstration.run()
         status = demonstration.verdict()
         options.chart.parent.mkdir(parents=True, exist_ok=True)
-        drawn = chart.draw(demonstration.samples, demonstration.killed_at, demonstration.restarted_at, options.chart)
+        drawn = chart.draw(
+            demonstration.progress.samples, demonstration.killed_at, demonstration.restarted_at, options.chart
+        )
         print(f"chart: {options.chart if drawn else 'not drawn, matplotlib is missing'}")
         print(demonstration.ledger.last_line())
         return status
