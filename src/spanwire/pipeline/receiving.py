@@ -19,7 +19,8 @@ from spanwire.pipeline.options import MIB, ReadOptions
 MAX_CHUNK_ROWS: Final = 10_000  # of one record batch: what Spark holds at once
 MAX_CHUNK_BYTES: Final = 16 * MIB
 MAX_TAKEN: Final = 1000  # messages taken from the link at once
-IDLE_S: Final = 0.05  # a batch that has begun ends when nothing more comes for so long
+IDLE_S: Final = 0.05  # a small batch ends when nothing more comes for so long
+BACKLOG_ROWS: Final = 500  # from here on there is a backlog, which is worth the full timeout of a broker out of breath
 
 
 class RawMessage(Protocol):
@@ -103,8 +104,8 @@ class BatchReceiver:
             messages = source.receive(min(MAX_TAKEN, max_rows - taken), wait_s)
             if not messages:
                 break
-            wait_s = IDLE_S
             taken += len(messages)
+            wait_s = IDLE_S if taken < BACKLOG_ROWS else options.receive_timeout_ms / 1000
             gathered = gatherer.gathered
             for message in messages:
                 before = len(gathered.ids)
