@@ -34,6 +34,7 @@ from stomp_traders import StompReceiver, StompSender
 from windows import ReceivedWindows, expected_windows
 
 DEFAULT_ROUNDS: Final = 36  # 560 prices a round: 20,160 trades
+MIN_ROUNDS: Final = 4  # fewer are over before enough of them is in flight
 MIN_IN_FLIGHT: Final = 1_000  # messages that consumers hold unacknowledged when the broker is killed
 HOLD_AFTER: Final = 0.33  # share of the trades that arrive before the consumers hold still
 READY_SECONDS: Final = 20.0
@@ -237,6 +238,8 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=DEFAULT_ROUNDS, help="how often the price series is replayed")
     parser.add_argument("--chart", type=Path, default=Path("out/demo.png"), help="where the chart goes")
     options = parser.parse_args()
+    if options.rounds < MIN_ROUNDS:
+        parser.error(f"--rounds must be {MIN_ROUNDS} or more, not {options.rounds}")
     logging.basicConfig(format="  Python client: %(message)s")
     signal.signal(signal.SIGTERM, _interrupted)
     signal.signal(signal.SIGINT, _interrupted)
