@@ -28,7 +28,8 @@ GENERATED: Final = ("_marshallers.py",)
 REGISTRY: Final = "src/spanwire/registry.py"
 
 COMPILED: Final = tuple(
-    f"src/spanwire/{package}/" for package in ("broker", "model", "protocols", "selector", "stores/journal")
+    f"src/spanwire/{package}/"
+    for package in ("broker", "client", "model", "network", "protocols", "selector", "stores/journal")
 )
 FORBIDDEN_MODULES: Final = frozenset({"cloudpickle", "dill", "jsonpickle", "marshal", "pickle", "shelve"})
 FORBIDDEN_NAMES: Final = frozenset(
