@@ -1,6 +1,6 @@
 """Say which Java Spark will run on; exit 1 with what is missing when there is none.
 
-    PYTHONPATH=src python tools/find_java.py
+PYTHONPATH=src python tools/find_java.py
 """
 
 from __future__ import annotations
