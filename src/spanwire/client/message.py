@@ -13,7 +13,7 @@ from librt.strings import read_i64_be
 
 from spanwire.client.values import TYPE_WORDS
 from spanwire.model.destination import Destination
-from spanwire.model.errors import IllegalStateError, MessageFormatError, ProtocolError
+from spanwire.model.errors import IllegalStateError, InvalidDestinationError, MessageFormatError, ProtocolError
 from spanwire.model.message_view import BYTES, MAP, OBJECT, STREAM, TEXT, PropertyValue
 from spanwire.protocols.openwire import _marshallers as wire
 from spanwire.protocols.openwire.codec import decode_message
@@ -165,19 +165,19 @@ class Message:
     @property
     def destination(self) -> Destination:
         """Where it was sent."""
-        return destination_of(self.headers.destination)
+        return _readable(self.headers.destination)
 
     @property
     def original_destination(self) -> Destination | None:
         """Where it was sent first, when the broker has moved it: of a dead letter, say."""
         original = self.headers.original_destination
-        return None if original is None else destination_of(original)
+        return None if original is None else _readable(original)
 
     @property
     def reply_to(self) -> Destination | None:
         """Where an answer is expected."""
         reply_to = self.headers.reply_to
-        return None if reply_to is None else destination_of(reply_to)
+        return None if reply_to is None else _readable(reply_to)
 
     @property
     def correlation_id(self) -> str | None:
@@ -215,3 +215,11 @@ class Message:
 
     def __repr__(self) -> str:
         return f"Message({self.kind}, {len(self.raw)} bytes)"
+
+
+def _readable(structure: wire.ActiveMQDestination | None) -> Destination:
+    """The destination a header names; raises `MessageFormatError` for a name that no destination has."""
+    try:
+        return destination_of(structure)
+    except InvalidDestinationError as error:
+        raise MessageFormatError(f"a message cannot be read: {error}") from None

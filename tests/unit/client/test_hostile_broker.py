@@ -309,6 +309,19 @@ def test_a_message_without_an_id_is_refused(broker: PlayedBroker) -> None:
         broker.sends(wire.MessageDispatch(consumer_id=consumer.info.consumer_id, message=message))
 
 
+@pytest.mark.parametrize("field", ["destination", "original_destination", "reply_to"])
+def test_a_destination_that_cannot_be_is_told_when_it_is_asked_for(broker: PlayedBroker, field: str) -> None:
+    consumer = broker.consumer(broker.session())
+    message = text_message("x", 1)
+    setattr(message, field, wire.ActiveMQQueue("\x00"))
+    broker.sends(wire.MessageDispatch(consumer_id=consumer.info.consumer_id, message=message))
+    taken = consumer.next_message(broker.now)
+    assert taken is not None
+    with pytest.raises(MessageFormatError, match="control character"):
+        getattr(taken, field)
+    assert taken.body == "x"
+
+
 def test_a_prefetch_beyond_reason_is_the_brokers_word_for_a_count_only(broker: PlayedBroker) -> None:
     consumer = broker.consumer(broker.session())
     broker.sends(wire.ConsumerControl(consumer_id=consumer.info.consumer_id, prefetch=2**31 - 1))
