@@ -84,7 +84,7 @@ def test_connections_above_the_limit_of_a_connector_are_closed_and_the_others_li
             break
         else:
             raise AssertionError("the place of a closed connection was not given to another one")
-        assert any("maximumConnections of connector stomp" in line for line in broker.errors)
+    assert any("maximumConnections of connector stomp" in line for line in broker.errors)
 
 
 class Limited(Started):
