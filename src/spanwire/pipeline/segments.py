@@ -2,7 +2,7 @@
 
     staging directory
       lock                          held by the one process that writes here
-      source.json                   what is read: broker, destination and selector
+      source.json                   what is read: destination and selector
       segment-0000000012.arrow      the messages of one batch: an Arrow IPC file, synced before it gets this name
       segment-0000000012.settled    the broker has confirmed their acknowledgement
 

@@ -65,11 +65,15 @@ class Staging:
         again.
         """
         self._discard(start)
-        staged = [number for number in self.numbers() if number > start]
-        return staged[0] if staged else self.stage_after(start, max_rows)
+        return self.stage_after(start, max_rows)
 
     def stage_after(self, last: int, max_rows: int) -> int:
-        """Receive the segment after ``last``, discarding none; ``last`` when there is nothing. Raises `JmsError`."""
+        """The segment after ``last``, received unless it is at hand, as after a crash; ``last`` when there is nothing.
+        Discards and overwrites none. Raises `JmsError`.
+        """
+        staged = [number for number in self.numbers() if number > last]
+        if staged:
+            return staged[0]
         for _ in range(MAX_KNOWN_BATCHES):
             number = self._stage(last + 1, max_rows)
             if number > last or self._last is None or self._last.is_empty:
