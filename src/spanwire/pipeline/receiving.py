@@ -111,10 +111,11 @@ class BatchReceiver:
                 before = len(gathered.ids)
                 message_id = gatherer.add(message.raw, message.version, message.redelivery_count, left_out)
                 (ids if len(gathered.ids) > before else again).add(message_id)
-            if len(gathered.ids) >= MAX_CHUNK_ROWS or gathered.octets >= MAX_CHUNK_BYTES:
-                octets += gathered.octets
-                last_timestamp_ms = gathered.last_timestamp_ms
-                batches.append(record_batch(gatherer.take()))
+                if gathered.octets >= MAX_CHUNK_BYTES or len(gathered.ids) >= MAX_CHUNK_ROWS:
+                    octets += gathered.octets
+                    last_timestamp_ms = gathered.last_timestamp_ms
+                    batches.append(record_batch(gatherer.take()))
+                    gathered = gatherer.gathered
         gathered = gatherer.take()
         if gathered.ids:
             last_timestamp_ms = gathered.last_timestamp_ms
