@@ -23,3 +23,11 @@ def segment_of(found: Mapping[str, object]) -> int:
             "spanwire: the checkpoint belongs to another source; choose another checkpointLocation"
         )
     return number
+
+
+def segments_between(start: Mapping[str, object], end: Mapping[str, object]) -> list[int]:
+    """The numbers of the segments of a batch: the last one, for a batch never has more. Numbers between the two need
+    not have a segment, as when a crash has left one that is not settled and a new checkpoint begins with it.
+    """
+    last = segment_of(end)
+    return [last] if last > segment_of(start) else []

@@ -18,7 +18,7 @@ from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTri
 from spanwire.model.errors import JmsError
 from spanwire.pipeline.broker_link import consume
 from spanwire.pipeline.datasource.partitions import StagedRows, staged_partitions
-from spanwire.pipeline.offsets import offset, segment_of
+from spanwire.pipeline.offsets import offset, segment_of, segments_between
 from spanwire.pipeline.options import read_options, staging_directory
 from spanwire.pipeline.outage import PAUSE_S, Outage
 from spanwire.pipeline.read_ahead import ReadAhead
@@ -86,9 +86,10 @@ class SpanwireStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return offset(self._last)
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
-        """The rows of the segments behind ``start`` up to ``end``."""
-        numbers = list(range(segment_of(start) + 1, segment_of(end) + 1))
-        return staged_partitions(staging_directory(self._options), numbers, self._options.partitions)
+        """The rows of the segment that ``end`` names."""
+        return staged_partitions(
+            staging_directory(self._options), segments_between(start, end), self._options.partitions
+        )
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one partition."""
