@@ -1,0 +1,41 @@
+"""The page about Spark names the options and the columns that exist."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from spanwire.pipeline.options import COMMON, MAX_BYTES, MAX_RECEIVE_TIMEOUT_MS, MAX_ROWS, MIB, READ, WRITE
+from spanwire.pipeline.schema import COLUMNS
+
+PAGE = (Path(__file__).resolve().parents[3] / "docs/howto/spark.md").read_text(encoding="utf-8")
+
+
+def section(title: str) -> str:
+    return PAGE.split(f"\n## {title}\n")[1].split("\n## ")[0]
+
+
+def first_cells(text: str) -> list[str]:
+    """The words in backticks of the first column of a table."""
+    rows = [line.split("|")[1] for line in text.splitlines() if line.startswith("| `")]
+    return [word for row in rows for word in re.findall(r"`([^`]+)`", row)]
+
+
+def test_every_option_is_on_the_page_and_no_other() -> None:
+    assert sorted(first_cells(section("Options"))) == sorted({*COMMON, *READ, *WRITE})
+
+
+def test_every_option_in_the_examples_exists() -> None:
+    named = set(re.findall(r'\.?option\("(\w+)"', PAGE)) - {"path", "checkpointLocation"}
+    assert named <= {*COMMON, *READ, *WRITE}
+
+
+def test_every_column_is_on_the_page_and_no_other() -> None:
+    assert sorted(first_cells(section("Columns"))) == sorted(name for name, _ in COLUMNS)
+
+
+def test_the_largest_values_are_on_the_page() -> None:
+    options = section("Options")
+    assert f"at most {MAX_ROWS} |" in options
+    assert f"at most {MAX_RECEIVE_TIMEOUT_MS} |" in options
+    assert f"at most {MAX_BYTES // (1024 * MIB)} GiB |" in options
