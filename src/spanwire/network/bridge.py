@@ -18,6 +18,7 @@ import logging
 from enum import Enum
 from typing import Final
 
+from spanwire.broker.audit import printable
 from spanwire.broker.broker import Broker
 from spanwire.broker.connection_state import ConnectionState
 from spanwire.broker.ports import NO_TOKEN, ClientConnection
@@ -27,7 +28,7 @@ from spanwire.model.environment import Time
 from spanwire.model.errors import JmsError, ProtocolError, RemoteProtocolError, SpanwireError, StoreError
 from spanwire.model.ids import MessageId, SessionId
 from spanwire.model.message import Message
-from spanwire.network.advisories import AdvisoryReader, destination_announced, destination_removed
+from spanwire.network.advisories import AdvisoryReader
 from spanwire.network.demand import (
     BRIDGE_SESSION,
     MAX_DEMAND,
@@ -41,6 +42,7 @@ from spanwire.network.demand import (
 from spanwire.network.forwarding import MessageForwarder
 from spanwire.network.remote import RemoteBroker, said
 from spanwire.network.settings import BridgeSettings
+from spanwire.network.temporaries import RemoteTemporaries
 from spanwire.protocols.base import ProtocolConnection
 from spanwire.protocols.openwire import _marshallers as wire
 from spanwire.protocols.openwire.errors import OpenWireProtocolError
@@ -92,6 +94,7 @@ class NetworkBridge(ClientConnection, ProtocolConnection, Forwarding):
         self._monitor: InactivityMonitor | None = None
         self._client: ConnectionState | None = None
         self._demand: DemandTable | None = None
+        self._temporaries: RemoteTemporaries | None = None
         self._forwarder: MessageForwarder | None = None
         self._login_id = 0
         self._subscribe_id = 0
@@ -306,6 +309,7 @@ class NetworkBridge(ClientConnection, ProtocolConnection, Forwarding):
             broker.broker_id, remote.producer_id, broker.formats, message_format, version
         )
         self._demand = DemandTable(settings, remote.broker_id, info.connection_id)
+        self._temporaries = RemoteTemporaries(broker, client, settings, remote.broker_id)
         self._login_id = remote.introduces(settings, broker.broker_id, broker.name, self._broker_url)
         self._subscribe_id = remote.subscribes(settings.bridge_temporary)
         self.state = State.STARTING
@@ -334,8 +338,9 @@ class NetworkBridge(ClientConnection, ProtocolConnection, Forwarding):
     # -- demand --------------------------------------------------------------------------------------------------------
 
     def _advisory(self, dispatch: wire.MessageDispatch, now: Time) -> None:
-        client, demand, message = self._client, self._demand, dispatch.message
-        if client is None or demand is None or message is None:
+        client, demand, temporaries = self._client, self._demand, self._temporaries
+        message = dispatch.message
+        if client is None or demand is None or temporaries is None or message is None:
             raise OpenWireProtocolError("an advisory came before the bridge asked for any")
         self._remote.acknowledges(dispatch)
         subject = message.data_structure
@@ -350,7 +355,7 @@ class NetworkBridge(ClientConnection, ProtocolConnection, Forwarding):
                     for idle in demand.leave(consumer_id):
                         self._remove_demand(client, idle, now)
             elif isinstance(subject, wire.DestinationInfo):
-                self._temporary(client, subject, now)
+                temporaries.told(subject, now)
         except JmsError as error:
             self._log_refusal(error)
 
@@ -358,8 +363,10 @@ class NetworkBridge(ClientConnection, ProtocolConnection, Forwarding):
         info, came = consumer.info, consumer.path[:-1]
         if info.browser or demand.is_known(info.consumer_id):
             return
-        if not self.settings.wants(info.destination, came, self._broker.broker_id):
+        wanted = self.settings.wanted(info.destination, came, self._broker.broker_id)
+        if wanted is None:
             return
+        consumer.destination = wanted
         if demand.is_full():
             raise JmsError(f"the remote broker has more than {MAX_DEMAND} consumers; the demand of more is left out")
         if demand.joined(consumer):
@@ -388,18 +395,8 @@ class NetworkBridge(ClientConnection, ProtocolConnection, Forwarding):
             self._demand.remove(demand)
         if str(demand.info.consumer_id) in client.consumers:
             self._broker.remove_consumer(client, demand.info.consumer_id, LAST_DELIVERED_UNSET, now)
-
-    def _temporary(self, client: ConnectionState, subject: wire.DestinationInfo, now: Time) -> None:
-        """A client there made or removed a temporary destination: replies to it find their way through here."""
-        announced = destination_announced(subject)
-        if announced is None:
-            return
-        if destination_removed(subject):
-            if announced.destination.qualified_name in client.temporary:
-                self._broker.remove_destination(client, announced.destination, now)
-        elif self.settings.wants(announced.destination, announced.path, self._broker.broker_id):
-            path = (*announced.path, self._remote.broker_id)
-            self._broker.add_remote_temporary(client, announced.destination, path, now)
+        if self._temporaries is not None:
+            self._temporaries.consumer_gone(demand.info.destination, now)
 
     # -- answers -------------------------------------------------------------------------------------------------------
 
@@ -436,7 +433,8 @@ class NetworkBridge(ClientConnection, ProtocolConnection, Forwarding):
 
     def _give_up(self, client: ConnectionState, entry: Forwarded, cause: str, now: Time) -> None:
         """A message that can never be forwarded: the dead letter queue keeps it."""
-        logger.warning("message %s cannot be forwarded to %s: %s", entry.message_id, self._remote.name, cause)
+        shown = printable(str(entry.message_id))
+        logger.warning("message %s cannot be forwarded to %s: %s", shown, self._remote.name, printable(cause))
         demand = entry.demand
         subscription = demand.subscription
         demand.out.remove(entry)
@@ -491,4 +489,4 @@ class NetworkBridge(ClientConnection, ProtocolConnection, Forwarding):
     def _log_refusal(self, error: JmsError) -> None:
         self._refusals_logged += 1
         if self._refusals_logged <= MAX_LOGGED_REFUSALS:
-            logger.warning("demand of broker %s is not served: %s", self._remote.name, error)
+            logger.warning("demand of broker %s is not served: %s", self._remote.name, printable(str(error)))

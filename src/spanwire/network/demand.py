@@ -80,12 +80,13 @@ class DemandSubscription(MessageConsumer):
 
 
 class RemoteConsumer:
-    """A consumer of the remote broker, as an advisory told of it."""
+    """A consumer of the remote broker, as an advisory told of it; ``destination`` is what of its own is demand here."""
 
-    __slots__ = ("info", "path")
+    __slots__ = ("destination", "info", "path")
 
     def __init__(self, info: ConsumerInfo, path: tuple[str, ...]) -> None:
         self.info: Final[ConsumerInfo] = info
+        self.destination = info.destination
         self.path: Final[tuple[str, ...]] = path  # ends with the remote broker
 
 
@@ -123,7 +124,11 @@ class DemandTable:
             return False
         found: list[DemandSubscription] = []
         for demand in self.subscriptions:
-            if not demand.leaving and not demand.from_network and _covers(demand.info.destination, info.destination):
+            if (
+                not demand.leaving
+                and not demand.from_network
+                and _covers(demand.info.destination, consumer.destination)
+            ):
                 demand.remote_ids.add(str(info.consumer_id))
                 found.append(demand)
         if not found:
@@ -138,7 +143,7 @@ class DemandTable:
         self._number += 1
         return ConsumerInfo(
             ConsumerId(self._connection_id, BRIDGE_SESSION, self._number),
-            info.destination,
+            consumer.destination,
             prefetch_size=settings.prefetch_size,
             selector=None if settings.conduit else info.selector,
             exclusive=info.exclusive,

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from spanwire.broker.audit import printable
 from spanwire.model.acks import STANDARD_ACK
 from spanwire.model.ids import ProducerId
 from spanwire.network.demand import BRIDGE_SESSION
@@ -46,7 +47,7 @@ LAST_COMMAND_ID: Final = 0x7FFFFFFF  # a Java int; then the numbers begin anew
 class RemoteBroker:
     """Says what a bridge has to say and numbers it; deciding is left to the bridge.
 
-    ``name`` and ``broker_id`` are those of the remote broker once its BrokerInfo came.
+    ``name``, fit for a log, and ``broker_id`` are those of the remote broker once its BrokerInfo came.
     """
 
     def __init__(self, connection_id: str, preferences: WireFormatPreferences) -> None:
@@ -87,7 +88,7 @@ class RemoteBroker:
         if command.broker_id is None or not command.broker_id.value:
             raise OpenWireProtocolError("the remote broker has no id")
         self.broker_id = command.broker_id.value
-        self.name = command.broker_name or self.broker_id
+        self.name = printable(command.broker_name or self.broker_id)
 
     def logged_in(self) -> None:
         """The login was accepted: advisories may have their full size."""

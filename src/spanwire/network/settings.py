@@ -38,6 +38,16 @@ class BridgeSettings:
     excluded: tuple[Destination, ...] = ()
     included: tuple[Destination, ...] = ()
 
+    def wanted(self, destination: Destination, path: tuple[str, ...], own_broker_id: str) -> Destination | None:
+        """What of ``destination`` is demand: of a composite the parts that `wants` lets through; None for nothing."""
+        parts = destination.parts()
+        wanted = [part for part in parts if self.wants(part, path, own_broker_id)]
+        if len(wanted) == len(parts):
+            return destination
+        if len(wanted) < 2:
+            return wanted[0] if wanted else None
+        return Destination(destination.kind, ",".join([part.qualified_name for part in wanted]))
+
     def wants(self, destination: Destination, path: tuple[str, ...], own_broker_id: str) -> bool:
         """Whether a consumer of ``destination`` beyond the brokers of ``path`` is demand for this bridge."""
         if destination.is_advisory or not demand_passes(path, own_broker_id, self.consumer_ttl):

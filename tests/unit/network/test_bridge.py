@@ -144,6 +144,26 @@ def test_a_consumer_of_a_composite_destination_gets_each_part_once() -> None:
     assert sorted(inbox.texts) == ["one", "two"]
 
 
+@pytest.mark.parametrize(
+    "settings",
+    [
+        BridgeSettings(excluded=(parse_destination("queue://SECRET"), parse_destination("topic://SECRET"))),
+        BridgeSettings(included=(parse_destination("queue://TRADE.>"),)),
+    ],
+)
+def test_of_a_composite_destination_only_the_parts_cross_that_may(settings: BridgeSettings) -> None:
+    network = Network()
+    a, b = network.site("A"), network.site("B")
+    network.link(a, b, settings)
+    inbox = b.client().consumes("queue://TRADE.A,SECRET,TRADE.B,topic://SECRET")
+    network.settles()
+    for destination in ("queue://SECRET", "topic://SECRET", "queue://TRADE.A", "queue://TRADE.B"):
+        a.client().sends(destination, destination)
+    network.settles()
+    assert inbox.texts == ["queue://TRADE.A", "queue://TRADE.B"]
+    assert a.queue("SECRET")[2] == 1
+
+
 def test_excluded_destinations_stay_and_of_included_ones_no_others_go() -> None:
     excluded = BridgeSettings(excluded=(parse_destination("queue://X.>"),))
     network, a, b, _ = pair(excluded)
@@ -372,6 +392,7 @@ def test_a_reply_to_a_temporary_queue_that_is_gone_is_given_up_and_the_bridge_li
     requester.leaves()
     network.settles()
     assert link.running and link.reasons == []
+    assert str(temporary) not in [str(view.destination) for view in b.broker.destination_views()]
 
 
 def test_temporary_destinations_stay_here_when_they_are_not_to_be_bridged() -> None:

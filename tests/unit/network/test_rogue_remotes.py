@@ -52,10 +52,10 @@ class Remote:
         if not self.bridge.closed:
             self.bridge.unsent(0)
 
-    def greets(self, broker_id: str = "R") -> None:
+    def greets(self, broker_id: str = "R", name: str = "remote") -> None:
         """WireFormatInfo and BrokerInfo."""
         self.octets(FrameEncoder().encode(wire_format_info(WireFormatPreferences())))
-        self.says(wire.BrokerInfo(broker_id=wire.BrokerId(broker_id), broker_name="remote"))
+        self.says(wire.BrokerInfo(broker_id=wire.BrokerId(broker_id), broker_name=name))
 
     def runs(self) -> Remote:
         """The bridge is up."""
@@ -315,6 +315,22 @@ def test_most_of_a_window_of_advisories_is_acknowledged_at_once() -> None:
     remote.advises(remote.consumer(749))
     (ack,) = [one for one in remote.heard if isinstance(one, wire.MessageAck)]
     assert ack.message_count == 750
+
+
+def test_the_words_of_a_remote_broker_stay_on_their_line_of_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("DEBUG")
+    remote = Remote()
+    remote.greets(name="r\nWARNING forged" + "x" * 1000)
+    remote.answers_all()
+    assert remote.bridge.remote_name.startswith("r?WARNING") and len(remote.bridge.remote_name) < 300
+    remote.site.client().sends(Q, "one")
+    remote.advises(remote.consumer())
+    remote.listens()
+    (message,) = remote.asked()
+    gone = Throwable("org.apache.activemq.DestinationDoesNotExistException", "gone\nWARNING forged")
+    remote.says(wire.ExceptionResponse(correlation_id=message.command_id, exception=gone))
+    assert any("cannot be forwarded" in record.getMessage() for record in caplog.records)
+    assert all(record.getMessage().isprintable() for record in caplog.records)
 
 
 def test_a_password_goes_to_the_remote_broker_and_is_shown_nowhere(caplog: pytest.LogCaptureFixture) -> None:
