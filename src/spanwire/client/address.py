@@ -45,6 +45,12 @@ NESTED_PREFIX: Final = "nested."
 AUTHORITY: Final = re.compile(r"//(?:\[([0-9A-Fa-f:.%]+)\]|([\w.\-]*))(?::([0-9]{1,5}))?/?", re.ASCII)
 SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+]*", re.ASCII)
 OPTION: Final = re.compile(r"[A-Za-z][A-Za-z0-9.]*", re.ASCII)
+ALL_OPTIONS: Final = re.compile(r"\?.*", re.DOTALL)
+NESTED_OPTIONS: Final = re.compile(
+    r"\?.*?(?=,\s*[A-Za-z][A-Za-z0-9+]*://|\)\?|\)?\s*$)", re.DOTALL
+)  # up to the next address
+USER: Final = re.compile(r"//(?:(?!,\s*[A-Za-z][A-Za-z0-9+]*://).)*@", re.DOTALL)
+AFTER_SLASHES: Final = re.compile(r"//[^?,()]*")
 
 
 @dataclass(frozen=True)
@@ -183,7 +189,7 @@ def options_of(query: str, text: str) -> dict[str, str]:
     for pair in pairs:
         name, _, value = pair.partition("=")
         if not OPTION.fullmatch(name):
-            raise ConfigurationError(f"{redacted(text)!r}: {name[:MAX_WORD]!r} is no name of an option")
+            raise ConfigurationError(f"{redacted(text)!r}: an option's name holds more than letters, digits and dots")
         if "wireformat." in name:
             name = name.replace("wireformat.", "wireFormat.")
         options[name] = unquote(value).strip()
@@ -191,8 +197,19 @@ def options_of(query: str, text: str) -> dict[str, str]:
 
 
 def redacted(text: str) -> str:
-    """A URL for people: without user, password and option values, and cut when it is long."""
-    without_user = re.sub(r"//[^/?@,()]*@", "//…@", text)
-    shown = re.sub(r"\?[^,()]*", "?…", without_user)
+    """A URL for people: without user, password and option values, and cut when it is long.
+
+    Secrets may hold commas, slashes, question marks and parentheses; what is in doubt is not shown.
+    """
+    is_list = text.strip().lower().startswith(FAILOVER_SCHEME)
+    shown = (NESTED_OPTIONS if is_list else ALL_OPTIONS).sub("?…", text)
+    shown = USER.sub("//…@", shown)
+    if "@" in text:
+        shown = AFTER_SLASHES.sub(_shown_authority, shown)
     shown = "".join([character if character.isprintable() else " " for character in shown])
     return shown if len(shown) <= 2 * MAX_WORD else shown[: 2 * MAX_WORD] + "…"
+
+
+def _shown_authority(found: re.Match[str]) -> str:
+    authority = found.group(0)
+    return authority if authority.startswith("//…@") or AUTHORITY.fullmatch(authority) else "//…"
