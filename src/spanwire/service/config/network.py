@@ -19,7 +19,7 @@ from spanwire.service.config import words
 from spanwire.service.config.decryption import Decryption
 from spanwire.service.config.document import Element, Findings
 from spanwire.service.config.tls import Stores
-from spanwire.service.config.uri import SOCKET, WIRE_FORMAT, TransportUri, is_tls, parse_uri, redacted
+from spanwire.service.config.uri import SOCKET, TLS, WIRE_FORMAT, TransportUri, is_tls, parse_uri, redacted
 from spanwire.service.config.values import NUMBER, Settings, as_flag
 from spanwire.service.config.words import LINKS, NO_EFFECT, YES, Rule, Words
 from spanwire.tls.settings import ClientTlsSettings
@@ -232,7 +232,8 @@ class NetworkReader:
             elif name in VERIFY_HOST_NAME and as_flag(value) is not None and is_tls(uri):
                 continue
             elif name in WIRE_FORMAT or name in SOCKET or name.startswith("socket."):
-                self.findings.not_yet(line, f"the option {name} of a network connector's {uri.scheme}://", LINKS)
+                word = f"the option {name} of a network connector's {uri.scheme}://"
+                self.findings.not_yet(line, word, LINKS, guards=is_tls(uri) and name.removeprefix("socket.") in TLS)
             else:
                 self.findings.unknown(
                     line, f"option of {uri.scheme}://", name, [INACTIVITY, VERIFY_HOST_NAME[0]], spelt=True

@@ -16,11 +16,12 @@ from spanwire.model.destination import QUEUE, TOPIC, Destination
 from spanwire.service.config import words
 from spanwire.service.config.document import Element, Findings
 from spanwire.service.config.security import Inner
-from spanwire.service.config.values import Settings
+from spanwire.service.config.values import Settings, as_flag
 
 MAX_PREFETCH: Final = 32_766  # hard cap of any prefetch
 MAX_PENDING: Final = 2**31 - 1  # a Java int
 MAX_DAY_MS: Final = 24 * 3600 * 1000
+TEMPORARY: Final = ("tempQueue", "tempTopic")
 EVERYTHING: Final = (Destination(QUEUE, ">"), Destination(TOPIC, ">"))
 
 
@@ -51,6 +52,8 @@ class PolicyInterpreter:
     def _named(self, element: Element) -> list[PolicyEntry]:
         """One entry, or none when it does not say for which destinations."""
         named = [name for name in ("queue", "topic") if name in element.attributes]
+        if not named and any(as_flag(element.value(name) or "") for name in TEMPORARY):
+            return []  # an obstacle of its own, or skipped
         if len(named) != 1:
             self.findings.error(element.line, "<policyEntry> must name either a queue or a topic")
             return []

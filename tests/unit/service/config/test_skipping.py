@@ -66,6 +66,10 @@ def connectors(*elements: str) -> str:
     return f"<transportConnectors>{''.join(elements)}</transportConnectors>"
 
 
+def link(remote: str) -> str:
+    return f"<networkConnectors><networkConnector uri='static:({remote})'/></networkConnectors>"
+
+
 def what_checking_finds(table: Words, element: Element) -> tuple[bool, int]:
     """Whether it is an obstacle all the same, and how much was left out."""
     findings = Findings("a.xml", skip_unsupported=True)
@@ -151,6 +155,9 @@ def test_a_login_or_a_right_is_never_left_out(plugin: str) -> None:
         connectors("<transportConnector uri='tcp://127.0.0.1:0'><messageAuthorizationPolicy/></transportConnector>"),
         connectors("<transportConnector uri='tcp://127.0.0.1:0?needClientAuth=true'/>"),
         connectors("<transportConnector uri='ssl://127.0.0.1:0'/>"),
+        link("ssl://b.example:1?socket.enabledProtocols=TLSv1.3"),
+        link("ssl://b.example:1?socket.enabledCipherSuites=TLS_AES_256_GCM_SHA384"),
+        link("nio+ssl://b.example:1?socket.verifyHostName=maybe"),
     ],
 )
 def test_encryption_is_never_left_out(element: str) -> None:
@@ -248,6 +255,19 @@ def test_errors_stay_errors_and_are_all_told() -> None:
         "1: physicalName of <queue> is empty",
         "1: unknown element in <broker> 'networkConectors'; did you mean networkConnectors?",
         "1: unknown transport 'tpc'; did you mean tcp?",
+    ]
+
+
+@pytest.mark.parametrize("word", ["tempQueue", "tempTopic"])
+def test_a_policy_of_temporary_destinations_is_left_out_as_a_whole(word: str) -> None:
+    def entries(inside: str) -> str:
+        return f"<destinationPolicy><policyMap><policyEntries>{inside}</policyEntries></policyMap></destinationPolicy>"
+
+    configuration = read(entries(f"<policyEntry {word}='true' memoryLimit='1 mb'/>"))
+    assert configuration.policies == ()
+    assert len(configuration.skipped) == 1
+    assert obstacles(entries(f"<policyEntry {word}='false' memoryLimit='1 mb'/>")) == [
+        "1: <policyEntry> must name either a queue or a topic"
     ]
 
 
