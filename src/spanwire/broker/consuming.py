@@ -216,8 +216,11 @@ class Consuming:
 
     def _give_back(self, subscription: Subscription, last_delivered_sequence: int) -> None:
         references = subscription.take_all()
+        bridge = subscription.info.network_subscription
         for reference in references[: _delivered_count(references, last_delivered_sequence)]:
             home = reference.home
+            if bridge and reference.redelivery_count > 0:
+                continue  # flagged already; links that break often make no poisoned message of it
             if isinstance(home, Queue):
                 home.note_redelivery(reference)
         give_back(references)

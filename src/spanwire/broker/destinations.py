@@ -132,6 +132,7 @@ class Destinations:
             raise ResourceAllocationError(f"a bridge announces at most {MAX_REMOTE_TEMPORARY} temporary destinations")
         check_physical(destination)
         self._rights.check_create(state, destination)
+        self._map.check_room(1)
         if self._advisories is not None:
             self._advisories.routed(destination, broker_path)
         self._own(state, destination)

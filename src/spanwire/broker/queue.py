@@ -359,7 +359,8 @@ class Queue(BrokerDestination):
                 reference = MessageReference(self, message, number, self._context.next_order(), count)
             else:
                 spilled = self._spilled.volatile(number)
-                reference = MessageReference(self, spilled.message, 0, self._context.next_order(), 0)
+                count = spilled.redelivery_count
+                reference = MessageReference(self, spilled.message, 0, self._context.next_order(), count)
             self._resident.append(reference)
         if index > 0:
             self._average_size = (self._average_size + size // index) // 2

@@ -43,6 +43,26 @@ def test_more_than_the_window_keeps_its_order_with_volatile_messages_between() -
     assert stage.store.kept(destination(QUEUE)) == []
 
 
+def test_a_flag_of_another_broker_outlives_the_wait_behind_the_window() -> None:
+    stage = Stage()
+    producer = stage.peer("p")
+    producer.sends(QUEUE, *["waits"] * MAX_RESIDENT_MESSAGES)
+    for text, persistent in (("stored", True), ("volatile", False)):
+        message = producer.message(QUEUE, text, persistent=persistent)
+        message.redelivery_count = 1
+        stage.broker.send(producer.state, message, None, producer.new_token(), stage.now)
+    listener = stage.peer("c").consumes(QUEUE, prefetch=2_000)
+    counts: dict[str, int] = {}
+    while True:
+        stage.settle()
+        new = listener.takes_deliveries()
+        if not new:
+            break
+        counts.update({delivery.text: delivery.redelivery_count for delivery in new})
+        listener.acknowledges(new[-1].text)
+    assert counts == {"waits": 0, "stored": 1, "volatile": 1}
+
+
 def test_memory_stays_near_its_limit_while_persistent_messages_pile_up() -> None:
     limit = 1_000_000
     stage = Stage(PolicyEntry(destination("queue://>"), memory_limit_bytes=limit))

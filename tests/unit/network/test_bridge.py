@@ -503,6 +503,26 @@ def test_a_link_that_breaks_often_makes_no_poison_of_a_message() -> None:
     assert [(one.text, one.redelivery_count) for one in inbox.received][-1] == ("one", 1)
 
 
+def test_a_link_that_breaks_often_makes_no_poison_of_a_message_that_stays_here() -> None:
+    network, a, b, link = pair()
+    b.client().consumes(Q)
+    network.settles()
+    a.client().sends(Q, "one")
+    for _ in range(10):
+        link.flush()
+        link.breaks()
+        link.connects()
+        for _ in range(8):
+            link.flush()
+            link.deliver()
+            a.store_turn()
+    link.enabled = False
+    link.breaks()
+    inbox = a.client().consumes(Q)
+    network.settles()
+    assert [(one.text, one.redelivery_count) for one in inbox.received] == [("one", 1)]
+
+
 def test_a_remote_broker_that_does_not_answer_closes_the_window() -> None:
     network, a, b, link = pair(BridgeSettings(prefetch_size=5))
     b.client().consumes(Q, manual=True)
