@@ -11,14 +11,15 @@ from typing import Final
 
 NO_PATH: Final[tuple[str, ...]] = ()
 UNLIMITED_TTL: Final = -1
+MAX_PATH: Final = 64  # brokers that a message or a subscription came through; more is a loop or a forgery
 DEFAULT_PRIORITY_BASE: Final = -5  # of network consumers on queues: whoever is nearer comes first
 NEAR_PATH: Final = 1  # brokers between: a direct neighbour's own consumer
 MIN_CONSUMER_PRIORITY: Final = -128  # a Java byte
 
 
 def within(hops: int, ttl: int) -> bool:
-    """Whether one more hop is allowed after ``hops``; a negative ``ttl`` sets no limit."""
-    return ttl < 0 or hops < ttl
+    """Whether one more hop is allowed after ``hops``; with a negative ``ttl`` the longest path is the only limit."""
+    return hops < MAX_PATH and (ttl < 0 or hops < ttl)
 
 
 class NetworkFilter:

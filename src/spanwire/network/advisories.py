@@ -5,15 +5,14 @@ from __future__ import annotations
 from typing import Final
 
 from spanwire.model.destination import Destination
-from spanwire.model.errors import InvalidDestinationError
+from spanwire.model.errors import InvalidDestinationError, JmsError
 from spanwire.model.ids import ConsumerId
 from spanwire.model.info import ConsumerInfo
+from spanwire.model.routing import MAX_PATH
 from spanwire.network.demand import RemoteConsumer
 from spanwire.protocols.openwire import _marshallers as wire
-from spanwire.protocols.openwire.errors import OpenWireProtocolError
 from spanwire.protocols.openwire.identities import consumer_id_of, destination_of
 
-MAX_PATH: Final = 64  # brokers that a subscription came through; more is a loop or a forgery
 REMOVE_OPERATION: Final = 1
 
 
@@ -28,7 +27,9 @@ class AnnouncedDestination:
 
 
 class AdvisoryReader:
-    """Reads the structures that advisories carry. Raises `OpenWireProtocolError` for what no broker would say."""
+    """Reads the structures that advisories carry. Raises `JmsError` for paths that are too long, which a client of the
+    remote broker may have forged: its consumer is no demand, and the bridge lives on.
+    """
 
     def consumer(self, subject: wire.ConsumerInfo, remote_broker_id: str) -> RemoteConsumer | None:
         """A consumer that came; None for one whose destination cannot exist here."""
@@ -72,11 +73,11 @@ def destination_removed(subject: wire.DestinationInfo) -> bool:
 
 
 def path_of(ids: list[wire.BrokerId] | None) -> tuple[str, ...]:
-    """A broker path; raises `OpenWireProtocolError` for one that is too long."""
+    """A broker path; raises `JmsError` for one that is too long."""
     if ids is None:
         return ()
     if len(ids) > MAX_PATH:
-        raise OpenWireProtocolError(f"a subscription came through {len(ids)} brokers, {MAX_PATH} are the most")
+        raise JmsError(f"a subscription came through {len(ids)} brokers, {MAX_PATH} are the most")
     return tuple([broker_id.value or "" for broker_id in ids])
 
 
@@ -84,5 +85,5 @@ def _consumers(ids: list[wire.ConsumerId] | None) -> tuple[ConsumerId, ...]:
     if ids is None:
         return ()
     if len(ids) > MAX_PATH:
-        raise OpenWireProtocolError(f"a subscription stands for {len(ids)} consumers in a row, {MAX_PATH} are the most")
+        raise JmsError(f"a subscription stands for {len(ids)} consumers in a row, {MAX_PATH} are the most")
     return tuple([consumer_id_of(one) for one in ids])

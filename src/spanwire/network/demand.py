@@ -16,7 +16,7 @@ from spanwire.model.errors import JmsError
 from spanwire.model.ids import ConsumerId, MessageId
 from spanwire.model.info import ConnectionInfo, ConsumerInfo
 from spanwire.model.message import Message
-from spanwire.model.routing import NetworkFilter
+from spanwire.model.routing import MAX_PATH, NetworkFilter
 from spanwire.network.settings import BridgeSettings
 
 BRIDGE_SESSION: Final = 1  # at both ends
@@ -150,7 +150,7 @@ class DemandTable:
             priority=settings.priority(info.priority, consumer.path),
             network_subscription=True,
             broker_path=consumer.path,
-            network_consumer_path=(*info.network_consumer_path, info.consumer_id),
+            network_consumer_path=(*info.network_consumer_path[1 - MAX_PATH :], info.consumer_id),
             network_filter=self._filter,
         )
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spanwire.model.routing import NetworkFilter, demand_passes, network_priority, within
+from spanwire.model.routing import MAX_PATH, NetworkFilter, demand_passes, network_priority, within
 
 PATHS = st.lists(st.sampled_from("ABCDE"), max_size=6).map(tuple)
 
@@ -16,8 +16,10 @@ def test_a_hop_is_allowed_while_fewer_were_made_than_the_ttl(hops: int, ttl: int
     assert within(hops, ttl) is allowed
 
 
-def test_a_negative_ttl_sets_no_limit() -> None:
-    assert within(1000, -1)
+@pytest.mark.parametrize("ttl", [-1, 1000])
+def test_whatever_the_ttl_no_path_gets_longer_than_the_next_broker_takes(ttl: int) -> None:
+    assert within(MAX_PATH - 1, ttl)
+    assert not within(MAX_PATH, ttl)
 
 
 @given(PATHS, st.integers(-1, 6), st.sampled_from("ABCDE"))

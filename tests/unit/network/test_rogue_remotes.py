@@ -7,6 +7,7 @@ import pytest
 from spanwire.broker.ports import READ, Principal
 from spanwire.model.destination import Destination
 from spanwire.model.errors import AuthorizationError
+from spanwire.model.routing import MAX_PATH
 from spanwire.model.secret import Secret
 from spanwire.network import demand
 from spanwire.network.bridge import NetworkBridge, State
@@ -204,13 +205,29 @@ def test_demand_of_our_own_or_from_too_far_is_none(path: list[str]) -> None:
     assert remote.bridge.demand_count == 0
 
 
-def test_a_path_longer_than_any_network_ends_the_bridge() -> None:
+def test_a_path_longer_than_any_network_is_no_demand_and_ends_no_bridge() -> None:
     remote = Remote(BridgeSettings(consumer_ttl=-1)).runs()
-    remote.advises(remote.consumer(1, "Q", ["X"] * 64))
+    remote.advises(remote.consumer(1, "Q", ["X"] * 63))
     assert remote.bridge.demand_count == 1
-    remote.advises(remote.consumer(2, "P", ["X"] * 65))
-    assert remote.bridge.closed
-    assert "broke the protocol" in remote.bridge.reason
+    remote.advises(remote.consumer(2, "P", ["X"] * 64))  # told on, it would be too long for the next broker
+    remote.advises(remote.consumer(3, "P", ["X"] * 65))
+    remote.advises(
+        wire.DestinationInfo(destination=wire.ActiveMQTempQueue("ID:x:1"), broker_path=[wire.BrokerId("X")] * 65)
+    )
+    assert remote.bridge.demand_count == 1
+    assert remote.bridge.state is State.RUNNING
+
+
+def test_a_forged_row_of_consumers_is_told_on_within_its_limit() -> None:
+    remote = Remote().runs()
+    ids = [wire.ConsumerId(connection_id="ID:x", session_id=1, value=number) for number in range(MAX_PATH)]
+    consumer = remote.consumer()
+    consumer.network_consumer_path = ids
+    remote.advises(consumer)
+    network = remote.network
+    link = network.link(network.site("D"), remote.site, BridgeSettings(consumer_ttl=2))
+    network.settles()
+    assert link.bridge is not None and link.bridge.demand_count == 1
 
 
 def test_a_flood_of_consumers_ends_at_a_limit_and_the_log_stays_small(
