@@ -21,7 +21,7 @@ from typing import Final, Self
 from spanwire.client.address import parse_url
 from spanwire.client.aio_connection import CoreConnection, Sleeper
 from spanwire.client.connection import ClientConnection
-from spanwire.client.consumer import FOREVER, ClientConsumer
+from spanwire.client.consumer import ClientConsumer
 from spanwire.client.consumer_options import ConsumerOptions, consumer_info
 from spanwire.client.machine import Machine
 from spanwire.client.message import Message
@@ -32,8 +32,6 @@ from spanwire.client.session import ClientSession
 from spanwire.model.destination import QUEUE, TEMP_QUEUE, TEMP_TOPIC, Destination, parse_destination
 from spanwire.model.errors import IllegalStateError, JmsError
 from spanwire.tls.settings import ClientTlsSettings
-
-PULL_GRACE: Final = 10.0  # seconds for the broker to say that a pull found nothing
 
 
 def connect(
@@ -417,28 +415,19 @@ class Consumer(Sleeper):
         shared = self._shared
         end = None if timeout is None else shared.machine.now().monotonic + timeout
         core = self.core
-        if core.prefetch == 0:
-            end = self._pull(timeout, end)
-        while True:
-            if core.ended:
-                return None
+        core.begin_receive()
+        while not core.ended:
             core.before_waiting()
+            now = shared.machine.now()
+            until = core.pull_until(end, now)
             shared.flush_soon()
-            now = shared.machine.now().monotonic
-            if end is not None and now >= end:
+            if until is not None and now.monotonic >= until:
                 return None
-            await self.woken(self._until(end), now)
+            await self.woken(self._until(until), now.monotonic)
             message = self.receive_no_wait()
             if message is not None:
                 return message
-
-    def _pull(self, timeout: float | None, end: float | None) -> float | None:
-        """Without a prefetch the broker is asked, and says when the time is over."""
-        if timeout is None or end is None:
-            self.core.pull(FOREVER)
-            return None
-        self.core.pull(max(1, int(timeout * 1000)) if timeout > 0 else -1)
-        return end + PULL_GRACE
+        return None
 
     def _until(self, end: float | None) -> float | None:
         resume_at = self.core.resume_at

@@ -20,7 +20,7 @@ from typing import Final, Self
 from spanwire.client.address import parse_url
 from spanwire.client.blocking_connection import CoreConnection
 from spanwire.client.connection import ClientConnection
-from spanwire.client.consumer import FOREVER, ClientConsumer
+from spanwire.client.consumer import ClientConsumer
 from spanwire.client.consumer_options import ConsumerOptions, consumer_info
 from spanwire.client.machine import Machine
 from spanwire.client.message import Message
@@ -31,8 +31,6 @@ from spanwire.client.session import ClientSession
 from spanwire.model.destination import QUEUE, TEMP_QUEUE, TEMP_TOPIC, Destination, parse_destination
 from spanwire.model.errors import IllegalStateError, JmsError
 from spanwire.tls.settings import ClientTlsSettings
-
-PULL_GRACE: Final = 10.0  # seconds for the broker to say that a pull found nothing
 
 
 def connect(
@@ -392,26 +390,18 @@ class Consumer:
                 shared.wrote()
                 return message
             end = None if timeout is None else shared.machine.now().monotonic + timeout
-            if core.prefetch == 0:
-                end = self._pull(timeout, end)
+            core.begin_receive()
             while not core.ended:
                 core.before_waiting()
+                core.waiting = True  # before the lock may be given away
+                until = core.pull_until(end, shared.machine.now())
                 shared.flush()
-                core.waiting = True
-                is_over = not shared.wait_woken(core, end)
+                is_over = not shared.wait_woken(core, until)
                 message = core.next_message(shared.machine.now())
                 if message is not None or is_over:
                     shared.wrote()
                     return message
             return None
-
-    def _pull(self, timeout: float | None, end: float | None) -> float | None:
-        """Without a prefetch the broker is asked, and says when the time is over."""
-        if timeout is None or end is None:
-            self.core.pull(FOREVER)
-            return None
-        self.core.pull(max(1, int(timeout * 1000)) if timeout > 0 else -1)
-        return end + PULL_GRACE
 
     def close(self) -> None:
         """The consumer leaves; in a transaction with messages of it, at its end."""

@@ -380,6 +380,8 @@ class ClientConnection(LinkReceiver):
                 self._replays.remove(pair)
                 if request.error is not None:
                     pair[0].fail(request.error)
+                elif pair[0].prefetch == 0:
+                    pair[0].wake()  # what it had asked for is asked again
                 return
 
     def _forget_replays(self) -> None:

@@ -38,6 +38,7 @@ INDIVIDUAL: Final = 4
 WINDOW_SLACK: Final = 1_000  # dispatches beyond two prefetches: the broker sends more than was asked for
 FOREVER: Final = 0  # the timeouts of a MessagePull
 AT_ONCE: Final = -1
+PULL_GRACE: Final = 10.0  # seconds for the broker to say that a pull found nothing
 
 
 class ClientConsumer:
@@ -66,6 +67,7 @@ class ClientConsumer:
         self.waiting = False
         self.ended = False  # of a browse, or nothing came for a pull
         self.pulling = False
+        self._pull_end: float | None = None
         self._announced: Request | None = None
         self.is_closed = False
         self.closes_with_transaction = False
@@ -199,14 +201,35 @@ class ClientConsumer:
             self._acknowledge(DELIVERED_ACK, message, message, 1, NULL)
 
     def pull(self, timeout_ms: int) -> None:
-        """Ask for one message, when this consumer has no prefetch and nothing at hand."""
-        if self.prefetch > 0 or self.pulling or self._buffer:
+        """Ask for one message, when this consumer has no prefetch and nothing at hand, and nothing is asked for yet."""
+        if self.prefetch > 0 or self.pulling or self._buffer or not self._line.is_online:
             return
         self.ended = False
         self.pulling = True
         self._line.send(
             wire.MessagePull(consumer_id=self.info.consumer_id, destination=self.info.destination, timeout=timeout_ms)
         )
+
+    def begin_receive(self) -> None:
+        """The application wants a message: that an earlier pull found none does not count."""
+        if self.prefetch == 0:
+            self.ended = False
+
+    def pull_until(self, end: float | None, now: Time) -> float | None:
+        """Before each wait: without a prefetch ask the broker, unless that is done; with one nothing happens.
+
+        Gives until when to wait for ``end``, both in monotonic seconds: the broker says itself that a pull found
+        nothing, and has some time for that.
+        """
+        if self.prefetch > 0:
+            return end
+        if not self.pulling:
+            left = FOREVER if end is None else int(1000 * (end - now.monotonic))
+            self.pull(left if end is None else max(1, left) if end > now.monotonic else AT_ONCE)
+            self._pull_end = end
+        if end is None or not self.pulling or self._pull_end is None or self._pull_end > end:
+            return end
+        return end + PULL_GRACE
 
     def before_waiting(self) -> None:
         """The application is about to wait: what it has had may be acknowledged now."""

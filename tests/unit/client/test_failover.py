@@ -217,6 +217,20 @@ def test_a_consumer_that_was_about_to_be_made_is_made_once(broker: PlayedBroker)
     assert [type(command).__name__ for command in comes_back(broker)].count("ConsumerInfo") == 1
 
 
+def test_a_pull_is_asked_again_of_the_next_broker(broker: PlayedBroker) -> None:
+    consumer = broker.consumer(broker.session(), options=ConsumerOptions(prefetch=0))
+    consumer.pull_until(None, broker.now)
+    broker.goes()
+    consumer.pull_until(None, broker.now)
+    broker.client.take_woken()
+    broker.client.failover.next_address()
+    told = broker.lets_in()
+    broker.answers(told[-1])
+    assert broker.client.take_woken() == [consumer.number], "whoever waits looks again"
+    consumer.pull_until(None, broker.now)
+    assert [type(command).__name__ for command in broker.receives()] == ["MessagePull"]
+
+
 def test_a_second_break_before_the_replay_is_answered_tells_everything_once_more(broker: PlayedBroker) -> None:
     broker.consumer(broker.session())
     for _ in range(3):

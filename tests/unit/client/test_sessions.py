@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import pytest
 
+from spanwire.client.consumer import PULL_GRACE
 from spanwire.client.consumer_options import ConsumerOptions
 from spanwire.client.session import ClientSession
 from spanwire.model.errors import (
@@ -386,6 +387,36 @@ def test_without_a_prefetch_the_consumer_pulls_one_message_at_a_time(broker: Pla
     consumer.pull(1)
     broker.sends(wire.MessageDispatch(consumer_id=consumer.info.consumer_id))
     assert consumer.ended
+
+
+def test_a_pull_that_brought_an_expired_message_is_asked_again_for_the_time_that_is_left(broker: PlayedBroker) -> None:
+    consumer = broker.consumer(broker.session(), options=ConsumerOptions(prefetch=0))
+    end = broker.now.monotonic + 5
+    consumer.begin_receive()
+    assert consumer.pull_until(end, broker.now) == end + PULL_GRACE, "the broker says when the time is over"
+    assert pulls(broker) == [5000]
+    broker.passes(2)
+    broker.dispatches(consumer, "old", expiration=START_MS - 1)
+    assert consumer.next_message(broker.now) is None
+    consumer.pull_until(end, broker.now)
+    consumer.pull_until(end, broker.now)
+    assert pulls(broker) == [3000]
+    broker.dispatches(consumer, "new")
+    assert broker.takes(consumer).body == "new"
+    assert consumer.pull_until(end, broker.passes(9)) == end + PULL_GRACE
+    assert pulls(broker) == [-1], "what is there already"
+
+
+def test_a_receive_does_not_wait_for_the_pull_of_one_that_was_given_up(broker: PlayedBroker) -> None:
+    consumer = broker.consumer(broker.session(), options=ConsumerOptions(prefetch=0))
+    assert consumer.pull_until(None, broker.now) is None
+    end = broker.now.monotonic + 1
+    assert consumer.pull_until(end, broker.now) == end
+    assert pulls(broker) == [0]
+
+
+def pulls(broker: PlayedBroker) -> list[int]:
+    return [command.timeout for command in broker.receives() if isinstance(command, wire.MessagePull)]
 
 
 def test_a_durable_subscription_needs_a_topic_and_a_client_id() -> None:
