@@ -271,6 +271,8 @@ class ClientConnection(LinkReceiver):
         """The connection leaves; None when the broker cannot be told."""
         if self.state != State.ONLINE:
             return None
+        for consumer in self._consumers.values():
+            consumer.before_waiting()
         command = wire.RemoveInfo(
             object_id=wire.ConnectionId(self.connection_id), last_delivered_sequence_id=LAST_DELIVERED_UNSET
         )

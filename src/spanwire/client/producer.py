@@ -121,7 +121,7 @@ class ClientProducer:
         return envelope
 
     def _waits(self, persistent: bool, in_transaction: bool) -> bool:
-        if self._settings.always_sync_send:
+        if self._settings.always_sync_send or self._settings.send_timeout_ms > 0:
             return True
         return persistent and not in_transaction and not self._settings.use_async_send
 

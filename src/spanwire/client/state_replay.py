@@ -12,7 +12,7 @@ from spanwire.client.consumer import ClientConsumer
 from spanwire.client.line import COMMIT, Line, Request
 from spanwire.client.session import ClientSession
 from spanwire.model.destination import Destination
-from spanwire.model.errors import TransactionRolledBackError
+from spanwire.model.errors import JmsError, TransactionRolledBackError
 from spanwire.protocols.openwire import _marshallers as wire
 from spanwire.protocols.openwire.identities import wire_destination
 
@@ -26,6 +26,9 @@ def settle_interrupted(line: Line, sessions: list[ClientSession]) -> None:
     for request in list(line.requests.values()):
         command = request.command
         if request.kind == COMMIT:
+            for session in sessions:
+                if session.number == request.owner:
+                    session.transaction.is_broken = False  # this answer tells of it
             line.complete(
                 request,
                 TransactionRolledBackError("the connection broke during the commit, whose outcome is not known"),
@@ -59,7 +62,10 @@ def replay(
             if consumer.is_announced and not consumer.is_browser and consumer.failure is None:
                 consumers.append((consumer, consumer.announce()))
     for request in waiting:
-        line.resend(request)
+        try:
+            line.resend(request)
+        except JmsError as error:
+            line.complete(request, error)  # this broker takes no message so large, say; the others go on
     return consumers
 
 

@@ -140,6 +140,14 @@ def test_a_farewell_is_answered_before_the_last_word(broker: PlayedBroker) -> No
     assert [command.type_id() for command in broker.receives()] == [wire.SHUTDOWN_INFO]
 
 
+def test_a_farewell_acknowledges_what_dups_ok_had_put_off(broker: PlayedBroker) -> None:
+    consumer = broker.consumer(broker.session("dups_ok"))
+    broker.dispatches(consumer, "a")
+    broker.takes(consumer)
+    broker.client.farewell()
+    assert [command.type_id() for command in broker.receives()] == [wire.MESSAGE_ACK, wire.REMOVE_INFO]
+
+
 def test_a_password_stands_in_no_repr(broker: PlayedBroker) -> None:
     assert CANARY not in repr(broker.url) + repr(broker.client.settings) + repr(broker.client.settings.password)
 

@@ -7,7 +7,7 @@ import pytest
 from spanwire.client.address import parse_url
 from spanwire.client.consumer_options import ConsumerOptions
 from spanwire.client.failover import Failover
-from spanwire.model.errors import IllegalStateError, JmsError, TransactionRolledBackError
+from spanwire.model.errors import IllegalStateError, JmsError, ResourceAllocationError, TransactionRolledBackError
 from spanwire.protocols.openwire import _marshallers as wire
 from spanwire.protocols.openwire.schema import Throwable
 from spanwire.protocols.openwire.wire_format import WireFormatPreferences
@@ -328,6 +328,30 @@ def test_the_outcome_of_a_commit_on_its_way_is_not_known(broker: PlayedBroker) -
     comes_back(broker)
     assert isinstance(refusal_of(request), TransactionRolledBackError)
     assert "outcome is not known" in str(refusal_of(request))
+
+
+def test_a_lost_commit_of_received_messages_is_told_once(broker: PlayedBroker) -> None:
+    session = broker.session("transacted")
+    consumer, producer = broker.consumer(session), broker.producer(session)
+    broker.dispatches(consumer, "a")
+    broker.takes(consumer)
+    request = session.commit(broker.now)
+    comes_back(broker)
+    assert isinstance(refusal_of(request), TransactionRolledBackError)
+    broker.send(producer, "b")
+    session.commit(broker.now)
+    assert [command.type_id() for command in broker.receives()][-3:] == [7, 28, 7], "the next one is another one"
+
+
+def test_a_send_that_the_next_broker_cannot_take_fails_alone(broker: PlayedBroker) -> None:
+    producer = broker.producer(broker.session())
+    large, small = broker.send(producer, "x" * 5_000), broker.send(producer, "y")
+    broker.preferences = WireFormatPreferences(max_frame_size=4_000)
+    told = comes_back(broker)
+    assert isinstance(refusal_of(large), ResourceAllocationError)
+    broker.answers(told[-1])
+    assert refusal_of(small) is None
+    assert broker.client.is_online
 
 
 def test_a_browse_does_not_go_on_at_another_broker(broker: PlayedBroker) -> None:

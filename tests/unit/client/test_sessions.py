@@ -263,6 +263,7 @@ def test_only_a_transacted_session_commits_and_only_the_others_recover(broker: P
         ("", "auto", False, True, True),
         ("?jms.useAsyncSend=true", "auto", True, None, False),
         ("?jms.alwaysSyncSend=true", "auto", False, None, True),
+        ("?jms.sendTimeout=1000", "transacted", False, None, True),
     ],
 )
 def test_a_send_waits_as_jms_has_it_unless_told_otherwise(
