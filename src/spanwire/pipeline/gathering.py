@@ -210,6 +210,8 @@ class MessageGatherer:
                         octets = None
             except MessageFormatError:
                 kind, octets = UNREADABLE, content
+        if message.compressed:  # inflated it may be a hundred times as large
+            to.octets += len(text or octets or body[0])
         to.body_types.append(kind)
         to.texts.append(text)
         to.bytes.append(octets)

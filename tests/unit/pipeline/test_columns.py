@@ -111,6 +111,16 @@ def test_a_compressed_text_is_inflated() -> None:
     assert row_of(raw_of(message))["text"] == "abc" * 100
 
 
+def test_a_compressed_body_counts_with_what_it_inflates_to() -> None:
+    message = structure(1, "abc" * 10_000)
+    assert message.content is not None
+    message.content = zlib.compress(message.content, 1)
+    message.compressed = True
+    gatherer = MessageGatherer(frozenset(BODY_KINDS))
+    gatherer.add(raw_of(message).raw, raw_of(message).version, 0, [])
+    assert gatherer.gathered.octets >= 30_000
+
+
 def test_bodies_of_other_kinds_have_their_columns() -> None:
     rows = batch_of(
         raw(1, b"\x00\xff"), raw(2, {"n": (INT_VALUE, 1)}), raw(3, [(INT_VALUE, 1)]), raw(4, None)
