@@ -49,6 +49,7 @@ def test_a_broker_killed_before_the_acknowledgement_makes_no_double(scheme: str,
             def __init__(self) -> None:
                 self._source = consume(options)
                 self.receive = self._source.receive
+                self.is_connected = self._source.is_connected
                 self.close = self._source.close
 
             def acknowledge(self) -> None:

@@ -80,6 +80,7 @@ class FakeQueue:
         self.connections = 0
         self.fails_to_acknowledge = 0
         self.fails_after: int | None = None
+        self.is_away = False
 
     def connect(self) -> FakeQueue:
         """A new connection: what the last one did not acknowledge comes again, first and flagged."""
@@ -90,6 +91,8 @@ class FakeQueue:
         if self.fails_after is not None and len(self.unacknowledged) >= self.fails_after:
             self.fails_after = None
             raise JmsError("the connection broke")
+        if self.is_away:
+            return []
         taken, self.waiting = self.waiting[:max_count], self.waiting[max_count:]
         self.unacknowledged += taken
         return taken
@@ -100,6 +103,9 @@ class FakeQueue:
             raise JmsError("the connection broke")
         self.acknowledged += len(self.unacknowledged)
         self.unacknowledged.clear()
+
+    def is_connected(self) -> bool:
+        return not self.is_away
 
     def close(self) -> None:
         self.waiting = [message.again() for message in self.unacknowledged] + self.waiting

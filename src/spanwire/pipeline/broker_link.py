@@ -92,6 +92,10 @@ class QueueSource(MessageSource):
         last.acknowledge()
         self._session.create_producer(None).close()
 
+    def is_connected(self) -> bool:
+        """False while a ``failover:`` URL looks for a broker."""
+        return self._connection.shared.core.is_online
+
     def close(self) -> None:
         """Leave; what is not acknowledged goes back."""
         with contextlib.suppress(JmsError):

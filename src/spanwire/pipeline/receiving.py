@@ -55,6 +55,10 @@ class MessageSource(Protocol):
         """Everything received is consumed; the broker has stored that when this returns. Raises `JmsError`."""
         ...
 
+    def is_connected(self) -> bool:
+        """Whether there is a broker that would have sent what it has."""
+        ...
+
     def close(self) -> None:
         """What was received and not acknowledged goes back. Raises nothing."""
         ...

@@ -108,6 +108,8 @@ class Staging:
         except JmsError:
             self._disconnect()
             raise
+        if received.is_empty and not source.is_connected():  # it connects again by itself
+            raise JmsError("there is no broker at the moment, so nobody knows whether the queue is empty")
         self._last = received
         if received.batches:
             self._directory.write(number, received.batches)

@@ -115,6 +115,19 @@ def test_a_connection_lost_while_receiving_stages_nothing_and_loses_nothing(tmp_
     staging.close()
 
 
+def test_a_queue_whose_broker_is_away_is_not_taken_for_empty(tmp_path: Path) -> None:
+    queue = FakeQueue([raw(1)])
+    queue.is_away = True
+    staging = opened(tmp_path, queue)
+    for read in (lambda: staging.next_segment(0, 10), staging.drain):
+        with pytest.raises(JmsError, match="no broker"):
+            read()
+    assert staging.take_last() is None
+    queue.is_away = False
+    assert (staging.next_segment(0, 10), queue.connections) == (1, 1)
+    staging.close()
+
+
 def test_an_acknowledgement_that_a_restarted_broker_forgot_is_recognised(tmp_path: Path) -> None:
     queue = FakeQueue([raw(1), raw(2)])
     staging = opened(tmp_path, queue)
