@@ -7,6 +7,7 @@ because its fsync stops at the drive's cache.
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from pathlib import Path
@@ -19,6 +20,7 @@ MAX_OPEN_FILES: Final = 8  # descriptors one instance keeps; a drain reads one o
 MAX_PARTS_PER_WRITE: Final = 1024  # IOV_MAX of Linux and macOS
 FILE_MODE: Final = 0o600
 WRITE_THROUGH: Final[int] = getattr(os, "RWF_DSYNC", 0)
+NO_WRITE_THROUGH: Final = (errno.EOPNOTSUPP, errno.ENOSYS)  # what a kernel or file system without it says
 _ZEROS: Final = bytes(1024 * 1024)
 
 
@@ -31,7 +33,7 @@ class FileDisk:
 
     def __init__(self, directory: Path, write_through: bool = False) -> None:
         self._directory: Final = directory
-        self._flags: Final = WRITE_THROUGH if write_through else 0
+        self._flags = WRITE_THROUGH if write_through else 0
         self._descriptors: dict[str, int] = {}
         self._synced: Final[set[str]] = set()  # files of which nothing was written since their last sync
 
@@ -58,13 +60,12 @@ class FileDisk:
         descriptor = self._open(name)
         if len(parts) > MAX_PARTS_PER_WRITE:
             self._synced.discard(name)
-        flags = self._flags if name in self._synced else 0
-        if not flags:
+        if not self._flags:
             self._synced.discard(name)
         for first in range(0, len(parts), MAX_PARTS_PER_WRITE):
             some = parts[first : first + MAX_PARTS_PER_WRITE]
             expected = sum(map(len, some))
-            written = os.pwritev(descriptor, some, offset, flags)
+            written = self._write_some(name, descriptor, some, offset)
             if written < expected:
                 self._synced.discard(name)
                 self._write_rest(descriptor, offset + written, memoryview(b"".join(some))[written:])
@@ -133,6 +134,17 @@ class FileDisk:
         descriptor = self._descriptors.pop(name, None)
         if descriptor is not None:
             os.close(descriptor)
+
+    def _write_some(self, name: str, descriptor: int, parts: list[bytes], offset: int) -> int:
+        if name in self._synced:
+            try:
+                return os.pwritev(descriptor, parts, offset, self._flags)
+            except OSError as error:
+                if error.errno not in NO_WRITE_THROUGH:
+                    raise
+                self._flags = 0  # nothing was written; from now on each sync is a call
+                self._synced.discard(name)
+        return os.pwritev(descriptor, parts, offset)
 
     @staticmethod
     def _write_rest(descriptor: int, offset: int, rest: memoryview) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -17,6 +19,7 @@ class Syncs:
         self.syncs = 0
         self.synced_writes = 0
         self.plain_writes = 0
+        self.refusal = 0
         self._fdatasync, self._pwritev = os.fdatasync, os.pwritev
         monkeypatch.setattr(os, "fdatasync", self.fdatasync)
         monkeypatch.setattr(os, "pwritev", self.pwritev)
@@ -27,6 +30,8 @@ class Syncs:
 
     def pwritev(self, descriptor: int, parts: list[bytes], offset: int, flags: int = 0) -> int:
         if flags:
+            if self.refusal:
+                raise OSError(self.refusal, os.strerror(self.refusal))
             self.synced_writes += 1
         else:
             self.plain_writes += 1
@@ -61,6 +66,25 @@ def test_a_write_to_a_synced_file_syncs_itself(tmp_path: Path, syncs: Syncs) -> 
     told = (syncs.syncs, syncs.plain_writes, syncs.synced_writes)
     assert told == ((1, 0, 3) if WRITE_THROUGH else (4, 3, 0))
     assert disk.read("a", 0, 6) == b"xyxyxy"
+
+
+@pytest.mark.parametrize("refusal", [errno.EOPNOTSUPP, errno.ENOSYS])
+def test_where_writes_cannot_sync_themselves_each_sync_is_a_call(tmp_path: Path, syncs: Syncs, refusal: int) -> None:
+    syncs.refusal = refusal
+    disk = prepared(tmp_path, write_through=True)
+    for number in range(3):
+        disk.write("a", 2 * number, [b"x", b"y"])
+        disk.sync("a")
+    assert (syncs.syncs, syncs.plain_writes, syncs.synced_writes) == (4, 3, 0)
+    assert disk.read("a", 0, 6) == b"xyxyxy"
+
+
+def test_a_write_that_fails_is_not_tried_another_way(tmp_path: Path, syncs: Syncs) -> None:
+    syncs.refusal = errno.EIO
+    disk = prepared(tmp_path, write_through=True)
+    with pytest.raises(OSError, match="Input/output error") if WRITE_THROUGH else nullcontext():
+        disk.write("a", 0, [b"x"])
+    assert syncs.plain_writes == (0 if WRITE_THROUGH else 1)
 
 
 def test_what_grew_or_was_written_before_its_first_sync_is_synced_by_a_call(tmp_path: Path, syncs: Syncs) -> None:
