@@ -85,6 +85,7 @@ class NetworkBridge(ClientConnection, ProtocolConnection, Forwarding):
         self.settings: Final[BridgeSettings] = settings
         self.state = State.NEGOTIATING
         self.reason = ""
+        self.was_running = False
         self.forwarded = 0
         self.acknowledged = 0
         self._broker: Final[Broker] = broker
@@ -322,6 +323,7 @@ class NetworkBridge(ClientConnection, ProtocolConnection, Forwarding):
             self._remote.logged_in()
         elif command.correlation_id == self._subscribe_id and self.state is State.STARTING:
             self.state = State.RUNNING
+            self.was_running = True
             logger.info("network connector %s: bridge to broker %s is up", self.settings.name, self._remote.name)
 
     def _refused(self, command: wire.ExceptionResponse, now: Time) -> None:

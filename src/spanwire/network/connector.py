@@ -90,6 +90,7 @@ class Link:
         self._ended = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._remote_name = ""
+        self._was_running = False  # a long wait for an answer that never came is no life
         self._state = "stopped"
         self._reason = ""
         self._enqueued = 0
@@ -142,9 +143,11 @@ class Link:
         while True:
             began = self._turn.clock.now().monotonic
             self._state = "connecting"
+            self._was_running = False
             self._reason = await self._live()
             self._state = "waiting"
-            delay = self._reconnect.failed(self._turn.clock.now().monotonic - began)
+            lived = self._turn.clock.now().monotonic - began if self._was_running else 0.0
+            delay = self._reconnect.failed(lived)
             name, uri = self._settings.bridge.name, self._remote.uri
             if delay is None:
                 logger.warning("network connector %s: %s: %s; gave up after %d tries",
@@ -179,6 +182,7 @@ class Link:
         if bridge is None:
             return "the connection was closed"
         self._remote_name = bridge.remote_name
+        self._was_running = bridge.was_running
         self._enqueued += bridge.forwarded
         self._dequeued += bridge.acknowledged
         return bridge.reason or "the connection was closed"

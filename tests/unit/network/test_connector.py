@@ -1,0 +1,59 @@
+"""One link of a network connector: when it tries again and when it gives up."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+
+import pytest
+
+from spanwire.discovery.reconnect import ReconnectSettings
+from spanwire.model.environment import Time
+from spanwire.network.connector import Link, NetworkConnectorSettings, RemoteAddress
+from spanwire.network.settings import BridgeSettings
+from tests.support.network_dialogue import Network
+
+PATIENCE_S = 5.0
+
+
+class SlowClock:
+    """Duck-typed to the clock of a `spanwire.transports.turn.Turn`: whatever is done takes half a minute."""
+
+    def __init__(self) -> None:
+        self._monotonic = 0.0
+
+    def now(self) -> Time:
+        self._monotonic += 30.0
+        return Time(self._monotonic, 0)
+
+
+class ClockTurn:
+    """A turn of which only the clock is asked."""
+
+    def __init__(self) -> None:
+        self.clock = SlowClock()
+
+
+async def live(link: Link) -> None:
+    """Until the link has given up, or `PATIENCE_S` are over."""
+    before = asyncio.all_tasks()
+    link.start()
+    await asyncio.wait(asyncio.all_tasks() - before, timeout=PATIENCE_S)
+
+
+def test_attempts_that_take_long_to_fail_count_as_failures_in_a_row(caplog: pytest.LogCaptureFixture) -> None:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))  # nobody listens
+        port = unused.getsockname()[1]
+        remote = RemoteAddress(f"tcp://127.0.0.1:{port}", "127.0.0.1", port)
+        reconnect = ReconnectSettings(initial_delay_ms=1, max_delay_ms=1, max_attempts=3)
+        settings = NetworkConnectorSettings(BridgeSettings(name="link"), (remote,), reconnect)
+        link = Link(settings, remote, Network().site("A").broker, "tcp://a:1", ClockTurn())  # type: ignore[arg-type]
+        asyncio.run(live(link))
+    assert link.view().state == "given up"
+    assert link.view().reason == "connection refused"
+    lines = [
+        record.getMessage().partition(f":{port}: ")[2] for record in caplog.records if "link" in record.getMessage()
+    ]
+    again = "connection refused; next try in 0.001 s"
+    assert lines == [again, again, "connection refused; gave up after 3 tries"]
