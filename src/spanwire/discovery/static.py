@@ -36,9 +36,22 @@ def parse_static(text: str) -> StaticUri:
         options = after.removeprefix("?")
     else:
         inner = rest
-    uris = tuple(part.strip() for part in inner.split(",") if part.strip())
+    uris = tuple(part.strip() for part in _parts(inner) if part.strip())
     if not uris:
         raise ConfigurationError("the static: uri names no broker; write static:(tcp://host:port)")
     if len(uris) > MAX_URIS:
         raise ConfigurationError(f"the static: uri names {len(uris)} brokers, {MAX_URIS} are the most")
     return StaticUri(uris, options)
+
+
+def _parts(text: str) -> list[str]:
+    """The text cut at its commas, but for those in parentheses, which belong to an inner list."""
+    found: list[str] = []
+    depth = start = 0
+    for place, character in enumerate(text):
+        if character == "," and depth == 0:
+            found.append(text[start:place])
+            start = place + 1
+        else:
+            depth += (character == "(") - (character == ")")
+    return [*found, text[start:]]

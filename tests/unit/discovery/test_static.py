@@ -16,6 +16,12 @@ from spanwire.model.errors import ConfigurationError
         ("static:(tcp://a:1?x=1)?maxReconnectDelay=5000&y=2", ("tcp://a:1?x=1",), "maxReconnectDelay=5000&y=2"),
         ("static://(tcp://a:1)", ("tcp://a:1",), ""),
         ("static:tcp://a:1", ("tcp://a:1",), ""),
+        (
+            "static:(failover:(tcp://a:1,tcp://b:2),tcp://c:3)?x=1",
+            ("failover:(tcp://a:1,tcp://b:2)", "tcp://c:3"),
+            "x=1",
+        ),
+        ("static:failover:(tcp://a:1,tcp://b:2)?x=1", ("failover:(tcp://a:1,tcp://b:2)?x=1",), ""),
         (" static:(tcp://[::1]:1) ", ("tcp://[::1]:1",), ""),
     ],
 )

@@ -152,11 +152,9 @@ class NetworkReader:
             self.findings.error(uri.line, str(error))
             return None
         remotes = [self._remote(text, uri.line, stores) for text in static.uris]
-        return NetworkConnectorSettings(
-            bridge,
-            tuple(remote for remote in remotes if remote is not None),
-            self._reconnect(static.options, uri.line),
-        )
+        reconnect = self._reconnect(static.options, uri.line)
+        found = tuple(remote for remote in remotes if remote is not None)
+        return NetworkConnectorSettings(bridge, found, reconnect) if found else None
 
     def _bridge(self, element: Element) -> BridgeSettings:
         settings = Settings(element, self.findings)
@@ -202,14 +200,15 @@ class NetworkReader:
         return tuple(found)
 
     def _remote(self, text: str, line: int, stores: Stores) -> RemoteAddress | None:
+        agent = text.partition(":")[0].lower()
+        if agent in AGENTS:
+            self.findings.not_yet(line, f"{agent}: in a static: uri", "failover and discovery", "write tcp://host:port")
+            return None
         uri = parse_uri(text, lambda reason: self.findings.error(line, reason))
         if uri is None:
             return None
         if uri.scheme not in TRANSPORTS:
-            if uri.scheme in AGENTS:
-                self.findings.not_yet(line, f"{uri.scheme}: in a static: uri", "failover and discovery", "write tcp://")
-            else:
-                self.findings.unknown(line, "transport of a network connector", uri.scheme, TRANSPORTS, spelt=True)
+            self.findings.unknown(line, "transport of a network connector", uri.scheme, TRANSPORTS, spelt=True)
             return None
         port = uri.port
         if port is None:

@@ -258,6 +258,15 @@ def test_errors_stay_errors_and_are_all_told() -> None:
     ]
 
 
+@pytest.mark.parametrize("uri", ["static:(failover:(tcp://a:1,tcp://b:2))", "static:failover:(tcp://a:1,tcp://b:2)"])
+def test_a_link_to_one_of_several_brokers_is_left_out(uri: str) -> None:
+    configuration = read(f"<networkConnectors><networkConnector uri='{uri}'/></networkConnectors>")
+    assert [line.removeprefix(f"{PATH}:") for line in configuration.skipped] == [
+        "1: skipped: failover: in a static: uri (later feature: failover and discovery)"
+    ]
+    assert configuration.network_connectors == ()
+
+
 @pytest.mark.parametrize("word", ["tempQueue", "tempTopic"])
 def test_a_policy_of_temporary_destinations_is_left_out_as_a_whole(word: str) -> None:
     def entries(inside: str) -> str:
