@@ -139,6 +139,7 @@ class NetworkBridge(ClientConnection, ProtocolConnection, Forwarding):
                     if self.closed:
                         return
                 commands = self._remote.commands(b"")
+            self._remote.check_answers()
             self._settle(now)
         except RemoteProtocolError as error:
             self._fail(f"the remote broker broke the protocol: {error}", now)
@@ -157,6 +158,7 @@ class NetworkBridge(ClientConnection, ProtocolConnection, Forwarding):
 
     def unsent(self, count: int) -> None:
         """The transport still holds ``count`` bytes."""
+        self._remote.output.unsent(count)
         client = self._client
         if client is None or self.closed:
             return
@@ -270,7 +272,7 @@ class NetworkBridge(ClientConnection, ProtocolConnection, Forwarding):
             self._meet(command, now)
         elif isinstance(command, wire.KeepAliveInfo):
             if command.response_required:
-                self._remote.says(wire.KeepAliveInfo())
+                self._remote.answers()
         elif isinstance(command, wire.ConnectionError):
             self._fail(f"the remote broker refused: {said(command.exception)}", now)
         elif isinstance(command, wire.ShutdownInfo):

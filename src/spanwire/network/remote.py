@@ -25,7 +25,7 @@ from spanwire.protocols.openwire.codec import FrameDecoder
 from spanwire.protocols.openwire.errors import OpenWireProtocolError
 from spanwire.protocols.openwire.exceptions import throwable_text
 from spanwire.protocols.openwire.identities import wire_producer_id
-from spanwire.protocols.openwire.output import OutputBuffer
+from spanwire.protocols.openwire.output import MAX_UNREAD_ANSWER_BYTES, OutputBuffer
 from spanwire.protocols.openwire.schema import Throwable
 from spanwire.protocols.openwire.wire_format import (
     WireFormat,
@@ -105,6 +105,15 @@ class RemoteBroker:
         command.response_required = answered
         self.output.append(command)
         return command.command_id
+
+    def answers(self) -> None:
+        """Sends a keep-alive that was asked for."""
+        self.output.answer(wire.KeepAliveInfo(command_id=self.next_command_id()))
+
+    def check_answers(self) -> None:
+        """Raises `OpenWireProtocolError` when the remote broker asks for more than it reads."""
+        if self.output.unread_answers > MAX_UNREAD_ANSWER_BYTES:
+            raise OpenWireProtocolError(f"{self.output.unread_answers} bytes of answers were not read")
 
     def introduces(self, settings: BridgeSettings, broker_id: str, broker_name: str, broker_url: str) -> int:
         """Sends who we are, and logs in. Gives the number of the ConnectionInfo."""

@@ -14,6 +14,7 @@ from spanwire.network.bridge import NetworkBridge, State
 from spanwire.network.settings import BridgeSettings
 from spanwire.protocols.openwire import _marshallers as wire
 from spanwire.protocols.openwire.codec import FrameDecoder, FrameEncoder
+from spanwire.protocols.openwire.output import MAX_UNREAD_ANSWER_BYTES
 from spanwire.protocols.openwire.schema import DataStructure, Throwable
 from spanwire.protocols.openwire.wire_format import WireFormat, WireFormatPreferences, wire_format_info
 from tests.support.network_dialogue import Network
@@ -299,6 +300,23 @@ def test_a_frame_larger_than_any_advisory_is_refused_from_its_size() -> None:
     remote.octets((5 * 1024 * 1024).to_bytes(4, "big") + b"\x15")
     assert remote.bridge.closed
     assert "larger than the limit" in remote.bridge.reason
+
+
+def test_a_remote_broker_that_asks_and_never_reads_is_left() -> None:
+    remote = Remote().runs()
+    bridge = remote.bridge
+    asks = FrameEncoder(WireFormat()).encode(wire.KeepAliveInfo(response_required=True)) * 20_000
+    bridge.receive_data(asks, remote.network.now)
+    assert bridge.data_to_send()
+    bridge.unsent(0)  # these were read and do not count
+    unread = 0
+    while not bridge.closed and unread <= 2 * MAX_UNREAD_ANSWER_BYTES:
+        bridge.receive_data(asks, remote.network.now)
+        unread += sum(map(len, bridge.data_to_send()))
+        bridge.unsent(unread)
+    assert bridge.closed
+    assert bridge.reason.endswith("bytes of answers were not read")
+    assert unread > MAX_UNREAD_ANSWER_BYTES
 
 
 def test_advisories_before_the_bridge_asked_for_any_end_it() -> None:
