@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from spanwire.model.errors import ConfigurationError
 from spanwire.pipeline.options import WriteOptions
 from spanwire.pipeline.rows import MessageSink, OutgoingRow
 
@@ -33,3 +34,17 @@ def send_all(
         if sink is not None:
             sink.close()
     return count
+
+
+def batch_name(query: str | None, batch: str | None) -> str:
+    """What the ids of a stream's batch begin with, from what Spark tells the task of it.
+
+    Raises `ConfigurationError` when Spark tells nothing: all batches would have the same ids, and a consumer that drops
+    doubles would drop messages.
+    """
+    if not query or not batch:
+        raise ConfigurationError(
+            "spanwire: this version of Spark does not tell a sink which batch it writes; "
+            'use another one, or .option("duplicateIdProperty", "") and consumers that stand doubles'
+        )
+    return f"{query}/{batch}"

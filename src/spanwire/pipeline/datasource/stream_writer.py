@@ -10,6 +10,8 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceStreamArrowWriter
 
 from spanwire.pipeline.datasource.writer import Sent, send_partition
+from spanwire.pipeline.options import write_options
+from spanwire.pipeline.sending import batch_name
 
 # Names that Spark gives to what a task knows of its batch.
 QUERY_ID: Final = "sql.streaming.queryId"
@@ -26,6 +28,8 @@ class SpanwireStreamWriter(DataSourceStreamArrowWriter):
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Sent:
         """The rows of one partition of one batch."""
-        context = TaskContext.get()
-        job = f"{context.getLocalProperty(QUERY_ID)}/{context.getLocalProperty(BATCH_ID)}"
+        job = ""
+        if write_options(self._given).duplicate_id_property is not None:
+            context = TaskContext.get()
+            job = batch_name(context.getLocalProperty(QUERY_ID), context.getLocalProperty(BATCH_ID))
         return send_partition(self._given, job, iterator)
