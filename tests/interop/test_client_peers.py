@@ -17,7 +17,7 @@ from typing import Final
 import pytest
 
 from spanwire.client import aio, blocking
-from spanwire.model.errors import ConfigurationError, IllegalStateError, JmsError
+from spanwire.model.errors import ConfigurationError, IllegalStateError, JmsError, ResourceAllocationError
 from spanwire.protocols.openwire import _marshallers as wire
 from spanwire.protocols.openwire.codec import FrameDecoder, FrameEncoder
 from spanwire.protocols.openwire.schema import Throwable
@@ -26,6 +26,7 @@ from tests.support.broker_process import BrokerProcess
 from tests.support.client_shells import SHELLS, opened
 
 DEADLINE_MS: Final = 300
+LARGE: Final = 16 * 1024 * 1024  # more than the buffers of two sockets hold
 GRACE: Final = 5.0  # seconds beyond the deadline that a busy machine may take
 
 
@@ -124,6 +125,57 @@ def test_a_class_name_from_a_real_socket_is_text(listener: socket.socket, shell:
 
     threading.Thread(target=play, daemon=True).start()
     assert "ClassPathXmlApplicationContext: http" in str(refused(shell, url_of(listener)))
+
+
+def test_a_broker_that_stops_reading_ends_sends_and_close_in_their_time(listener: socket.socket, shell: str) -> None:
+    is_over = threading.Event()
+    url = f"tcp://127.0.0.1:{listener.getsockname()[1]}"
+    broker = threading.Thread(target=reads_up_to_the_producer, args=(listener, is_over), daemon=True)
+    broker.start()
+
+    async def scenario() -> None:
+        connection = await opened(shell, f"{url}?jms.sendTimeout=200&jms.closeTimeout=200")
+        session = connection.session()
+        producer = await session.create_producer("queue://Q")
+        for told in ("has not answered within 0.2 s", "has taken nothing for 0.2 s"):  # the second is not kept
+            with pytest.raises(ResourceAllocationError, match=told):
+                await producer.send(b"x" * LARGE, persistent=False)
+        started = time.monotonic()
+        await connection.close()
+        assert time.monotonic() - started < GRACE
+
+    try:
+        asyncio.run(asyncio.wait_for(scenario(), 20))
+    finally:
+        is_over.set()
+        broker.join(GRACE)
+
+
+def reads_up_to_the_producer(listener: socket.socket, is_over: threading.Event) -> None:
+    """A broker that answers a login and a producer, and then has no time for anything."""
+    channel, _ = listener.accept()
+    decoder = FrameDecoder(pass_messages=False)
+    encoder = FrameEncoder()
+    with channel:
+        channel.sendall(encoder.encode(wire_format_info(WireFormatPreferences())))
+        has_producer = False
+        while not has_producer:
+            commands = decoder.feed(channel.recv(65536))
+            while commands:
+                for command in commands:
+                    if isinstance(command, wire.WireFormatInfo):
+                        found = negotiate(WireFormatPreferences(), command)
+                        decoder.negotiated(found)
+                        encoder = FrameEncoder(found)
+                    elif isinstance(command, wire.BaseCommand) and command.response_required:
+                        channel.sendall(encoder.encode(wire.Response(command.command_id)))
+                    has_producer = has_producer or isinstance(command, wire.ProducerInfo)
+                commands = decoder.feed(b"")
+        is_over.wait(60)
+
+
+def test_a_name_that_no_host_can_have_is_one_line(shell: str) -> None:
+    assert "label too long" in str(refused(shell, f"tcp://{'a' * 64}:61616"))
 
 
 def test_a_bad_option_names_the_closest(shell: str) -> None:

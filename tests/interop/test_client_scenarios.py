@@ -406,6 +406,20 @@ def test_closed_things_say_so(broker: BrokerProcess, shell: str, queue: str) -> 
     played(scenario())
 
 
+def test_closing_a_session_ends_whoever_waits_for_its_messages(spanwire: BrokerProcess, shell: str, queue: str) -> None:
+    async def scenario() -> None:
+        async with opened(shell, spanwire.openwire_uri()) as connection:
+            session = connection.session()
+            consumer = await session.create_consumer(queue)
+            waiting = asyncio.create_task(consumer.receive())
+            await asyncio.sleep(SOON)
+            await session.close()
+            with pytest.raises(IllegalStateError, match="consumer is closed"):
+                await asyncio.wait_for(waiting, PATIENCE)
+
+    played(scenario())
+
+
 def test_a_durable_subscription_keeps_messages_on_classic(classic: BrokerProcess, shell: str, queue: str) -> None:
     async def scenario() -> None:
         topic = queue.replace("queue://", "topic://")

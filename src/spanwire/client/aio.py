@@ -292,7 +292,10 @@ class Session:
     async def close(self) -> None:
         """End the session with all it has; an open transaction is rolled back."""
         self._shared.check_process()
+        consumers = list(self.core.consumers.values())
         request = None if self._shared.core.failure is not None else self._shared.core.close_session(self.core)
+        for consumer in consumers:
+            self._shared.remove_consumer(consumer)
         await self._shared.answer_close(request)
 
 
@@ -342,6 +345,9 @@ class Producer:
         shared.check_process()
         if not shared.core.is_online:
             await shared.ready()
+        timeout_ms = shared.core.settings.send_timeout_ms
+        timeout = timeout_ms / 1000 if timeout_ms else None
+        await shared.room(timeout)
         outgoing = Outgoing(
             body,
             properties,
@@ -359,8 +365,7 @@ class Producer:
         if request is None:
             await shared.sent()
             return
-        timeout_ms = shared.core.settings.send_timeout_ms
-        await shared.answer(request, timeout_ms / 1000 if timeout_ms else None)
+        await shared.answer(request, timeout)
 
     async def close(self) -> None:
         """The producer leaves."""

@@ -70,7 +70,8 @@ class CoreConnection(WireOwner):
         timeout_ms = self.core.failover.policy.timeout_ms
         try:
             async with asyncio.timeout(None if timeout_ms < 0 else timeout_ms / 1000):
-                await self._online.wait()
+                while not self.core.is_online and self.core.failure is None:  # it may be lost again meanwhile
+                    await self._online.wait()
         except TimeoutError:
             raise JmsError(f"there has been no connection for {timeout_ms} ms, the timeout of failover") from None
         self.core.line.check_open()
@@ -94,6 +95,18 @@ class CoreConnection(WireOwner):
         """Wait for the answer of a removal, if there is one to wait for."""
         if request is not None:
             await self.answer(request, self.core.settings.close_timeout_ms / 1000)
+
+    async def room(self, timeout: float | None) -> None:
+        """Before a send that is answered: wait while the broker takes nothing. Raises when ``timeout`` is over."""
+        wire = self._wire
+        if wire is None or wire.is_writable:
+            return
+        try:
+            async with asyncio.timeout(timeout):
+                await wire.writable()
+        except TimeoutError:
+            raise ResourceAllocationError(f"the broker has taken nothing for {timeout:g} s") from None
+        await self.ready()
 
     async def sent(self) -> None:
         """After a one-way send: give way to others now and then, and wait while the broker takes nothing."""
@@ -252,12 +265,15 @@ class CoreConnection(WireOwner):
             failure = silent(address, is_open)
         except OSError as error:
             failure = not_connected(address, error)
+        except UnicodeError as error:  # of a name that no host can have
+            failure = not_connected(address, error)
         except JmsError as refused:
             failure = refused
         finally:
             self._lost = None
         wire_left = self._wire
         self._wire = None
+        self._online.clear()
         if wire_left is not None:
             wire_left.abort()
         self.core.disconnected(failure, self.machine.now())
@@ -284,9 +300,11 @@ class CoreConnection(WireOwner):
         self.core.add_consumer(core)
 
     def remove_consumer(self, core: ClientConsumer) -> None:
-        """There is no such consumer any more."""
-        self._sleepers.pop(core.number, None)
+        """There is no such consumer any more; whoever waits for its messages is told."""
+        sleeper = self._sleepers.pop(core.number, None)
         self.core.remove_consumer(core)
+        if sleeper is not None:
+            sleeper.wake()
 
     # -- the end -------------------------------------------------------------------------------------------------------
 

@@ -263,6 +263,7 @@ class Session:
         shared.check_process()
         with shared.lock:
             request = None if shared.core.failure is not None else shared.core.close_session(self.core)
+            shared.changed()
             shared.answer_close(request)
 
 
@@ -322,13 +323,15 @@ class Producer:
             group_sequence,
         )
         shared = self._shared
+        timeout_ms = shared.core.settings.send_timeout_ms
+        timeout = timeout_ms / 1000 if timeout_ms else None
         with shared.ready():
+            shared.room(timeout)
             request = self.core.send(outgoing, wait, shared.machine.now())
             if request is None:
                 shared.wrote()
                 return
-            timeout_ms = shared.core.settings.send_timeout_ms
-            shared.answer(request, timeout_ms / 1000 if timeout_ms else None)
+            shared.answer(request, timeout)
 
     def close(self) -> None:
         """The producer leaves."""

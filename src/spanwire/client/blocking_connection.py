@@ -109,8 +109,8 @@ class CoreConnection:
 
     def answer(self, request: Request, timeout: float | None = None) -> None:
         """Wait for the answer of a request. Raises what the broker refused it with."""
-        self.flush()
         end = None if timeout is None else self.machine.now().monotonic + timeout
+        self.flush(end)
         if not self.wait(lambda: request.done, end):
             raise ResourceAllocationError(f"the broker has not answered within {timeout:g} s")
         request.raise_error()
@@ -201,25 +201,36 @@ class CoreConnection:
             self._flush_at = now + FLUSH_DELAY
             self._keeper_due.notify()
 
-    def flush(self) -> None:
-        """Write everything; while the broker takes nothing, wait, and read what it says meanwhile."""
+    def room(self, timeout: float | None) -> None:
+        """Before a send: wait while the broker takes nothing. Raises when ``timeout`` is over."""
+        if not self._unsent:
+            return
+        self.flush(None if timeout is None else self.machine.now().monotonic + timeout)
+        if self._unsent:
+            raise ResourceAllocationError(f"the broker has taken nothing for {timeout:g} s")
+        if not self.core.is_online:
+            self.wait_online()
+
+    def flush(self, end: float | None = None) -> None:
+        """Write everything; while the broker takes nothing, wait until ``end``, and read what it says meanwhile."""
         self._flush_at = None
         self._last_flush = self.machine.now().monotonic
         self._write()
         while self._unsent:
             channel = self._channel
-            if channel is None:
+            left = None if end is None else end - self.machine.now().monotonic
+            if channel is None or (left is not None and left <= 0):
                 return
             if self._is_driven:
                 self.lock.release()
                 try:
-                    channel.wait(None, False, True)
+                    channel.wait(left, False, True)
                 finally:
                     self.lock.acquire()
                 if channel is self._channel:
                     self._write()
             else:
-                self._drive(channel, None)
+                self._drive(channel, left)
 
     def _write(self) -> None:
         channel = self._channel
