@@ -176,7 +176,10 @@ class Destinations:
                 self._drop(found, state.connection_id)
 
     def attach(self, home: BrokerDestination, subscription: Subscription) -> None:
-        """Attach a wildcard subscription to one destination under it, if it may read it."""
+        """Attach a wildcard subscription to one destination under it, if it may read it; a bridge must forward it, too."""
+        network_filter = subscription.network_filter
+        if network_filter is not None and not network_filter.covers(home.destination):
+            return
         if self._rights.may_read(subscription.principal, home.destination):
             attach(home, subscription)
 

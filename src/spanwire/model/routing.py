@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from spanwire.model.destination import Destination
+
 NO_PATH: Final[tuple[str, ...]] = ()
 UNLIMITED_TTL: Final = -1
 MAX_PATH: Final = 64  # brokers that a message or a subscription came through; more is a loop or a forgery
@@ -22,14 +24,43 @@ def within(hops: int, ttl: int) -> bool:
     return hops < MAX_PATH and (ttl < 0 or hops < ttl)
 
 
+def lets_through(
+    destination: Destination, excluded: tuple[Destination, ...], included: tuple[Destination, ...]
+) -> bool:
+    """Whether a connector with these lists of names and patterns forwards what is in ``destination``: nothing that is
+    excluded, and of included ones, if there are any, no others.
+    """
+    for pattern in excluded:
+        if pattern.matches(destination):
+            return False
+    for pattern in included:
+        if pattern.matches(destination):
+            return True
+    return not included
+
+
 class NetworkFilter:
-    """Which messages one bridge may take: those that its target has not seen and that have hops left."""
+    """Which messages one bridge may take: those that its target has not seen and that have hops left, of destinations
+    that its connector lets through.
+    """
 
-    __slots__ = ("message_ttl", "target_broker_id")
+    __slots__ = ("excluded", "included", "message_ttl", "target_broker_id")
 
-    def __init__(self, target_broker_id: str, message_ttl: int) -> None:
+    def __init__(
+        self,
+        target_broker_id: str,
+        message_ttl: int,
+        excluded: tuple[Destination, ...] = (),
+        included: tuple[Destination, ...] = (),
+    ) -> None:
         self.target_broker_id: Final[str] = target_broker_id
         self.message_ttl: Final[int] = message_ttl
+        self.excluded: Final[tuple[Destination, ...]] = excluded
+        self.included: Final[tuple[Destination, ...]] = included
+
+    def covers(self, destination: Destination) -> bool:
+        """Whether a subscription to a pattern takes anything from ``destination``, which the pattern matches."""
+        return lets_through(destination, self.excluded, self.included)
 
     def passes(self, path: tuple[str, ...]) -> bool:
         """Whether a message that came along ``path`` may go to the target."""

@@ -98,7 +98,9 @@ class DemandTable:
 
     def __init__(self, settings: BridgeSettings, remote_broker_id: str, local_connection_id: str) -> None:
         self._settings: Final[BridgeSettings] = settings
-        self._filter: Final[NetworkFilter] = NetworkFilter(remote_broker_id, settings.message_ttl)
+        self._filter: Final[NetworkFilter] = NetworkFilter(
+            remote_broker_id, settings.message_ttl, settings.excluded, settings.included
+        )
         self._connection_id: Final[str] = local_connection_id
         self._number = 0
         self._remote: Final[dict[str, list[DemandSubscription]]] = {}

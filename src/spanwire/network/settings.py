@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from spanwire.model.destination import Destination
-from spanwire.model.routing import DEFAULT_PRIORITY_BASE, demand_passes, network_priority
+from spanwire.model.routing import DEFAULT_PRIORITY_BASE, demand_passes, lets_through, network_priority
 from spanwire.model.secret import Secret
 
 DEFAULT_NAME: Final = "NC"  # ActiveMQ's own
@@ -54,15 +54,7 @@ class BridgeSettings:
             return False
         if destination.is_temporary:
             return self.bridge_temporary
-        for pattern in self.excluded:
-            if pattern.matches(destination):
-                return False
-        if not self.included:
-            return True
-        for pattern in self.included:
-            if pattern.matches(destination):
-                return True
-        return False
+        return lets_through(destination, self.excluded, self.included)
 
     def priority(self, asked: int, path: tuple[str, ...]) -> int:
         """The priority here of a consumer that asked for ``asked`` beyond the brokers of ``path``."""

@@ -164,6 +164,28 @@ def test_of_a_composite_destination_only_the_parts_cross_that_may(settings: Brid
     assert a.queue("SECRET")[2] == 1
 
 
+@pytest.mark.parametrize(
+    "settings",
+    [
+        BridgeSettings(excluded=(parse_destination("queue://TRADE.NYSE.*"),)),
+        BridgeSettings(included=(parse_destination("queue://TRADE.*"), parse_destination("queue://TRADE.LSE.>"))),
+    ],
+)
+def test_a_consumer_of_a_pattern_gets_nothing_that_is_to_stay(settings: BridgeSettings) -> None:
+    network = Network()
+    a, b = network.site("A"), network.site("B")
+    network.link(a, b, settings)
+    producer = a.client()
+    producer.sends("queue://TRADE.NYSE.IBM", "there before")
+    inbox = b.client().consumes("queue://TRADE.>")
+    network.settles()
+    for destination in ("queue://TRADE.NYSE.IBM", "queue://TRADE.NYSE.SUN", "queue://TRADE.LSE.BP"):
+        producer.sends(destination, destination)
+    network.settles()
+    assert inbox.texts == ["queue://TRADE.LSE.BP"]
+    assert (a.queue("TRADE.NYSE.IBM")[2], a.queue("TRADE.NYSE.SUN")[2]) == (2, 1)
+
+
 def test_excluded_destinations_stay_and_of_included_ones_no_others_go() -> None:
     excluded = BridgeSettings(excluded=(parse_destination("queue://X.>"),))
     network, a, b, _ = pair(excluded)

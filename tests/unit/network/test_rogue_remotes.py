@@ -1,4 +1,4 @@
-"""A remote broker that lies, floods or dawdles (attacks S36 to S40): the bridge ends or goes on, the broker lives."""
+"""A remote broker that lies, floods or dawdles: the bridge ends or goes on, the broker lives."""
 
 from __future__ import annotations
 
