@@ -142,6 +142,7 @@ class CoreConnection(WireOwner):
         """Bytes from the broker."""
         if wire is not self._wire:
             return
+        self.core.is_congested = not wire.is_writable
         try:
             self.core.receive_data(data, self.machine.now())
         except ProtocolError as error:

@@ -169,6 +169,7 @@ class CoreConnection:
         if channel is None:
             return
         self._last_look = self.machine.now().monotonic
+        self.core.is_congested = bool(self._unsent)
         try:
             data = channel.receive()
             if data:

@@ -69,6 +69,7 @@ class ClientConnection(LinkReceiver):
         self.line: Final[Line] = Line()
         self.state = State.OFFLINE
         self.broker_name: str | None = None
+        self.is_congested = False  # the shell says that the broker takes nothing: it is sent no answers to keep-alives
         self.errors: Final[deque[JmsError]] = deque(maxlen=MAX_REPORTED_ERRORS)
         self.temporary: Final[dict[str, Destination]] = {}
         self.sessions: Final[dict[int, ClientSession]] = {}
@@ -331,7 +332,7 @@ class ClientConnection(LinkReceiver):
             self._answered(command)
         elif isinstance(command, wire.KeepAliveInfo):
             link = self.line.link
-            if command.response_required and link is not None:
+            if command.response_required and link is not None and not self.is_congested:
                 link.send(wire.KeepAliveInfo())
         elif isinstance(command, wire.ConnectionError):
             self._reported(command.exception)

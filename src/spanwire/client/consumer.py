@@ -81,6 +81,7 @@ class ClientConsumer:
         self._buffer: Final[deque[Message]] = deque()
         self._delivered: Final[dict[bytes, Message]] = {}
         self._extension = 0  # of those delivered, the broker knows
+        self._committing = 0  # of those delivered, the first so many are in a commit that is not answered
         self._fresh = 0  # dispatches in the buffer, without those rolled back
 
     # -- from the broker -----------------------------------------------------------------------------------------------
@@ -142,8 +143,7 @@ class ClientConsumer:
     def interrupted(self) -> None:
         """The link is gone: what is unacknowledged will be dispatched again, so nothing of it is kept."""
         self._buffer.clear()
-        self._delivered.clear()
-        self._extension = 0
+        self._forget_delivered()
         self._fresh = 0
         self.resume_at = 0.0
         self.pulling = False
@@ -250,12 +250,25 @@ class ClientConsumer:
         messages = list(self._delivered.values())
         self._acknowledge(STANDARD_ACK, messages[0], messages[-1], len(messages), transaction)
         if transaction == NULL:
-            self.settled()
+            self._forget_delivered()
+        else:
+            self._committing = len(messages)
 
     def settled(self) -> None:
-        """What was delivered is acknowledged for good."""
+        """What was delivered before the commit is acknowledged for good; more may have been since."""
+        count = self._committing
+        if count < len(self._delivered):
+            for key in list(self._delivered)[:count]:
+                del self._delivered[key]
+            self._extension = max(0, self._extension - count)
+            self._committing = 0
+        else:
+            self._forget_delivered()
+
+    def _forget_delivered(self) -> None:
         self._delivered.clear()
         self._extension = 0
+        self._committing = 0
 
     def acknowledge_one(self, message: Message) -> None:
         """One message; nothing when it is acknowledged already, or its connection broke meanwhile."""
@@ -280,7 +293,7 @@ class ClientConsumer:
                 self._acknowledge(REDELIVERED_ACK, message, message, 1, NULL)
             again.append(message)
             most = max(most, before + 1)
-        self.settled()
+        self._forget_delivered()
         if not again:
             return
         again.reverse()

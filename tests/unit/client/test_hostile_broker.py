@@ -265,6 +265,16 @@ def test_a_flood_of_reported_errors_is_bounded(broker: PlayedBroker) -> None:
     assert len(broker.client.errors) == 100
 
 
+def test_a_broker_that_takes_nothing_gets_no_more_answers_to_its_keep_alives(broker: PlayedBroker) -> None:
+    asks = wire.KeepAliveInfo()
+    asks.response_required = True
+    broker.sends(asks)
+    assert len(broker.receives()) == 1
+    broker.client.is_congested = True
+    broker.sends(*[asks] * 1_000)
+    assert broker.client.pending_bytes() == 0
+
+
 def test_a_second_answer_changes_nothing(broker: PlayedBroker) -> None:
     request = broker.client.remove_subscription("s")
     (command,) = broker.receives()

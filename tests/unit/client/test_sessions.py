@@ -216,6 +216,19 @@ def test_redelivery_waits_as_long_as_the_policy_says() -> None:
     assert [broker.takes(consumer).body for _ in range(2)] == ["a", "b"]
 
 
+def test_what_is_delivered_while_a_commit_is_on_its_way_belongs_to_the_next(broker: PlayedBroker) -> None:
+    session = broker.session("transacted")
+    consumer = broker.consumer(session)
+    broker.dispatches(consumer, "a", "b")
+    broker.takes(consumer)
+    session.commit(broker.now)
+    commit = broker.receives()[-1]
+    broker.takes(consumer)
+    broker.answers(commit)
+    session.commit(broker.now)
+    assert broker.acknowledgements() == [(2, 2, 2)]
+
+
 def test_a_refused_commit_is_a_rollback(broker: PlayedBroker) -> None:
     session = broker.session("transacted")
     consumer = broker.consumer(session)
