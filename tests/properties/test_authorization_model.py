@@ -1,4 +1,4 @@
-"""S34: access lists and patterns against an oracle that tries every name.
+"""Access lists and patterns against an oracle that tries every name.
 
 All names of up to four elements over a small alphabet, one letter of which stands in no pattern; what the access map, a
 wildcard consumer and a wildcard or composite send may do is worked out by trying them one by one with regular

@@ -1,4 +1,4 @@
-"""Two clients, one broker, a disk that loses unsynced writes: the promises I1, I2, I3, I6, I9 and I18 over many seeds.
+"""Two clients, one broker, a disk that loses unsynced writes: what was promised holds over many seeds.
 
 SIMULATION_SEEDS sets how many (100 unless told), SIMULATION_FIRST_SEED where they begin.
 """

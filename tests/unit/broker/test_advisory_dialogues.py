@@ -1,4 +1,4 @@
-"""Advisories: who comes and goes, told to whoever listens (OpenWire advisory topics; attack S9, load L12)."""
+"""Advisories: who comes and goes, told to whoever listens (OpenWire advisory topics)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Browsing shows a queue and changes nothing (JMS 1.1 §5.9; promise I17)."""
+"""Browsing shows a queue and changes nothing (JMS 1.1 §5.9)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Composites, wildcards, temporary destinations, coming and going (attacks S6, S7, S8; promise I20)."""
+"""Composites, wildcards, temporary destinations, coming and going."""
 
 from __future__ import annotations
 
@@ -370,7 +370,7 @@ def test_rights_are_those_of_the_connection_and_not_of_the_message() -> None:
         stage.peer("p", user="u").sends(QUEUE, "1", connection_id="ID:a:1")
 
 
-# -- advisory topics (S9) --------------------------------------------------------------------------------------------
+# -- advisory topics -------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Expired and poisoned messages: never delivered late, one dead letter each (promises I10, I11)."""
+"""Expired and poisoned messages: never delivered late, one dead letter each."""
 
 from __future__ import annotations
 

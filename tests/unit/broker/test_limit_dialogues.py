@@ -1,4 +1,4 @@
-"""Quotas: one more than allowed is refused with the known text, and nobody else notices (attack S45)."""
+"""Quotas: one more than allowed is refused with the known text, and nobody else notices."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def test_s45_a_composite_counts_its_parts() -> None:
     assert stage.broker.statistics().destinations == MAX_COMPOSITE_PARTS
 
 
-# -- identity (S5) ---------------------------------------------------------------------------------------------------
+# -- identity --------------------------------------------------------------------------------------------------------
 
 
 def test_s35_a_client_id_is_held_by_one_connection_at_a_time() -> None:

@@ -126,7 +126,7 @@ def test_users_can_be_replaced_while_connections_live_on() -> None:
     assert stack.authenticate(info("new", CANARY)).name == "new"
 
 
-# -- S33: guessing -----------------------------------------------------------------------------------------------------
+# -- guessing ----------------------------------------------------------------------------------------------------------
 
 
 def test_the_wait_doubles_and_ends() -> None:

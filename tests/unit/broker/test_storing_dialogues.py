@@ -1,4 +1,4 @@
-"""Acknowledged means synced: no answer before the store says so (reliability promise I1; JMS 1.1 §4.7)."""
+"""Acknowledged means synced: no answer before the store says so (JMS 1.1 §4.7)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Topics without durable subscriptions (JMS 1.1 §6; promise I13)."""
+"""Topics without durable subscriptions (JMS 1.1 §6)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Local transactions: all or nothing, in order, with the texts that clients know (JMS 1.1 §4.4.7; promise I9)."""
+"""Local transactions: all or nothing, in order, with the texts that clients know (JMS 1.1 §4.4.7)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names, patterns and composites (ActiveMQ wildcards; attacks S7, S34, S41)."""
+"""Names, patterns and composites (ActiveMQ wildcards)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""S10: what stands in a body is never made into an object, whatever its type and whichever way it goes.
+"""What stands in a body is never made into an object, whatever its type and whichever way it goes.
 
 CVE-2015-5254, CVE-2016-4978, CVE-2025-54539: a Java or Python serialisation stream that runs code where it is read.
 """

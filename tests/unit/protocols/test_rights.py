@@ -1,4 +1,4 @@
-"""S8: who may do what, over every protocol: each right for itself, each place of effect, and what a refusal leaves.
+"""Who may do what, over every protocol: each right for itself, each place of effect, and what a refusal leaves.
 
 A role has some of the rights r (read), w (write) and a (admin) on everything named ``M.…``, on temporary destinations
 and on advisory topics. A row says which of them an action needs; every other role is refused in ActiveMQ's words, keeps
@@ -351,7 +351,7 @@ def test_stomp_a_failed_login_is_an_error_and_the_end(caplog: pytest.LogCaptureF
     assert len(audit_lines(caplog)) == 4
 
 
-# -- S5, S35: identities -----------------------------------------------------------------------------------------------
+# -- identities --------------------------------------------------------------------------------------------------------
 
 
 def test_s35_a_client_id_in_use_is_refused_to_every_other_user() -> None:

@@ -1,4 +1,4 @@
-"""Attacks S3, S15, S24 and S45: clients that take their time, before and after the login; what a connector grants."""
+"""Slowloris: clients that take their time, before and after the login; what a connector grants."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ def negotiated(world: World) -> OpenWirePeer:
     return peer
 
 
-# -- S1: exceptions as code --------------------------------------------------------------------------------------------
+# -- exceptions as code ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("command", FROM_BROKERS_ONLY[:2], ids=lambda command: type(command).__name__)
@@ -104,7 +104,7 @@ def test_s1_the_cause_of_a_poison_acknowledgement_is_text(caplog: pytest.LogCapt
     peer.receives_nothing()
 
 
-# -- S2: lengths -------------------------------------------------------------------------------------------------------
+# -- lengths -----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("octets", ["00000000", "ffffffff", "7fffffff", "0000000101", "000000020a00", "00000001ff"])
@@ -126,7 +126,7 @@ def test_s2_garbage_instead_of_a_message_ends_its_connection() -> None:
     assert peer.connection.closed
 
 
-# -- S3: before the login ----------------------------------------------------------------------------------------------
+# -- before the login --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("type_id", COMMANDS, ids=lambda type_id: wire.TYPE_NAMES[type_id])
@@ -213,7 +213,7 @@ def test_s3_artemis_cve_2026_49362_a_destination_cannot_be_made_before_the_login
     assert world.broker.connection_views() == []
 
 
-# -- S4: remote shutdown -----------------------------------------------------------------------------------------------
+# -- remote shutdown ---------------------------------------------------------------------------------------------------
 
 
 def test_s4_cve_2014_3576_a_control_command_stops_nothing_and_is_logged(caplog: pytest.LogCaptureFixture) -> None:
@@ -240,7 +240,7 @@ def test_s4_cve_2015_7559_a_shutdown_or_close_request_ends_the_senders_connectio
     assert len(world.broker.connection_views()) == 1
 
 
-# -- S5: identity ------------------------------------------------------------------------------------------------------
+# -- identity ----------------------------------------------------------------------------------------------------------
 
 
 def commands_in_the_name_of(victim: OpenWirePeer, sender: OpenWirePeer) -> list[Any]:
@@ -329,7 +329,7 @@ def test_s5_the_ids_of_a_connection_that_left_are_not_inherited() -> None:
     assert "invalid (null) producer state" in (second.fails(second.text_message(QUEUE, "x"))[1] or "")
 
 
-# -- S6, S7: temporary and composite names -----------------------------------------------------------------------------
+# -- temporary and composite names -------------------------------------------------------------------------------------
 
 
 def with_temporary_queue(world: World) -> tuple[OpenWirePeer, wire.ActiveMQTempQueue]:
@@ -411,7 +411,7 @@ def test_s7_a_composite_with_one_forbidden_part_is_refused_as_a_whole() -> None:
     assert all(view.enqueued == 0 for view in world.broker.destination_views())
 
 
-# -- S8, S9: implicit administration, advisories -----------------------------------------------------------------------
+# -- implicit administration, advisories -------------------------------------------------------------------------------
 
 
 def test_s8_cve_2026_46605_making_and_removing_destinations_needs_the_right_to() -> None:
@@ -493,7 +493,7 @@ def test_s9_no_advisory_tells_a_password() -> None:
     assert {info.password for info in infos} == {""}
 
 
-# -- S10: objects in bodies --------------------------------------------------------------------------------------------
+# -- objects in bodies -------------------------------------------------------------------------------------------------
 
 
 def test_s10_cve_2015_5254_an_object_message_passes_as_it_is() -> None:
@@ -515,7 +515,7 @@ def test_s10_cve_2015_5254_an_object_message_passes_as_it_is() -> None:
     assert set(sys.modules) == before
 
 
-# -- S13: the wire format renegotiated ---------------------------------------------------------------------------------
+# -- the wire format renegotiated --------------------------------------------------------------------------------------
 
 
 def test_s13_a_wire_format_info_sent_again_with_larger_limits_ends_the_connection() -> None:
@@ -537,7 +537,7 @@ def test_s13_the_frame_limit_is_the_connectors_however_large_the_peers() -> None
     assert peer.connection.closed
 
 
-# -- S34: wildcards ----------------------------------------------------------------------------------------------------
+# -- wildcards ---------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
