@@ -176,7 +176,7 @@ class Destinations:
                 self._drop(found, state.connection_id)
 
     def attach(self, home: BrokerDestination, subscription: Subscription) -> None:
-        """Attach a wildcard subscription to one destination under it, if it may read it; a bridge must forward it, too."""
+        """Attach a wildcard subscription to one destination that it may read, and, being a bridge's, forward."""
         network_filter = subscription.network_filter
         if network_filter is not None and not network_filter.covers(home.destination):
             return
