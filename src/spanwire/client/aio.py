@@ -265,17 +265,25 @@ class Session:
     async def commit(self) -> None:
         """Make everything sent and received final. Raises `TransactionRolledBackError` when none of it was done."""
         await self._shared.ready()
-        request = self.core.commit(self._shared.machine.now())
-        if request is not None:
-            await self._shared.answer(request)
+        try:
+            request = self.core.commit(self._shared.machine.now())
+            if request is not None:
+                await self._shared.answer(request)
+        finally:
+            self._forget_left()
 
     async def rollback(self) -> None:
         """Undo everything sent and received; what was received comes again."""
         await self._shared.ready()
         request = self.core.rollback(self._shared.machine.now())
+        self._forget_left()
         self._shared.flush_soon()
         if request is not None:
             await self._shared.answer(request)
+
+    def _forget_left(self) -> None:
+        for consumer in self.core.take_left():
+            self._shared.remove_consumer(consumer)
 
     async def recover(self) -> None:
         """Have everything that is not acknowledged come again."""

@@ -228,18 +228,26 @@ class Session:
         """Make everything sent and received final. Raises `TransactionRolledBackError` when none of it was done."""
         shared = self._shared
         with shared.ready():
-            request = self.core.commit(shared.machine.now())
-            if request is not None:
-                shared.answer(request)
+            try:
+                request = self.core.commit(shared.machine.now())
+                if request is not None:
+                    shared.answer(request)
+            finally:
+                self._forget_left()
 
     def rollback(self) -> None:
         """Undo everything sent and received; what was received comes again."""
         shared = self._shared
         with shared.ready():
             request = self.core.rollback(shared.machine.now())
+            self._forget_left()
             shared.flush()
             if request is not None:
                 shared.answer(request)
+
+    def _forget_left(self) -> None:
+        for consumer in self.core.take_left():
+            self._shared.core.remove_consumer(consumer)
 
     def recover(self) -> None:
         """Have everything that is not acknowledged come again."""

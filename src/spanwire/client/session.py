@@ -43,6 +43,7 @@ class ClientSession:
         self.is_closed = False
         self.producers: Final[dict[int, ClientProducer]] = {}
         self.consumers: Final[dict[int, ClientConsumer]] = {}
+        self._left: list[ClientConsumer] = []
         self.transaction: Final[LocalTransaction] = LocalTransaction(
             line, session_id.connection_id, session_id.value, mode == TRANSACTED
         )
@@ -190,6 +191,14 @@ class ClientSession:
             if consumer.closes_with_transaction:
                 self.consumers.pop(consumer.number, None)
                 consumer.close()
+                self._left.append(consumer)
+
+    def take_left(self) -> list[ClientConsumer]:
+        """Consumers that left with a transaction since the last call; the connection may forget them, too."""
+        left = self._left
+        if left:
+            self._left = []
+        return left
 
     # -- the end -------------------------------------------------------------------------------------------------------
 

@@ -254,6 +254,8 @@ def test_a_consumer_with_uncommitted_messages_leaves_after_the_commit(broker: Pl
     session.commit(broker.now)
     assert [command.type_id() for command in broker.answers_all()] == [7, 22, 7]
     assert [command.type_id() for command in broker.receives()] == [wire.REMOVE_INFO]
+    assert session.take_left() == [consumer], "the connection is told, which would keep it for ever"
+    assert session.take_left() == []
 
 
 def test_only_a_transacted_session_commits_and_only_the_others_recover(broker: PlayedBroker) -> None:
