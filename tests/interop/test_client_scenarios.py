@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
 import pytest
@@ -416,6 +416,41 @@ def test_closing_a_session_ends_whoever_waits_for_its_messages(spanwire: BrokerP
             await session.close()
             with pytest.raises(IllegalStateError, match="consumer is closed"):
                 await asyncio.wait_for(waiting, PATIENCE)
+
+    played(scenario())
+
+
+def test_receives_and_sends_that_are_cancelled_lose_nothing(spanwire: BrokerProcess, queue: str) -> None:
+    count = 300
+
+    async def cancelled(task: asyncio.Task[Any], is_due: Callable[[], bool], turns: int) -> Any:
+        await asyncio.sleep(0)
+        while not is_due():
+            await asyncio.sleep(0)
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        task.cancel()
+        return (await asyncio.gather(task, return_exceptions=True))[0]
+
+    async def scenario() -> None:
+        async with opened("aio", spanwire.openwire_uri()) as connection, connection.session() as session:
+            producer, consumer = await session.create_producer(queue), await session.create_consumer(queue)
+            found: list[object] = []
+            cancellations = 0
+            for number in range(count):
+                sending = asyncio.create_task(producer.send(str(number)))
+                await cancelled(sending, lambda: True, number % 3)
+                receiving = asyncio.create_task(consumer.receive())
+                message = await cancelled(receiving, lambda: not consumer.core.waiting, number % 4)
+                if isinstance(message, asyncio.CancelledError):
+                    cancellations += 1
+                else:
+                    found.append(message.body)
+            found += await bodies(consumer, count - len(found))
+            assert found == [str(number) for number in range(count)]
+            assert cancellations, "nothing was cancelled"
+            await producer.send("last")
+            assert await bodies(consumer, 1) == ["last"]
 
     played(scenario())
 
