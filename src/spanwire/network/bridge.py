@@ -103,7 +103,6 @@ class NetworkBridge(ClientConnection, ProtocolConnection, Forwarding):
         self._unflushed: Final[list[Forwarded]] = []
         self._given_up: Final[list[tuple[Forwarded, str]]] = []
         self._touched: Final[list[DemandSubscription]] = []
-        self._largest = 0
         self._refusals_logged = 0
         self._wrote = False
         self._reader: Final[AdvisoryReader] = AdvisoryReader()
@@ -231,9 +230,6 @@ class NetworkBridge(ClientConnection, ProtocolConnection, Forwarding):
         if message.destination.is_advisory:  # each broker tells its own
             self._answered(entry)
             return
-        if message.size > self._largest:
-            self._given_up.append((entry, f"it is larger than the {self._largest} bytes that broker takes"))
-            return
         command_id = self._remote.next_command_id()
         answered = message.persistent or self.settings.always_sync_send
         try:
@@ -288,7 +284,6 @@ class NetworkBridge(ClientConnection, ProtocolConnection, Forwarding):
         self._monitor = InactivityMonitor(
             wire_format.max_inactivity_ms / 1000, wire_format.max_inactivity_initial_delay_ms / 1000, now.monotonic
         )
-        self._largest = wire_format.max_frame_size
         self.state = State.MEETING
 
     def _meet(self, command: wire.BrokerInfo, now: Time) -> None:
@@ -304,12 +299,13 @@ class NetworkBridge(ClientConnection, ProtocolConnection, Forwarding):
         client = broker.add_connection(self, info, now)
         self._client = client
         broker.add_session(client, SessionId(info.connection_id, BRIDGE_SESSION))
-        assert remote.wire_format is not None
-        version = remote.wire_format.version
+        wire_format = remote.wire_format
+        assert wire_format is not None
+        version = wire_format.version
         message_format = broker.formats.format(format_id_of(version))
         assert isinstance(message_format, OpenWireMessageFormat)
         self._forwarder = MessageForwarder(
-            broker.broker_id, remote.producer_id, broker.formats, message_format, version
+            broker.broker_id, remote.producer_id, broker.formats, message_format, version, wire_format.max_frame_size
         )
         self._demand = DemandTable(settings, remote.broker_id, info.connection_id)
         self._temporaries = RemoteTemporaries(broker, client, settings, remote.broker_id)

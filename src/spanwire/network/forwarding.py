@@ -16,7 +16,9 @@ from typing import Final
 from librt.strings import BytesWriter, write_i32_be
 
 from spanwire.broker.formats import MessageFormats
+from spanwire.model.errors import JmsError
 from spanwire.model.message import Message
+from spanwire.protocols.base import MAX_FRAME_SIZE
 from spanwire.protocols.openwire import _marshallers as wire
 from spanwire.protocols.openwire.codec import decode_message
 from spanwire.protocols.openwire.loose import LooseWriter
@@ -30,7 +32,9 @@ PATH_START: Final = 7
 
 
 class MessageForwarder:
-    """Writes messages of one bridge into its output. ``producer_id`` is the bridge's producer at the remote broker."""
+    """Writes messages of one bridge into its output. ``producer_id`` is the bridge's producer at the remote broker,
+    ``largest`` the bytes of the largest frame that broker takes.
+    """
 
     def __init__(
         self,
@@ -39,7 +43,9 @@ class MessageForwarder:
         formats: MessageFormats,
         message_format: OpenWireMessageFormat,
         version: int,
+        largest: int = MAX_FRAME_SIZE,
     ) -> None:
+        self._largest: Final[int] = largest
         self._broker_id: Final[str] = broker_id
         self._producer: Final[bytes] = _nested(producer_id, version)
         self._producer_id: Final[wire.ProducerId] = producer_id
@@ -54,9 +60,11 @@ class MessageForwarder:
 
     def append(self, output: OutputBuffer, message: Message, command_id: int, answered: bool, count: int) -> None:
         """Write ``message``, delivered ``count`` times before; raises `JmsError` or `ProtocolError` when it cannot be
-        brought into the remote broker's format.
+        brought into the remote broker's format, or would be too large there.
         """
         own = self._in_format(message)
+        if own.size + (len(own.head) if own.head is not None else 0) > self._largest:  # its overhead stands for the hop
+            raise JmsError(f"it is larger than the {self._largest} bytes that broker takes")
         plain = own.raw[own.tail_start : own.tail_start + 2] == b"\x00\x00"
         if not plain or own.tail is not None or not output.passes_messages:
             output.append(self._rewritten(own, command_id, answered, count))

@@ -7,6 +7,7 @@ import pytest
 from spanwire.broker.ports import READ, Principal
 from spanwire.model.destination import Destination
 from spanwire.model.errors import AuthorizationError
+from spanwire.model.message import FORMAT_OPENWIRE_10, FORMAT_STOMP
 from spanwire.model.routing import MAX_PATH
 from spanwire.model.secret import Secret
 from spanwire.network import demand
@@ -165,6 +166,26 @@ def test_a_message_larger_than_the_remote_broker_takes_goes_to_the_dead_letters_
     dead = client.consumes("queue://ActiveMQ.DLQ")
     remote.network.settles()
     assert [len(text) for text in dead.texts] == [20_000]
+
+
+def test_a_message_that_grows_too_large_on_its_way_goes_to_the_dead_letters() -> None:
+    site = Network().site("A")
+    openwire = site.client().sends(Q, "one", properties={f"p{number}": 1 for number in range(1000)})
+    stomp = site.formats.converted(openwire, FORMAT_STOMP)
+    limit = stomp.size + 100
+    assert len(site.formats.converted(stomp, FORMAT_OPENWIRE_10).raw) > limit
+    remote = Remote()
+    remote.octets(FrameEncoder().encode(wire_format_info(WireFormatPreferences(max_frame_size=limit))))
+    remote.says(wire.BrokerInfo(broker_id=wire.BrokerId("R"), broker_name="remote"))
+    remote.answers_all()
+    remote.advises(remote.consumer())
+    client = remote.site.client()
+    remote.site.broker.send(client.state, stomp, None, -1, remote.network.now)
+    remote.listens()
+    remote.network.settles()
+    assert remote.asked() == []
+    assert remote.site.queue("Q")[1] == 1
+    assert remote.site.queue("ActiveMQ.DLQ")[2] == 1
 
 
 def test_demand_for_what_the_bridge_may_not_read_is_left_out() -> None:
