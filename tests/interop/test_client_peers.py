@@ -292,6 +292,25 @@ def test_threads_share_a_connection(spanwire: BrokerProcess) -> None:
             assert mine == [f"{name} {number}" for number in range(count)]
 
 
+def test_threads_that_request_at_once_share_one_queue_for_replies(spanwire: BrokerProcess) -> None:
+    threads = 4
+    together = threading.Barrier(threads)
+    found: list[object] = []
+    with blocking.connect(spanwire.openwire_uri()) as connection:
+
+        def work() -> None:
+            together.wait(10)
+            found.append(connection.requestor())
+
+        workers = [threading.Thread(target=work) for _ in range(threads)]
+        for worker in workers:
+            worker.start()
+        for worker in workers:
+            worker.join(10)
+    assert len(found) == threads
+    assert len(set(found)) == 1
+
+
 def test_one_connection_has_one_small_thread_and_leaves_none(spanwire: BrokerProcess) -> None:
     before = threading.active_count()
     with blocking.connect(spanwire.openwire_uri()):

@@ -13,6 +13,7 @@ is for one at a time.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Mapping
 from types import TracebackType
 from typing import Final, Self
@@ -57,6 +58,7 @@ class Connection:
     def __init__(self, shared: CoreConnection) -> None:
         self.shared: Final = shared
         self._requestor: _Requestor | None = None
+        self._making_requestor: Final = threading.Lock()
 
     def __enter__(self) -> Self:
         return self
@@ -96,9 +98,11 @@ class Connection:
 
     def requestor(self) -> _Requestor:
         """Where answers to requests arrive."""
-        if self._requestor is None:
-            self._requestor = _Requestor(self)
-        return self._requestor
+        self.shared.check()
+        with self._making_requestor:
+            if self._requestor is None:
+                self._requestor = _Requestor(self)
+            return self._requestor
 
 
 class Session:
