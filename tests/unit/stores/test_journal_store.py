@@ -19,6 +19,7 @@ from spanwire.stores.directory import DataDirectory
 from spanwire.stores.disk import FileDisk
 from spanwire.stores.journal.batch import Batch
 from spanwire.stores.journal.fetch import Fetch, Read, StoredBytes
+from spanwire.stores.journal.group_commit import MAX_WAIT, MIN_CLIENTS
 from spanwire.stores.journal.segment import segment_name
 from spanwire.stores.journal_store import ACK_SYNC_DELAY
 from spanwire.stores.reader import MAX_BLOCK_BYTES, JournalReader, blocks
@@ -134,6 +135,26 @@ def test_removals_nobody_waits_for_are_handed_over_after_a_short_delay(driver: J
     assert driver.journal_store.next_deadline() is None
     driver.calls.run_one()
     assert driver.stored == before + 1
+
+
+def test_a_batch_waits_a_moment_for_the_clients_that_the_last_one_answered(driver: JournalStoreDriver) -> None:
+    def clients_send(count: int) -> None:
+        for number in range(count):
+            driver.store.append(A, plain_message(A, number))
+            driver.store.position()  # somebody waits
+
+    clients_send(MIN_CLIENTS)
+    driver.turn()
+    driver.now = 100.0
+    clients_send(1)
+    driver.journal_store.turn(100.0)
+    assert driver.journal_store.next_deadline() == 100.0 + MAX_WAIT
+    assert driver.journal_store.backlog_bytes > 0
+    clients_send(MIN_CLIENTS + 1)
+    driver.journal_store.turn(100.0)
+    assert driver.journal_store.next_deadline() is None
+    driver.calls.run_one()
+    assert driver.stored == driver.store.position()
 
 
 def test_a_batch_that_only_tidies_up_is_reported_too_for_somebody_may_wait_behind_it(tmp_path: Path) -> None:
