@@ -56,7 +56,11 @@ class Wire:
         """Wait until more may be written, or nothing at all."""
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append(future)
-        await future
+        try:
+            await future
+        finally:
+            if future in self._waiting:  # whoever waits has been cancelled
+                self._waiting.remove(future)
 
     def pause(self) -> None:
         """Too much is unsent."""
