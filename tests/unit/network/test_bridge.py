@@ -383,6 +383,34 @@ def test_messages_that_are_not_persistent_may_go_without_an_answer() -> None:
     assert inbox.texts == ["fleeting"]
 
 
+def test_what_goes_without_an_answer_is_acknowledged_when_the_socket_has_taken_it() -> None:
+    network = Network()
+    a, b = network.site("A"), network.site("B")
+    link = network.link(a, b, BridgeSettings(always_sync_send=False))
+    b.client().consumes(Q)
+    network.settles()
+    a.client().sends(Q, "fleeting", persistent=False)
+    bridge = link.bridge
+    assert bridge is not None and bridge.data_to_send()
+    bridge.unsent(1)
+    assert (bridge.in_flight, bridge.acknowledged) == (1, 0)
+    bridge.unsent(0)
+    assert (bridge.in_flight, bridge.acknowledged) == (0, 1)
+
+
+def test_advisories_of_this_broker_do_not_cross_to_a_consumer_of_all_topics() -> None:
+    network = Network()
+    a, b = network.site("A"), network.site("B")
+    link = network.link(a, b)
+    b.client().consumes("topic://>")
+    network.settles()
+    producer = a.client()
+    producer.consumes("topic://T")
+    producer.sends("topic://T", "one")
+    network.settles()
+    assert link.bridge is not None and link.bridge.forwarded == 1
+
+
 def test_replies_to_a_temporary_queue_find_their_way_back() -> None:
     network = Network()
     a, b = network.site("A"), network.site("B")
