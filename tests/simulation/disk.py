@@ -2,7 +2,8 @@
 
 Bytes written since a file's last sync, and names changed since the last sync of the directory, are at risk: after a
 power cut any of them may be there, missing, or (bytes) there in part, in any combination. Every call that changes
-something counts as one step; the power can be cut before any step, a call can be made to fail.
+something counts as one step; the power can be cut before any step, a call can be made to fail. `Risks` lists what is at
+risk at a moment, sector by sector, so that a test can go through the outcomes one by one.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ import errno
 from collections.abc import Callable
 from random import Random
 from typing import Final
+
+SECTOR_BYTES: Final = 512  # what a disk writes whole or not at all
 
 
 class PowerCutError(Exception):
@@ -70,6 +73,7 @@ class SimulatedDisk:
         self.off = False
         self.fail_at: dict[int, int] = {}  # step → errno
         self.room = -1  # bytes left, or -1 for plenty
+        self.lies = ""  # syncs whose line in the trace begins so do nothing: a drive that keeps all in its cache
         self.trace: list[str] = []
         self._files: dict[str, SimulatedFile] = {}
         self._safe_names: dict[str, SimulatedFile] = {}
@@ -107,7 +111,8 @@ class SimulatedDisk:
 
     def sync(self, name: str) -> None:
         self._step(f"sync {name}")
-        self._files[name].sync()
+        if not self._lies_about(f"sync {name}"):
+            self._files[name].sync()
 
     def rename(self, name: str, new_name: str) -> None:
         self._files[new_name] = self._files.pop(name)
@@ -120,8 +125,9 @@ class SimulatedDisk:
 
     def sync_directory(self) -> None:
         self._step("sync directory")
-        self._safe_names = dict(self._files)
-        self._name_changes = []
+        if not self._lies_about("sync directory"):
+            self._safe_names = dict(self._files)
+            self._name_changes = []
 
     # What the tests do to it
 
@@ -152,6 +158,20 @@ class SimulatedDisk:
         disk = SimulatedDisk()
         disk._files = {name: file.after_power_cut(keep) for name, file in names.items()}
         disk._safe_names = dict(disk._files)
+        return disk
+
+    def risks(self) -> Risks:
+        """All that a power cut at this moment could take."""
+        names = dict(self._safe_names)
+        inodes = [*self._safe_names.values(), *(change[3] for change in self._name_changes)]
+        return Risks(names, list(self._name_changes), list(dict.fromkeys(inodes)))
+
+    @classmethod
+    def holding(cls, files: dict[str, bytes]) -> SimulatedDisk:
+        """A disk with these files, all of them safe."""
+        disk = cls()
+        for name, data in files.items():
+            disk.put(name, data)
         return disk
 
     def copy(self) -> SimulatedDisk:
@@ -187,6 +207,9 @@ class SimulatedDisk:
         """Every file's bytes."""
         return {name: bytes(file.now) for name, file in self._files.items()}
 
+    def _lies_about(self, what: str) -> bool:
+        return self.lies != "" and what.startswith(self.lies)
+
     def _step(self, what: str) -> None:
         if self.off:
             raise PowerCutError
@@ -199,3 +222,77 @@ class SimulatedDisk:
             number = self.fail_at[step]
             raise OSError(number, errno.errorcode[number])
         self.trace.append(what)
+
+
+class Piece:
+    """Part of an unsynced write, within one sector; of a truncation, the whole (``offset`` -1)."""
+
+    __slots__ = ("data", "file", "offset")
+
+    def __init__(self, file: int, offset: int, data: bytes) -> None:
+        self.file: Final = file
+        self.offset: Final = offset
+        self.data: Final = data
+
+
+def pieces(number: int, file: SimulatedFile) -> list[Piece]:
+    """The unsynced writes of a file, sector by sector; zeros that only make it longer stay in one piece."""
+    found: list[Piece] = []
+    for offset, data in file.unsynced:
+        if offset < 0 or not any(data):
+            found.append(Piece(number, offset, data))
+            continue
+        start = 0
+        while start < len(data):
+            end = min(len(data), start + SECTOR_BYTES - (offset + start) % SECTOR_BYTES)
+            found.append(Piece(number, offset + start, data[start:end]))
+            start = end
+    return found
+
+
+class Risks:
+    """What had not been synced at one moment: names changed first, then pieces of writes, numbered from 0.
+
+    It keeps its own copies, so the disk may go on.
+    """
+
+    def __init__(
+        self,
+        safe_names: dict[str, SimulatedFile],
+        changes: list[tuple[str, str, str, SimulatedFile]],
+        files: list[SimulatedFile],
+    ) -> None:
+        number_of = {id(file): number for number, file in enumerate(files)}
+        self._safe_names: Final = {name: number_of[id(file)] for name, file in safe_names.items()}
+        self._changes: Final = [(kind, name, new, number_of[id(file)]) for kind, name, new, file in changes]
+        self._safe: Final = [file.safe for file in files]
+        self._pieces: Final = [piece for number, file in enumerate(files) for piece in pieces(number, file)]
+
+    def __len__(self) -> int:
+        return len(self._changes) + len(self._pieces)
+
+    def without(self, missing: frozenset[int]) -> SimulatedDisk:
+        """The disk after a power cut that took exactly these, as far as the others can stand without them."""
+        names = dict(self._safe_names)
+        for number, (kind, name, new_name, file) in enumerate(self._changes):
+            if number in missing:
+                continue
+            if kind == "create":
+                names[name] = file
+            elif names.get(name) == file:
+                del names[name]
+                if kind == "rename":
+                    names[new_name] = file
+        found = [bytearray(data) for data in self._safe]
+        for number, piece in enumerate(self._pieces, len(self._changes)):
+            if number in missing:
+                continue
+            data = found[piece.file]
+            if piece.offset < 0:
+                del data[int.from_bytes(piece.data, "big") :]
+                continue
+            end = piece.offset + len(piece.data)
+            if len(data) < end:
+                data.extend(bytes(end - len(data)))
+            data[piece.offset : end] = piece.data
+        return SimulatedDisk.holding({name: bytes(found[file]) for name, file in names.items()})
