@@ -35,7 +35,8 @@ CONFIGURATION: Final = """\
                            http://www.springframework.org/schema/beans/spring-beans.xsd
                            http://activemq.apache.org/schema/core
                            http://activemq.apache.org/schema/core/activemq-core.xsd">
-  <broker xmlns="http://activemq.apache.org/schema/core" brokerName="{name}" dataDirectory="{data}" useJmx="false">
+  <broker xmlns="http://activemq.apache.org/schema/core" brokerName="{name}" dataDirectory="{data}"
+          useJmx="false"{attributes}>
 {inside}    <persistenceAdapter>
       <kahaDB directory="{data}/kahadb"/>
     </persistenceAdapter>
@@ -59,11 +60,16 @@ def spanwire_command(*arguments: str) -> Command:
 class BrokerProcess:
     """One broker with an OpenWire and a STOMP connector. The first start chooses the ports, later ones keep them."""
 
-    def __init__(self, command: Command, directory: Path, *, name: str = BROKER_NAME, inside: str = "") -> None:
-        """``inside`` are elements of the broker that come before the usual ones in the order of Classic's schema."""
+    def __init__(
+        self, command: Command, directory: Path, *, name: str = BROKER_NAME, inside: str = "", attributes: str = ""
+    ) -> None:
+        """``inside`` are elements of the broker that come before the usual ones in the order of Classic's schema,
+        ``attributes`` those of the broker itself.
+        """
         self.directory: Final = directory
         self.name: Final = name
         self.inside: Final = inside
+        self.attributes: Final = f" {attributes}" if attributes else ""
         self.log: Final[list[str]] = []  # every line the broker has printed, over all its starts
         self._command: Final = command
         self._ports: Final = {"tcp": 0, "stomp": 0}
@@ -98,6 +104,7 @@ class BrokerProcess:
             openwire=self.openwire_port,
             stomp=self.stomp_port,
             inside=self.inside,
+            attributes=self.attributes,
         )
         (self.directory / "activemq.xml").write_text(text, encoding="utf-8")
         process = subprocess.Popen(

@@ -22,9 +22,11 @@ log4j.appender.out.layout.ConversionPattern=%p %m%n
 JVM_OPTIONS: Final = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx512m")
 
 
-def classic_broker(directory: Path, *, name: str = BROKER_NAME, inside: str = "") -> BrokerProcess:
+def classic_broker(
+    directory: Path, *, name: str = BROKER_NAME, inside: str = "", attributes: str = ""
+) -> BrokerProcess:
     """A broker that is not started yet."""
-    return BrokerProcess(classic_command, directory, name=name, inside=inside)
+    return BrokerProcess(classic_command, directory, name=name, inside=inside, attributes=attributes)
 
 
 def classic_command(directory: Path) -> list[str]:
