@@ -14,6 +14,7 @@ from typing import Final
 from spanwire.broker.context import BrokerContext
 from spanwire.broker.pending import ResidentLine, SpilledLine
 from spanwire.broker.policy import PolicyEntry
+from spanwire.broker.queue_consumers import QueueConsumer, QueueConsumers
 from spanwire.broker.reference import BrokerDestination, MessageReference
 from spanwire.broker.subscription import Subscription
 from spanwire.broker.usage import RESIDENT_SHARE, MemoryUsage
@@ -31,16 +32,6 @@ UNKNOWN_SIZE: Final = MAX_PAGE_BYTES // 16  # average size of recovered messages
 logger = logging.getLogger(__name__)
 
 
-class QueueConsumer:
-    """A subscription at one queue, and how far down the line it has looked."""
-
-    __slots__ = ("scanned", "subscription")
-
-    def __init__(self, subscription: Subscription, scanned: int) -> None:
-        self.subscription: Final[Subscription] = subscription
-        self.scanned = scanned
-
-
 class Queue(BrokerDestination):
     """One queue with its line of messages and its consumers, best priority first."""
 
@@ -56,11 +47,7 @@ class Queue(BrokerDestination):
         self._uncertain_through = 0
         self._average_size = 1024
         self._expiry_position = -1
-        self._consumers: Final[list[QueueConsumer]] = []
-        self._next = 0
-        self._uniform = True
-        self._selective = 0
-        self._exclusive: Subscription | None = None
+        self._consumers: Final[QueueConsumers] = QueueConsumers()
         self.in_flight = 0
 
     # -- messages in ---------------------------------------------------------------------------------------------------
@@ -78,11 +65,11 @@ class Queue(BrokerDestination):
         if delivered > 0 and sequence > 0:
             self._note_delivered_before(sequence, delivered)
         self.hold(message)
-        if self._selective > 0:
+        if self._consumers.selective > 0:
             self._resident.append(reference)
             self._scan()
         elif self._resident.count == 0:
-            subscription = self._next_taker()
+            subscription = self._consumers.next_taker()
             if subscription is None:
                 self._resident.append(reference)
             else:
@@ -140,84 +127,23 @@ class Queue(BrokerDestination):
     @property
     def consumer_count(self) -> int:
         """How many consumers are attached."""
-        return len(self._consumers)
+        return len(self._consumers.all)
 
     def attach(self, subscription: Subscription) -> None:
         """Add a consumer, behind those of the same priority; it gets messages from the next `fill` on."""
-        priority = subscription.info.priority
-        place = 0
-        while place < len(self._consumers) and self._consumers[place].subscription.info.priority >= priority:
-            place += 1
-        self._consumers.insert(place, QueueConsumer(subscription, self._resident.first_position))
+        self._consumers.attach(subscription, self._resident.first_position)
         subscription.homes.append(self)
-        self._consumers_changed()
 
     def detach(self, subscription: Subscription) -> None:
         """Remove a consumer; what it had is given back separately."""
-        for place, consumer in enumerate(self._consumers):
-            if consumer.subscription is subscription:
-                del self._consumers[place]
-                break
-        self._consumers_changed()
-
-    def _consumers_changed(self) -> None:
-        consumers = self._consumers
-        self._next = 0
-        self._uniform = not consumers or (
-            consumers[0].subscription.info.priority == consumers[-1].subscription.info.priority
-        )
-        self._selective = 0
-        self._exclusive = None
-        for consumer in consumers:
-            subscription = consumer.subscription
-            if (
-                subscription.selector is not None
-                or subscription.no_local_connection is not None
-                or subscription.network_filter is not None
-            ):
-                self._selective += 1
-            if subscription.info.exclusive and self._exclusive is None:
-                self._exclusive = subscription
-
-    def _next_taker(self) -> Subscription | None:
-        """The consumer whose turn it is, among those of the best priority that can take a message."""
-        exclusive = self._exclusive
-        if exclusive is not None:
-            return exclusive if exclusive.can_take() else None
-        consumers = self._consumers
-        count = len(consumers)
-        if not self._uniform:
-            return self._next_by_priority()
-        index = self._next
-        for _ in range(count):
-            if index >= count:
-                index = 0
-            subscription = consumers[index].subscription
-            index += 1
-            if subscription.can_take():
-                self._next = index
-                return subscription
-        return None
-
-    def _next_by_priority(self) -> Subscription | None:
-        consumers = self._consumers
-        for place, consumer in enumerate(consumers):
-            subscription = consumer.subscription
-            if subscription.can_take():
-                last = place
-                priority = subscription.info.priority
-                while last + 1 < len(consumers) and consumers[last + 1].subscription.info.priority == priority:
-                    last += 1
-                consumers.insert(last, consumers.pop(place))
-                return subscription
-        return None
+        self._consumers.detach(subscription)
 
     # -- dispatch ------------------------------------------------------------------------------------------------------
 
     def fill(self) -> None:
         """Dispatch what waits to the consumers that can take it."""
         if self._resident.count > 0:
-            if self._selective > 0:
+            if self._consumers.selective > 0:
                 self._scan()
             else:
                 self._dispatch_oldest()
@@ -234,7 +160,7 @@ class Queue(BrokerDestination):
                 resident.pop()
                 self._expire(reference)
                 continue
-            subscription = self._next_taker()
+            subscription = self._consumers.next_taker()
             if subscription is None:
                 return
             resident.pop()
@@ -253,11 +179,11 @@ class Queue(BrokerDestination):
         progress = True
         while progress:
             progress = False
-            for consumer in self._in_turn():
+            for consumer in self._consumers.in_turn():
                 if not consumer.subscription.can_take():
                     continue
                 budget -= self._offer_next(consumer)
-                while not self._uniform and budget > 0 and self._wants_more(consumer):
+                while not self._consumers.uniform and budget > 0 and self._wants_more(consumer):
                     budget -= self._offer_next(consumer)
                 if consumer.scanned < self._resident.end_position:
                     progress = True
@@ -270,24 +196,13 @@ class Queue(BrokerDestination):
         resident = self._resident
         end = resident.end_position
         resident.compact()
-        for consumer in self._consumers:
+        for consumer in self._consumers.all:
             consumer.scanned = resident.end_position if consumer.scanned >= end else resident.first_position
         if self._expiry_position >= 0:
             self._expiry_position = resident.first_position
 
     def _wants_more(self, consumer: QueueConsumer) -> bool:
         return consumer.scanned < self._resident.end_position and consumer.subscription.can_take()
-
-    def _in_turn(self) -> list[QueueConsumer]:
-        exclusive = self._exclusive
-        if exclusive is not None:
-            return [consumer for consumer in self._consumers if consumer.subscription is exclusive]
-        if not self._uniform or self._next == 0:
-            self._next = 1 if self._uniform and len(self._consumers) > 1 else 0
-            return self._consumers.copy()
-        start = self._next
-        self._next = start + 1 if start + 1 < len(self._consumers) else 0
-        return self._consumers[start:] + self._consumers[:start]
 
     def _offer_next(self, consumer: QueueConsumer) -> int:
         """Show ``consumer`` the line until it takes one message; gives how many slots it looked at."""
@@ -311,10 +226,6 @@ class Queue(BrokerDestination):
         consumer.scanned = position
         return looked
 
-    def _is_hungry(self) -> bool:
-        """Whether some consumer can take more than the resident line has for it."""
-        return any(consumer.subscription.can_take() for consumer in self._consumers)
-
     # -- paging --------------------------------------------------------------------------------------------------------
 
     def _wants_page(self) -> bool:
@@ -322,11 +233,11 @@ class Queue(BrokerDestination):
 
         Selectors may pass by all that is resident: then the line is read on as far as the window goes.
         """
-        if self._paging or not self._consumers:
+        if self._paging or not self._consumers.all:
             return False
         if self._resident.count < LOW_RESIDENT_MESSAGES:
-            return not self.usage.is_above(RESIDENT_SHARE) or self._is_hungry()
-        return not self._is_resident_window_full() and self._is_hungry()
+            return not self.usage.is_above(RESIDENT_SHARE) or self._consumers.is_hungry()
+        return not self._is_resident_window_full() and self._consumers.is_hungry()
 
     def _page_in(self) -> None:
         """Ask for the next page of the line."""
@@ -398,7 +309,7 @@ class Queue(BrokerDestination):
                 self.release(reference.message)
             return
         self._resident.merge(references)
-        for consumer in self._consumers:
+        for consumer in self._consumers.all:
             consumer.scanned = self._resident.first_position
         if self._expiry_position >= 0:
             self._expiry_position = self._resident.first_position
