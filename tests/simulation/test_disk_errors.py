@@ -1,0 +1,78 @@
+"""A write or sync that fails at any call: nothing is answered after it, the next start finds what was answered before.
+
+SPANWIRE_ERRORS sets up to which call (of 500) and how finely: every 8th unless told.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from random import Random
+from traceback import extract_tb
+
+import pytest
+
+from spanwire.stores.journal.journal import open_journal
+from tests.simulation.disk import PowerCutError, SimulatedDisk
+from tests.support.journal_driver import STORE_ID, recovered_state
+from tests.support.journal_model import CheckedJournal, work
+
+LAST_CALL = 500
+EVERY = int(os.environ.get("SPANWIRE_ERRORS_EVERY", "8"))
+CALLS = 1200
+SMALL_SEGMENT = 4096
+
+
+def run_until_error(seed: int, call: int, number: int) -> tuple[CheckedJournal, bool]:
+    """The load of ``seed`` until call ``call`` to the disk fails with ``number``; whether a journal was open then."""
+    disk = SimulatedDisk()
+    checked = CheckedJournal(disk)
+    disk.fail_at = {disk.steps + call: number}
+    with pytest.raises(OSError) as caught:
+        work(checked, Random(seed), CALLS)
+    assert caught.value.errno == number
+    return checked, all(frame.name != "reopen" for frame in extract_tb(caught.value.__traceback__))
+
+
+@pytest.mark.parametrize("call", range(1, LAST_CALL + 1, EVERY))
+def test_after_a_failed_call_nothing_is_answered_and_nothing_answered_is_lost(call: int) -> None:
+    checked, is_open = run_until_error(call % 5, call, errno.EIO)
+    store = checked.driver.store
+    stored = store.stored_position
+    store.fail()
+    if is_open:
+        checked.append("A", 10)
+        assert not store.has_work
+        assert store.next_batch() is None
+        assert store.take_answer() == -1
+        assert store.stored_position == stored
+    disk = checked.driver.disk
+    allowed = checked.allowed
+    for seed in range(3):  # the pages of a failed sync are there, gone, or there in part
+        assert recovered_state(disk.power_cut(Random(seed))) in allowed
+    assert recovered_state(disk.copy()) in allowed
+    checked.allowed = allowed
+    checked.after(disk.power_cut(Random(call)))
+    work(checked, Random(call), 10)
+    checked.reopen()
+    checked.check()
+
+
+@pytest.mark.parametrize("call", range(12))
+def test_a_start_that_fails_changes_nothing_that_was_stored(call: int) -> None:
+    checked = CheckedJournal()
+    work(checked, Random(6), 60)
+    checked.append("A", 700)
+    disk = checked.driver.disk
+    disk.cut_at = disk.steps + 1
+    with pytest.raises(PowerCutError):
+        checked.write_one()
+    torn = disk.power_cut_keeping(lambda data: data[: len(data) // 2], lambda: True)
+    expected = recovered_state(torn.copy())
+    torn.fail_at = {call: errno.EIO}
+    try:
+        open_journal(torn, STORE_ID, SMALL_SEGMENT)
+    except OSError:
+        assert call < torn.steps
+    torn.fail_at = {}
+    assert recovered_state(torn.power_cut(Random(call))) == expected
