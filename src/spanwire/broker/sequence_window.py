@@ -1,0 +1,157 @@
+"""Which of the numbers that somebody counts upwards have been seen: the highest, and a bit for each of the last ones.
+
+A window is made for the first number it is told. What lies below that, or too far below the highest, is not known: the
+answer is then that it was not seen, because a message that is sent twice does less harm than one that is dropped.
+
+The bytes of a window that is kept on the disk, little-endian::
+
+    0         1              9               17
+    | form 1  | lowest i64   | highest i64   | a bit for the lowest, the one above it, … up to the highest |
+
+The bits are left out when all of them are set.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import Final
+
+DEFAULT_DEPTH: Final = 2048  # failoverProducersAuditDepth of ActiveMQ's KahaDB
+MAX_DEPTH: Final = 65_536  # 8 KiB of bits in each window
+
+_FORM: Final = 1
+_HEAD: Final = Struct("<Bqq")
+_ALL: Final = 0xFF
+
+
+class SequenceWindow:
+    """One window of ``depth`` numbers. Bits are only kept once there has been a gap."""
+
+    __slots__ = ("_bits", "_depth", "_lowest", "highest")
+
+    def __init__(self, first: int, depth: int) -> None:
+        self._depth: Final[int] = depth
+        self._lowest = first
+        self._bits: bytearray | None = None
+        self.highest = first
+
+    def add(self, sequence: int) -> None:
+        """``sequence`` was seen. One that is too old to be remembered changes nothing."""
+        highest = self.highest
+        if sequence == highest + 1 and self._bits is None:
+            self.highest = sequence
+        elif sequence > highest:
+            self._rise(sequence)
+        elif sequence > highest - self._depth:
+            self._add_below(sequence)
+
+    def holds(self, sequence: int) -> bool:
+        """Whether ``sequence`` is known to have been seen."""
+        if sequence > self.highest or sequence < self.lowest:
+            return False
+        bits = self._bits
+        if bits is None:
+            return True
+        place = sequence % self._depth
+        return bits[place >> 3] >> (place & 7) & 1 != 0
+
+    @property
+    def lowest(self) -> int:
+        """The lowest number of which anything is known."""
+        return max(self._lowest, self.highest - self._depth + 1)
+
+    def encoded(self, without: set[int]) -> bytes:
+        """The bytes to keep; the numbers of ``without`` count as not seen. Empty when nothing is left."""
+        lowest = self.lowest
+        seen = self._seen(lowest)
+        for sequence in without:
+            if lowest <= sequence <= self.highest:
+                seen &= -1 ^ 1 << sequence - lowest
+        if seen == 0:
+            return b""
+        gap = _trailing_zeros(seen)
+        seen >>= gap
+        count = seen.bit_length()
+        head = _HEAD.pack(_FORM, lowest + gap, lowest + gap + count - 1)
+        return head if seen == (1 << count) - 1 else head + seen.to_bytes((count + 7) >> 3, "little")
+
+    def _seen(self, lowest: int) -> int:
+        """A number whose lowest bit stands for ``lowest``, the next one for the number above it, …"""
+        every = (1 << self.highest - lowest + 1) - 1
+        bits = self._bits
+        if bits is None:
+            return every
+        ring = int.from_bytes(bits, "little")
+        turn = lowest % self._depth
+        return (ring >> turn | ring << self._depth - turn) & every
+
+    def _rise(self, sequence: int) -> None:
+        """A new highest; what was left out between is not seen."""
+        bits = self._bits_now()
+        depth = self._depth
+        if sequence - self.highest >= depth:
+            self._bits = bytearray(len(bits))
+        else:
+            for skipped in range(self.highest + 1, sequence):
+                place = skipped % depth
+                bits[place >> 3] = bits[place >> 3] & (_ALL ^ 1 << (place & 7))
+        self.highest = sequence
+        self._mark(sequence)
+
+    def _add_below(self, sequence: int) -> None:
+        if sequence < self._lowest:
+            self._bits_now()
+            self._lowest = sequence
+        elif self._bits is None:
+            return
+        self._mark(sequence)
+
+    def _mark(self, sequence: int) -> None:
+        bits = self._bits_now()
+        place = sequence % self._depth
+        bits[place >> 3] = bits[place >> 3] | 1 << (place & 7)
+
+    def _bits_now(self) -> bytearray:
+        """The bits, made from the plain range the first time."""
+        bits = self._bits
+        if bits is None:
+            depth = self._depth
+            bits = bytearray((depth + 7) >> 3)
+            for sequence in range(self.lowest, self.highest + 1):
+                place = sequence % depth
+                bits[place >> 3] = bits[place >> 3] | 1 << (place & 7)
+            self._bits = bits
+        return bits
+
+
+def decoded_window(value: bytes, depth: int) -> SequenceWindow | None:
+    """The window that `SequenceWindow.encoded` wrote, as far as ``depth`` reaches; None if ``value`` is none."""
+    if len(value) < _HEAD.size:
+        return None
+    form, lowest, highest = _HEAD.unpack_from(value)
+    count = highest - lowest + 1
+    if form != _FORM or not 0 < count <= MAX_DEPTH:
+        return None
+    seen = (1 << count) - 1
+    if len(value) > _HEAD.size:
+        seen &= int.from_bytes(value[_HEAD.size :], "little")
+    if count > depth:
+        seen >>= count - depth
+        lowest += count - depth
+    if seen == 0:
+        return None
+    gap = _trailing_zeros(seen)
+    seen >>= gap
+    window = SequenceWindow(lowest + gap, depth)
+    count = seen.bit_length()
+    if seen == (1 << count) - 1:
+        window.highest = lowest + gap + count - 1
+        return window
+    for place in range(1, count):
+        if seen >> place & 1:
+            window.add(lowest + gap + place)
+    return window
+
+
+def _trailing_zeros(number: int) -> int:
+    return (number & -number).bit_length() - 1
