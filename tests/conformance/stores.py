@@ -109,6 +109,7 @@ class StoreConformance:
         added = store.append_unit(
             [(BILLS, plain_message(BILLS, 3, b"bill")), (ORDERS, plain_message(ORDERS, 4, b"order"))],
             [(ORDERS, old), (ORDERS, waiting)],
+            [],
         )
         assert len(added) == 2
         store.fetch(1, ORDERS, [old, waiting, added[1]])
@@ -128,7 +129,7 @@ class StoreConformance:
         store.remove(ORDERS, gone)
         store.remove(ORDERS, gone + 5)
         store.remove(BILLS, 1)
-        store.append_unit([], [(ORDERS, gone), (BILLS, 9)])
+        store.append_unit([], [(ORDERS, gone), (BILLS, 9)], [])
         store.note_redelivery(ORDERS, gone, 3)
         store.remove_destination(BILLS)
         driver.turn()
@@ -235,7 +236,7 @@ class DurableStoreConformance(StoreConformance):
         old = driver.store.append(ORDERS, plain_message(ORDERS, 1))
         driver.turn()
         added = driver.store.append_unit(
-            [(BILLS, plain_message(BILLS, n, b"z" * 2000)) for n in range(10)], [(ORDERS, old)]
+            [(BILLS, plain_message(BILLS, n, b"z" * 2000)) for n in range(10)], [(ORDERS, old)], []
         )
         driver.turn()
         driver.crash()

@@ -100,7 +100,7 @@ TestJournalMachine.settings = settings(max_examples=80, stateful_step_count=60, 
 def test_a_record_reads_back_whole_or_not_at_all(
     seed: int, offset: int, number: int, sequence: int, payload: bytes, flip: int, cut: int
 ) -> None:
-    data = encode_header(seed, offset, MESSAGE, 7, number, sequence, payload) + payload
+    data = encode_header(seed, offset, MESSAGE, 4, 7, number, sequence, payload) + payload
     record = read_record(memoryview(data), 0, len(data), seed, offset)
     assert record is not None
     assert (record.kind, record.format_id, record.destination, record.sequence) == (MESSAGE, 7, number, sequence)

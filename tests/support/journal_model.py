@@ -54,7 +54,7 @@ class CheckedJournal:
         added = [(Destination(QUEUE, name), size) for name, size in additions]
         messages = [(destination, self.message(destination, size)) for destination, size in added]
         removed = [(Destination(QUEUE, name), sequence) for name, sequence in removals]
-        sequences = self.driver.store.append_unit(messages, removed)
+        sequences = self.driver.store.append_unit(messages, removed, [])
         for (destination, message), sequence in zip(messages, sequences, strict=True):
             self._took(destination, sequence, message)
         for destination, sequence in removed:

@@ -6,16 +6,20 @@
 from __future__ import annotations
 
 from array import array
+from typing import Final
 
 from spanwire.broker.broker import Broker
-from spanwire.broker.recovery import RecoveredDestination
-from spanwire.model.destination import Destination
+from spanwire.broker.facts import Fact
+from spanwire.broker.recovery import Expirations, RecoveredDestination
+from spanwire.model.destination import QUEUE, STORED_SCHEMES, Destination
 from spanwire.model.environment import Time
 from spanwire.model.message import Message
 
+NOWHERE: Final = Destination(QUEUE, "-")
+
 
 class Change:
-    """One thing a call did: ``kind`` of add, remove, note, make, drop."""
+    """One thing a call did: ``kind`` of add, remove, note, make, drop, fact."""
 
     def __init__(
         self, position: int, kind: str, destination: Destination, sequence: int = 0, message: Message | None = None
@@ -26,6 +30,7 @@ class Change:
         self.sequence = sequence
         self.message = message
         self.count = 0
+        self.fact: Fact | None = None
 
     def __str__(self) -> str:
         return f"{self.kind} {self.destination} {self.sequence}"
@@ -48,6 +53,9 @@ class LateStore:
         self.synced = 0
         self.reads: list[Pending] = []
         self.refused: Exception | None = None
+        self.facts: dict[int, dict[bytes, bytes]] = {}
+        self.used = 0
+        self.room = True
         self._position = 0
         self._messages: dict[str, dict[int, Message]] = {}
         self._redeliveries: dict[str, dict[int, int]] = {}
@@ -63,8 +71,15 @@ class LateStore:
         self._position += 1
         self._remove(destination, sequence)
 
+    def append_shared(self, destinations: list[Destination], message: Message) -> list[int]:
+        self._position += 1
+        return [self._add(destination, message) for destination in destinations]
+
     def append_unit(
-        self, additions: list[tuple[Destination, Message]], removals: list[tuple[Destination, int]]
+        self,
+        additions: list[tuple[Destination, Message]],
+        removals: list[tuple[Destination, int]],
+        facts: list[Fact],
     ) -> list[int]:
         if self.refused is not None:
             raise self.refused
@@ -72,7 +87,23 @@ class LateStore:
         sequences = [self._add(destination, message) for destination, message in additions]
         for destination, sequence in removals:
             self._remove(destination, sequence)
+        for fact in facts:
+            self._put(fact)
         return sequences
+
+    def put_fact(self, table: int, key: bytes, value: bytes) -> None:
+        self._position += 1
+        self._put(Fact(table, key, value))
+
+    def discard_fact(self, table: int, key: bytes) -> None:
+        self._position += 1
+        self._put(Fact(table, key, None))
+
+    def used_bytes(self) -> int:
+        return self.used
+
+    def has_room(self) -> bool:
+        return self.room
 
     def note_redelivery(self, destination: Destination, sequence: int, redelivery_count: int) -> None:
         self._position += 1
@@ -143,7 +174,12 @@ class LateStore:
         for name, kept in self._messages.items():
             destination = _destination(name)
             sequences = array("q", sorted(kept))
-            found.append(RecoveredDestination(destination, sequences, dict(self._redeliveries.get(name, {}))))
+            redeliveries = dict(self._redeliveries.get(name, {}))
+            priorities = {sequence: kept[sequence].priority for sequence in sequences if kept[sequence].priority != 4}
+            expiring = [sequence for sequence in sequences if kept[sequence].expiration_ms > 0]
+            times = [kept[sequence].expiration_ms for sequence in expiring]
+            expirations = Expirations(array("q", expiring), array("q", times))
+            found.append(RecoveredDestination(destination, sequences, redeliveries, priorities, expirations))
         return found
 
     def _replay(self, change: Change) -> None:
@@ -152,6 +188,9 @@ class LateStore:
             self._messages.setdefault(name, {})
         elif change.kind == "drop":
             self._messages.pop(name, None)
+        elif change.kind == "fact":
+            assert change.fact is not None
+            self._apply(change.fact)
         elif change.kind == "note":
             if change.sequence in self._messages.get(name, {}):
                 self._redeliveries.setdefault(name, {})[change.sequence] = change.count
@@ -170,12 +209,25 @@ class LateStore:
         self.log.append(Change(self._position, "add", destination, sequence, message))
         return sequence
 
+    def _put(self, fact: Fact) -> None:
+        self._apply(fact)
+        change = Change(self._position, "fact", NOWHERE)
+        change.fact = fact
+        self.log.append(change)
+
+    def _apply(self, fact: Fact) -> None:
+        if fact.value is None:
+            self.facts.get(fact.table, {}).pop(fact.key, None)
+        else:
+            self.facts.setdefault(fact.table, {})[fact.key] = fact.value
+
     def _remove(self, destination: Destination, sequence: int) -> None:
         self._messages.get(destination.qualified_name, {}).pop(sequence, None)
         self.log.append(Change(self._position, "remove", destination, sequence))
 
 
 def _destination(qualified_name: str) -> Destination:
-    kinds = {"queue": 0, "topic": 1, "temp-queue": 2, "temp-topic": 3}
-    scheme, name = qualified_name.split("://", 1)
-    return Destination(kinds[scheme], name)
+    for kind, scheme in enumerate(STORED_SCHEMES):
+        if qualified_name.startswith(scheme):
+            return Destination(kind, qualified_name.removeprefix(scheme))
+    raise AssertionError(qualified_name)

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import Any, TypeVar
 
 from spanwire.broker.broker import Broker
+from spanwire.broker.facts import Fact
 from spanwire.broker.formats import MessageFormats
 from spanwire.broker.ports import Authenticator, Authorizer, MessageFormat
 from spanwire.model.destination import Destination
@@ -62,6 +63,7 @@ class LateStore:
 
     def __init__(self) -> None:
         self.kept: dict[tuple[str, int], Message] = {}
+        self.facts: dict[tuple[int, bytes], bytes] = {}
         self.asked: list[tuple[int, str, list[int]]] = []
         self._sequence = 0
         self._calls = 0
@@ -76,9 +78,20 @@ class LateStore:
         self._calls += 1
         self.kept.pop((str(destination), sequence), None)
 
+    def append_shared(self, destinations: list[Destination], message: Message) -> list[int]:
+        return [self.append(destination, message) for destination in destinations]
+
     def append_unit(
-        self, additions: list[tuple[Destination, Message]], removals: list[tuple[Destination, int]]
+        self,
+        additions: list[tuple[Destination, Message]],
+        removals: list[tuple[Destination, int]],
+        facts: list[Fact],
     ) -> list[int]:
+        for fact in facts:
+            if fact.value is None:
+                self.discard_fact(fact.table, fact.key)
+            else:
+                self.put_fact(fact.table, fact.key, fact.value)
         for destination, sequence in removals:
             self.remove(destination, sequence)
         return [self.append(destination, message) for destination, message in additions]
@@ -95,8 +108,22 @@ class LateStore:
     def remove_destination(self, destination: Destination) -> None:
         self._calls += 1
 
+    def put_fact(self, table: int, key: bytes, value: bytes) -> None:
+        self._calls += 1
+        self.facts[table, key] = value
+
+    def discard_fact(self, table: int, key: bytes) -> None:
+        self._calls += 1
+        self.facts.pop((table, key), None)
+
     def position(self) -> int:
         return self._calls
+
+    def used_bytes(self) -> int:
+        return 0
+
+    def has_room(self) -> bool:
+        return True
 
 
 class World:

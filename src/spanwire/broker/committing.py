@@ -157,7 +157,7 @@ class Committing:
         store = self._context.store
         if store is None or not (additions or removals):
             return False
-        sequences = store.append_unit(additions, removals)
+        sequences = store.append_unit(additions, removals, [])
         for place, sequence in zip(places, sequences, strict=True):
             entry = sends[place]
             self._unstored.add(entry.message.size)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Final, Protocol
 
+from spanwire.broker.facts import Fact
 from spanwire.model.destination import Destination
 from spanwire.model.errors import JmsError, SpanwireError
 from spanwire.model.info import ConnectionInfo
@@ -102,10 +103,28 @@ class MessageStore(Protocol):
         """Forget one message. If it was not written yet, only the use of its sequence and producer sequence is."""
         ...
 
+    def append_shared(self, destinations: list[Destination], message: Message) -> list[int]:
+        """Take ``message`` once for several destinations and give its sequence in each, in their order."""
+        ...
+
     def append_unit(
-        self, additions: list[tuple[Destination, Message]], removals: list[tuple[Destination, int]]
+        self,
+        additions: list[tuple[Destination, Message]],
+        removals: list[tuple[Destination, int]],
+        facts: list[Fact],
     ) -> list[int]:
         """Do all of it or, after a crash, nothing of it (a transaction's commit); gives the additions' sequences."""
+        ...
+
+    def put_fact(self, table: int, key: bytes, value: bytes) -> None:
+        """Keep ``value`` under ``key`` of one of the tables in `spanwire.broker.facts`, instead of what was there.
+
+        Raises `ResourceAllocationError` above `MAX_KEY_BYTES` or `MAX_VALUE_BYTES`.
+        """
+        ...
+
+    def discard_fact(self, table: int, key: bytes) -> None:
+        """Forget what is kept under ``key``, if anything."""
         ...
 
     def note_redelivery(self, destination: Destination, sequence: int, redelivery_count: int) -> None:
@@ -129,6 +148,14 @@ class MessageStore(Protocol):
 
     def position(self) -> int:
         """The position that covers every call made so far. Asking for it means that somebody waits: sync soon."""
+        ...
+
+    def used_bytes(self) -> int:
+        """Bytes of the store's files on the disk: what ``storeUsage`` limits."""
+        ...
+
+    def has_room(self) -> bool:
+        """False while the disk has no room for new messages; removals, notes and facts are taken nevertheless."""
         ...
 
 

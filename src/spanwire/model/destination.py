@@ -16,11 +16,17 @@ TOPIC: Final = 1
 TEMP_QUEUE: Final = 2
 TEMP_TOPIC: Final = 3
 
+# Lines of a message store that no client can spell: their schemes are not read from text (`parse_destination`).
+SUBSCRIPTION: Final = 4  # the messages that wait for one durable subscription
+TRANSACTION: Final = 5  # the sends of one prepared XA branch
+SCHEDULE: Final = 6  # the messages that the scheduler keeps
+
 MAX_NAME_BYTES: Final = 1024  # longest physical name; a longer one would not fit the store's index keys
 MAX_COMPOSITE_PARTS: Final = 64  # parts of one composite: bounds what a single send can fan out to
 ADVISORY_PREFIX: Final = "ActiveMQ.Advisory."
 
 SCHEMES: Final = ("queue://", "topic://", "temp-queue://", "temp-topic://")
+STORED_SCHEMES: Final = (*SCHEMES, "subscription://", "transaction://", "schedule://")  # all, by kind
 
 
 class Destination:
@@ -34,7 +40,7 @@ class Destination:
     def __init__(self, kind: int, name: str) -> None:
         self.kind: Final[int] = kind
         self.name: Final[str] = name
-        self.qualified_name: Final[str] = SCHEMES[kind] + name
+        self.qualified_name: Final[str] = STORED_SCHEMES[kind] + name
         self.elements: Final[list[str]] = name.split(".")
         self.is_composite: Final[bool] = "," in name
         self.is_pattern: Final[bool] = self.elements[-1] == ">" or "*" in self.elements
@@ -48,7 +54,7 @@ class Destination:
     @property
     def is_temporary(self) -> bool:
         """Lives as long as the connection that made it."""
-        return self.kind >= TEMP_QUEUE
+        return self.kind == TEMP_QUEUE or self.kind == TEMP_TOPIC
 
     def matches(self, other: Destination) -> bool:
         """Whether ``other``, a destination without wildcards, falls under this name or pattern."""

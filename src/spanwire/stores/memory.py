@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from spanwire.broker.facts import Fact, check_fact
 from spanwire.model.destination import Destination
 from spanwire.model.message import Message
 
@@ -17,6 +18,7 @@ class MemoryStore:
     """`turn` makes all calls so far count as stored; `take_fetched` gives the answers to the fetches before it."""
 
     def __init__(self) -> None:
+        self.facts: Final[dict[int, dict[bytes, bytes]]] = {}
         self._messages: Final[dict[str, dict[int, Message]]] = {}
         self._high: Final[dict[str, int]] = {}
         self._floor = 0  # a queue that comes back begins above every removed one
@@ -33,14 +35,34 @@ class MemoryStore:
         if self._messages.get(destination.qualified_name, {}).pop(sequence, None) is not None:
             self._position += 1
 
+    def append_shared(self, destinations: list[Destination], message: Message) -> list[int]:
+        self._position += 1
+        return [self._keep(destination, message) for destination in destinations]
+
     def append_unit(
-        self, additions: list[tuple[Destination, Message]], removals: list[tuple[Destination, int]]
+        self,
+        additions: list[tuple[Destination, Message]],
+        removals: list[tuple[Destination, int]],
+        facts: list[Fact],
     ) -> list[int]:
+        for fact in facts:
+            check_fact(fact.key, b"" if fact.value is None else fact.value)
         self._position += 1
         sequences = [self._keep(destination, message) for destination, message in additions]
         for destination, sequence in removals:
             self._messages.get(destination.qualified_name, {}).pop(sequence, None)
+        for fact in facts:
+            if fact.value is None:
+                self.facts.get(fact.table, {}).pop(fact.key, None)
+            else:
+                self.facts.setdefault(fact.table, {})[fact.key] = fact.value
         return sequences
+
+    def put_fact(self, table: int, key: bytes, value: bytes) -> None:
+        self.append_unit([], [], [Fact(table, key, value)])
+
+    def discard_fact(self, table: int, key: bytes) -> None:
+        self.append_unit([], [], [Fact(table, key, None)])
 
     def note_redelivery(self, destination: Destination, sequence: int, redelivery_count: int) -> None:
         self._position += 1
@@ -63,6 +85,12 @@ class MemoryStore:
 
     def position(self) -> int:
         return self._position
+
+    def used_bytes(self) -> int:
+        return 0
+
+    def has_room(self) -> bool:
+        return True
 
     # The driver
 

@@ -50,10 +50,10 @@ def encode_checkpoint(index: JournalIndex, seed: int) -> list[bytes]:
     offset += BATCH_HEAD_SIZE
     for place, payload in enumerate(payloads):
         if place == 0:
-            parts.append(encode_header(seed, offset, CHECKPOINT, 0, 0, len(owners), payload))
+            parts.append(encode_header(seed, offset, CHECKPOINT, 0, 0, 0, len(owners), payload))
         else:
             owner = owners[place - 1]
-            parts.append(encode_header(seed, offset, DESTINATION, 0, owner.number, owner.high, payload))
+            parts.append(encode_header(seed, offset, DESTINATION, 0, 0, owner.number, owner.high, payload))
         parts.append(payload)
         parts.append(PADDING[len(payload) & 7])
         offset += record_size(len(payload))

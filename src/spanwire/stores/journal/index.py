@@ -9,7 +9,7 @@ from array import array
 from bisect import bisect_left
 from typing import Final
 
-from spanwire.model.destination import SCHEMES, Destination
+from spanwire.model.destination import STORED_SCHEMES, Destination
 from spanwire.model.errors import StoreError
 from spanwire.model.message import Message
 from spanwire.stores.journal.cleanup import SegmentTable
@@ -166,7 +166,18 @@ class StoredDestination:
 class Entry:
     """One record that waits to be written. Entries of one call share its ``position`` and are never separated."""
 
-    __slots__ = ("handed_over", "kind", "location", "message", "owner", "payload", "position", "segments", "sequence")
+    __slots__ = (
+        "handed_over",
+        "kind",
+        "location",
+        "message",
+        "owner",
+        "payload",
+        "position",
+        "segments",
+        "sequence",
+        "table",
+    )
 
     def __init__(
         self, kind: int, owner: StoredDestination, sequence: int, message: Message | None, payload: bytes, position: int
@@ -178,6 +189,7 @@ class Entry:
         self.payload = payload
         self.position: Final[int] = position
         self.location = GONE
+        self.table = 0  # of a fact
         self.handed_over = False
         self.segments: dict[int, int] | None = None
 
@@ -189,11 +201,12 @@ class JournalIndex:
     back does not begin again.
     """
 
-    __slots__ = ("by_name", "by_number", "floor", "next_number", "segments")
+    __slots__ = ("by_name", "by_number", "facts", "floor", "next_number", "segments")
 
     def __init__(self) -> None:
         self.by_name: Final[dict[str, StoredDestination]] = {}
         self.by_number: Final[dict[int, StoredDestination]] = {}
+        self.facts: Final[dict[int, dict[bytes, int]]] = {}  # table → key → the segment that holds it
         self.segments: Final[SegmentTable] = SegmentTable()
         self.floor = 0
         self.next_number = 1
@@ -256,6 +269,28 @@ class JournalIndex:
         owner.note_segments[sequence] = segment
         self.segments.hold(segment)
 
+    def has_fact(self, table: int, key: bytes) -> bool:
+        """Whether a written fact is in force."""
+        return key in self.facts.get(table, {})
+
+    def written_fact(self, table: int, key: bytes, segment: int) -> None:
+        """The fact under this key lies in ``segment`` from now on."""
+        kept = self.facts.get(table)
+        if kept is None:
+            kept = {}
+            self.facts[table] = kept
+        held = kept.get(key, 0)
+        if held != 0:
+            self.segments.release(held, 1, segment)
+        kept[key] = segment
+        self.segments.hold(segment)
+
+    def written_fact_discard(self, table: int, key: bytes, segment: int) -> None:
+        """The end of the fact under this key lies in ``segment``."""
+        held = self.facts.get(table, {}).pop(key, 0)
+        if held != 0:
+            self.segments.release(held, 1, segment)
+
     def written_destination_removal(self, counts: dict[int, int], segment: int) -> None:
         """The removal of a destination with so many live things in each segment lies in ``segment``."""
         for held, count in counts.items():
@@ -282,7 +317,7 @@ class JournalIndex:
 
 def destination_of(qualified_name: str) -> Destination:
     """The destination of a stored qualified name; raises `StoreError` when it has no known scheme."""
-    for kind, scheme in enumerate(SCHEMES):
+    for kind, scheme in enumerate(STORED_SCHEMES):
         if qualified_name.startswith(scheme):
             return Destination(kind, qualified_name[len(scheme) :])
     raise StoreError(f"the journal holds a destination of unknown kind: {qualified_name[:40]!r}")

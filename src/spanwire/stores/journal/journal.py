@@ -10,6 +10,7 @@ from __future__ import annotations
 from struct import Struct
 from typing import Final
 
+from spanwire.broker.facts import Fact, check_fact
 from spanwire.broker.ports import MessageStore
 from spanwire.model.destination import QUEUE, Destination
 from spanwire.model.errors import ResourceAllocationError
@@ -31,6 +32,8 @@ from spanwire.stores.journal.record import (
     CLEAN_STOP,
     DESTINATION,
     DESTINATION_REMOVED,
+    FACT,
+    FACT_DISCARDED,
     MESSAGE,
     PADDING,
     REDELIVERY,
@@ -122,17 +125,21 @@ class Journal(MessageStore):
         self._position += 1
         self._enqueue(REMOVAL, owner, sequence, b"").location = location
 
+    def append_shared(self, destinations: list[Destination], message: Message) -> list[int]:
+        """See `MessageStore.append_shared`."""
+        additions: list[tuple[Destination, Message]] = []
+        for destination in destinations:
+            additions.append((destination, message))
+        return self.append_unit(additions, [], [])
+
     def append_unit(
-        self, additions: list[tuple[Destination, Message]], removals: list[tuple[Destination, int]]
+        self,
+        additions: list[tuple[Destination, Message]],
+        removals: list[tuple[Destination, int]],
+        facts: list[Fact],
     ) -> list[int]:
         """See `MessageStore.append_unit`; raises `ResourceAllocationError` for a unit above `MAX_UNIT_BYTES`."""
-        size = len(removals) * record_size(0)
-        for addition in additions:
-            size += record_size(len(addition[1].encoded()))
-        if size > MAX_UNIT_BYTES:
-            raise ResourceAllocationError(
-                f"the transaction holds {size // MIB} MiB, at most {MAX_UNIT_BYTES // MIB} MiB can be committed at once"
-            )
+        self._check_unit(additions, removals, facts)
         owners: list[StoredDestination] = []
         for addition in additions:
             owner = self._index.by_name.get(addition[0].qualified_name)
@@ -145,9 +152,24 @@ class Journal(MessageStore):
             sequences.append(self._enqueue_message(owners[place], addition[1]))
         for removal in removals:
             self._remove_in_unit(removal[0], removal[1])
+        for fact in facts:
+            self._enqueue_fact(fact.table, fact.key, fact.value)
         if len(self._queue) == before:
             self._position -= 1  # nothing to write, so nothing would ever report this position
         return sequences
+
+    def put_fact(self, table: int, key: bytes, value: bytes) -> None:
+        """See `MessageStore.put_fact`."""
+        check_fact(key, value)
+        self._position += 1
+        self._has_additions = True
+        self._enqueue_fact(table, key, value)
+
+    def discard_fact(self, table: int, key: bytes) -> None:
+        """See `MessageStore.discard_fact`; of a fact that never was, too, a record is written."""
+        self._position += 1
+        self._has_additions = True
+        self._enqueue_fact(table, key, None)
 
     def note_redelivery(self, destination: Destination, sequence: int, redelivery_count: int) -> None:
         """See `MessageStore.note_redelivery`."""
@@ -198,6 +220,14 @@ class Journal(MessageStore):
         self._asked = True
         self.waiters += 1
         return self._position
+
+    def used_bytes(self) -> int:
+        """See `MessageStore.used_bytes`."""
+        return len(self._index.segments.live) * self._segment_bytes
+
+    def has_room(self) -> bool:
+        """See `MessageStore.has_room`."""
+        return True
 
     # The driver
 
@@ -338,6 +368,29 @@ class Journal(MessageStore):
         self._queued_bytes += record_size(len(payload))
         return sequence
 
+    def _enqueue_fact(self, table: int, key: bytes, value: bytes | None) -> None:
+        kind = FACT_DISCARDED if value is None else FACT
+        payload = key if value is None else key + value
+        self._enqueue(kind, self._nobody, len(key), payload).table = table
+
+    def _check_unit(
+        self,
+        additions: list[tuple[Destination, Message]],
+        removals: list[tuple[Destination, int]],
+        facts: list[Fact],
+    ) -> None:
+        size = len(removals) * record_size(0)
+        for addition in additions:
+            size += record_size(len(addition[1].encoded()))
+        for fact in facts:
+            value = b"" if fact.value is None else fact.value
+            check_fact(fact.key, value)
+            size += record_size(len(fact.key) + len(value))
+        if size > MAX_UNIT_BYTES:
+            raise ResourceAllocationError(
+                f"the transaction holds {size // MIB} MiB, at most {MAX_UNIT_BYTES // MIB} MiB can be committed at once"
+            )
+
     def _cancel(self, entry: Entry) -> None:
         """The message of a waiting entry is not needed: only its numbers are written."""
         message = entry.message
@@ -432,8 +485,8 @@ class Journal(MessageStore):
             message = entry.message
             if message is not None:
                 format_id = message.format_id
-            number = entry.owner.number
-            small.append(encode_header(seed, offset, entry.kind, format_id, number, entry.sequence, payload))
+            number = entry.owner.number + entry.table
+            small.append(encode_header(seed, offset, entry.kind, 0, format_id, number, entry.sequence, payload))
             if length > LARGE_PAYLOAD:
                 parts.append(b"".join(small))
                 parts.append(payload)
@@ -464,12 +517,22 @@ class Journal(MessageStore):
                 index.written_removal(owner, entry.sequence, location, segment)
         elif kind == REDELIVERY:
             index.written_redelivery(owner, entry.sequence, segment)
-        elif kind == DESTINATION:
-            index.enter(owner)
+        else:
+            self._written_rare(entry, segment)
+
+    def _written_rare(self, entry: Entry, segment: int) -> None:
+        index = self._index
+        kind = entry.kind
+        if kind == DESTINATION:
+            index.enter(entry.owner)
         elif kind == DESTINATION_REMOVED:
             if entry.segments is not None:
                 index.written_destination_removal(entry.segments, segment)
-            index.leave(owner)
+            index.leave(entry.owner)
+        elif kind == FACT:
+            index.written_fact(entry.table, entry.payload[: entry.sequence], segment)
+        elif kind == FACT_DISCARDED:
+            index.written_fact_discard(entry.table, entry.payload, segment)
 
 
 class OpenedJournal:

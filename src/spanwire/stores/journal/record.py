@@ -1,7 +1,7 @@
 """Records, the smallest pieces of the journal. All numbers are little-endian; a record begins at a multiple of 8::
 
      0        4         8     9     10        12            16          24
-    | crc u32 | length  | kind| 0   | format  | destination | sequence  | payload … zeros to a multiple of 8 |
+    | crc u32 | length  | kind|flags| format  | destination | sequence  | payload … zeros to a multiple of 8 |
     |         | u32     | u8  | u8  | u16     | u32         | u64       |
 
 ``length`` is that of the payload. ``crc`` is the CRC-32 (zlib) of bytes 4 to the end of the payload, begun with the
@@ -19,8 +19,10 @@ seed of the segment plus the record's offset: a record that is moved, or comes f
 | REDELIVERY | number | sequence | u32 redelivery count |
 | SEGMENT_DROPPED | 0 | number of a segment that is not needed any more | – |
 | CLEAN_STOP | 0 | 0 | – |
+| FACT | table | length of the key | key, value |
+| FACT_DISCARDED | table | length of the key | key |
 
-The other kinds are reserved for later versions; this one refuses a store that holds them.
+A store that holds other kinds was written by a newer version, and is refused.
 """
 
 from __future__ import annotations
@@ -40,23 +42,18 @@ CANCELLED: Final = 7
 REDELIVERY: Final = 8
 SEGMENT_DROPPED: Final = 9
 CLEAN_STOP: Final = 10
-LAST_KNOWN_KIND: Final = 10
+BODY: Final = 11
+REFERENCE: Final = 12
+MOVED: Final = 13
+MOVED_BODY: Final = 14
+FACT: Final = 16
+FACT_DISCARDED: Final = 17
+LAST_KNOWN_KIND: Final = 17
 
-# Reserved: a unit that spans batches, XA transactions, schedules, durable subscriptions, pipeline cursors and ledgers.
-UNIT_BEGIN: Final = 16
-UNIT_COMMIT: Final = 17
-XA_PREPARED: Final = 24
-XA_COMMITTED: Final = 25
-XA_ROLLED_BACK: Final = 26
-SCHEDULED: Final = 32
-SCHEDULE_REMOVED: Final = 33
-SUBSCRIPTION: Final = 40
-SUBSCRIPTION_REMOVED: Final = 41
-SUBSCRIPTION_ACKNOWLEDGED: Final = 42
-PRODUCER_AUDIT: Final = 48
-CURSOR: Final = 56
-STAGED_BATCH: Final = 57
-LEDGER: Final = 58
+PRIORITY_MASK: Final = 0x0F  # of the flags of a record that holds a message
+EXPIRES: Final = 0x10  # its payload begins with an i64, the wall time in milliseconds at which it expires
+MAX_FLAGS: Final = PRIORITY_MASK | EXPIRES
+EXPIRATION_SIZE: Final = 8
 
 HEADER_SIZE: Final = 24
 ALIGNMENT: Final = 8
@@ -73,13 +70,24 @@ class Record:
     padding.
     """
 
-    __slots__ = ("destination", "end", "format_id", "kind", "offset", "payload_length", "payload_start", "sequence")
+    __slots__ = (
+        "destination",
+        "end",
+        "flags",
+        "format_id",
+        "kind",
+        "offset",
+        "payload_length",
+        "payload_start",
+        "sequence",
+    )
 
     def __init__(
-        self, offset: int, kind: int, format_id: int, destination: int, sequence: int, payload_length: int
+        self, offset: int, kind: int, flags: int, format_id: int, destination: int, sequence: int, payload_length: int
     ) -> None:
         self.offset: Final[int] = offset
         self.kind: Final[int] = kind
+        self.flags: Final[int] = flags
         self.format_id: Final[int] = format_id
         self.destination: Final[int] = destination
         self.sequence: Final[int] = sequence
@@ -93,11 +101,16 @@ def record_size(payload_length: int) -> int:
     return HEADER_SIZE + ((payload_length + 7) & -8)
 
 
+def expiration_size(flags: int) -> int:
+    """Bytes of the expiration in front of a message with these flags."""
+    return EXPIRATION_SIZE if flags & EXPIRES else 0
+
+
 def encode_header(
-    seed: int, offset: int, kind: int, format_id: int, number: int, sequence: int, payload: bytes
+    seed: int, offset: int, kind: int, flags: int, format_id: int, number: int, sequence: int, payload: bytes
 ) -> bytes:
     """The 24 bytes in front of ``payload`` for a record at ``offset`` of the segment with ``seed``."""
-    rest = _REST.pack(len(payload), kind, 0, format_id, number, sequence)
+    rest = _REST.pack(len(payload), kind, flags, format_id, number, sequence)
     return _CRC.pack(crc32(payload, crc32(rest, (seed + offset) & CRC_MASK))) + rest
 
 
@@ -109,8 +122,8 @@ def read_record(view: memoryview, start: int, limit: int, seed: int, offset: int
     if payload_start > limit:
         return None
     crc, length, kind, flags, format_id, number, sequence = _HEADER.unpack_from(view, start)
-    if kind == NONE or flags != 0 or length > limit - payload_start:
+    if kind == NONE or flags > MAX_FLAGS or length > limit - payload_start:
         return None
     if crc32(view[start + 4 : payload_start + length], (seed + offset) & CRC_MASK) != crc:
         return None
-    return Record(offset, kind, format_id, number, sequence, length)
+    return Record(offset, kind, flags, format_id, number, sequence, length)

@@ -11,20 +11,10 @@ from typing import Final
 
 from spanwire.broker.recovery import RecoveredDestination
 from spanwire.model.errors import StoreError
-from spanwire.stores.journal.checkpoint import Checkpoint, decode_checkpoint, restore_destination
 from spanwire.stores.journal.disk_port import Disk
-from spanwire.stores.journal.index import GONE, JournalIndex, StoredDestination
-from spanwire.stores.journal.record import (
-    CHECKPOINT,
-    CLEAN_STOP,
-    DESTINATION,
-    DESTINATION_REMOVED,
-    MESSAGE,
-    REDELIVERY,
-    REMOVAL,
-    SEGMENT_DROPPED,
-    Record,
-)
+from spanwire.stores.journal.index import JournalIndex
+from spanwire.stores.journal.record import CHECKPOINT, CLEAN_STOP, SEGMENT_DROPPED, Record, expiration_size
+from spanwire.stores.journal.replay import BODIES, Replay, checkpoint_of
 from spanwire.stores.journal.segment import (
     SPARE_NAME,
     SegmentReader,
@@ -40,10 +30,22 @@ class Recovery:
     ``last``, ``last_end`` and ``last_batches`` tell where the newest segment ends; ``last`` is 0 for a new store.
     """
 
-    __slots__ = ("clean", "index", "last", "last_batches", "last_end", "leftovers", "store_id", "torn", "warnings")
+    __slots__ = (
+        "clean",
+        "index",
+        "last",
+        "last_batches",
+        "last_end",
+        "leftovers",
+        "replay",
+        "store_id",
+        "torn",
+        "warnings",
+    )
 
     def __init__(self) -> None:
         self.index: Final[JournalIndex] = JournalIndex()
+        self.replay: Final[Replay] = Replay(self.index)
         self.store_id = b""
         self.clean = True
         self.last = 0
@@ -55,10 +57,11 @@ class Recovery:
 
     def destinations(self) -> list[RecoveredDestination]:
         """What the broker gets."""
-        found: list[RecoveredDestination] = []
-        for owner in self.index.by_number.values():
-            found.append(RecoveredDestination(owner.destination, owner.index.sequences(), dict(owner.notes)))
-        return found
+        return self.replay.destinations()
+
+    def facts(self) -> dict[int, dict[bytes, bytes]]:
+        """All facts by table and key."""
+        return self.replay.facts
 
 
 def recover(disk: Disk) -> Recovery:
@@ -78,11 +81,11 @@ def recover(disk: Disk) -> Recovery:
     if not numbers:
         return recovery
     numbers.sort()
-    last = _Replay(recovery, disk, numbers[-1], files)
+    last = _SegmentReplay(recovery, disk, numbers[-1], files)
     needed = last.needed_segments(numbers)
     older: SegmentReader | None = None
     for number in needed:
-        replay = _Replay(recovery, disk, number, files)
+        replay = _SegmentReplay(recovery, disk, number, files)
         _check_end(older, replay.reader)
         replay.run()
         if number != recovery.last:
@@ -114,17 +117,16 @@ def _check_end(older: SegmentReader | None, newer: SegmentReader) -> None:
         raise damage(older.name, older.bad_offset, "a record's checksum does not hold")
 
 
-class _Replay:
-    """Applies the records of one segment to the index."""
+class _SegmentReplay:
+    """Reads one segment and has its records applied."""
 
     def __init__(self, recovery: Recovery, disk: Disk, number: int, files: dict[str, int]) -> None:
         name = segment_name(number)
         expected = recovery.store_id if recovery.store_id else None
         self.reader: Final[SegmentReader] = SegmentReader(name, disk.read(name, 0, files[name]), expected)
         self._recovery: Final[Recovery] = recovery
-        self._index: Final[JournalIndex] = recovery.index
         self._number: Final[int] = number
-        self._listed: set[int] | None = None
+        self._replay: Final[Replay] = recovery.replay
         if expected is None:
             recovery.store_id = self.reader.header.store_id
 
@@ -142,7 +144,7 @@ class _Replay:
             for record in batch:
                 stopped = record.kind == CLEAN_STOP
                 if record.kind == CHECKPOINT:
-                    needed = set(self._checkpoint(record).segments)
+                    needed = set(checkpoint_of(self._number, record.offset, reader.payload(record)).segments)
                 elif record.kind == SEGMENT_DROPPED and needed is not None:
                     needed.discard(record.sequence)
             batch = reader.next_batch()
@@ -181,82 +183,29 @@ class _Replay:
     def run(self) -> None:
         """Apply all batches."""
         reader = self.reader
-        self._index.segments.open(self._number, reader.header.seed)
+        self._replay.begin(self._number, reader.header.seed)
         batch = reader.next_batch()
         while batch is not None:
             for record in batch:
-                self._apply(record)
-            if self._listed is not None:
-                self._remove_unlisted()
+                self._replay.apply(
+                    record.kind,
+                    record.flags,
+                    record.destination,
+                    record.sequence,
+                    self._number,
+                    record.offset,
+                    record.payload_length,
+                    self._payload(record),
+                )
+            self._replay.end_batch()
             batch = reader.next_batch()
         if reader.batches == 0:
             raise damage(reader.name, reader.bad_offset, "its check-point cannot be read")
         if self._number != self._recovery.last and reader.bytes_after_end() > 0:
             raise damage(reader.name, reader.bad_offset, "a record's checksum does not hold")
 
-    def _apply(self, record: Record) -> None:
-        index = self._index
-        kind = record.kind
-        if kind == MESSAGE:
-            owner = self._owner(record)
-            self._used(owner, record)
-            index.written_message(owner, record.sequence, self._number, record.offset, record.payload_length)
-        elif kind == REMOVAL:
-            owner = self._owner(record)
-            location = owner.index.remove(record.sequence)
-            owner.notes.pop(record.sequence, 0)
-            if location != GONE:
-                index.written_removal(owner, record.sequence, location, self._number)
-        elif kind == REDELIVERY:
-            owner = self._owner(record)
-            if owner.index.find(record.sequence) != GONE:
-                owner.notes[record.sequence] = int.from_bytes(self.reader.payload(record), "little")
-                index.written_redelivery(owner, record.sequence, self._number)
-        else:
-            self._apply_rare(record)
-
-    def _apply_rare(self, record: Record) -> None:
-        index = self._index
-        kind = record.kind
-        if kind == DESTINATION:
-            restore_destination(index, record.destination, record.sequence, self.reader.payload(record))
-            if self._listed is not None:
-                self._listed.add(record.destination)
-        elif kind == DESTINATION_REMOVED:
-            owner = self._owner(record)
-            index.written_destination_removal(index.take_counts(owner), self._number)
-            index.leave(owner)
-        elif kind == CHECKPOINT:
-            checkpoint = self._checkpoint(record)
-            index.floor = max(index.floor, checkpoint.floor)
-            index.next_number = max(index.next_number, checkpoint.next_number)
-            self._listed = set()
-        elif kind != SEGMENT_DROPPED and kind != CLEAN_STOP:
-            self._used(self._owner(record), record)  # CANCELLED: only its sequence counts here
-
-    def _remove_unlisted(self) -> None:
-        """The check-point just read lists all destinations that exist."""
-        listed = self._listed
-        self._listed = None
-        if listed is None:
-            return
-        for owner in list(self._index.by_number.values()):
-            if owner.number not in listed:
-                self._index.written_destination_removal(self._index.take_counts(owner), self._number)
-                self._index.leave(owner)
-
-    def _checkpoint(self, record: Record) -> Checkpoint:
-        found = decode_checkpoint(self.reader.payload(record))
-        if found is None:
-            raise damage(self.reader.name, record.offset, "its check-point has a wrong length")
-        return found
-
-    def _owner(self, record: Record) -> StoredDestination:
-        owner = self._index.by_number.get(record.destination)
-        if owner is None:
-            raise damage(self.reader.name, record.offset, f"destination number {record.destination} is unknown")
-        return owner
-
-    def _used(self, owner: StoredDestination, record: Record) -> None:
-        if record.sequence > owner.high:
-            owner.high = record.sequence
+    def _payload(self, record: Record) -> bytes:
+        """As much of the payload as `Replay.apply` wants."""
+        if record.kind in BODIES:
+            return self.reader.data[record.payload_start : record.payload_start + expiration_size(record.flags)]
+        return self.reader.payload(record)

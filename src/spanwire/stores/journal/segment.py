@@ -31,7 +31,8 @@ from spanwire.stores.journal.record import (
 )
 
 MAGIC: Final = b"SPANWIRE"
-FORMAT_VERSION: Final = 1
+FORMAT_VERSION: Final = 2
+OLDEST_FORMAT_VERSION: Final = 1  # the oldest that is read
 SEGMENT_HEADER_SIZE: Final = 64
 STORE_ID_SIZE: Final = 16
 SUFFIX: Final = ".journal"
@@ -106,7 +107,7 @@ def read_segment_header(name: str, data: bytes) -> SegmentHeader:
         raise StoreError(
             f"{name} has journal format {version}, this build reads up to {FORMAT_VERSION}: start a newer Spanwire"
         )
-    if version != FORMAT_VERSION or crc32(data[:12] + b"\0\0\0\0" + data[16:SEGMENT_HEADER_SIZE]) != crc:
+    if version < OLDEST_FORMAT_VERSION or crc32(data[:12] + b"\0\0\0\0" + data[16:SEGMENT_HEADER_SIZE]) != crc:
         raise damage(name, 0, "the header's checksum does not hold")
     store_id: bytes = fields[4]
     number: int = fields[5]
@@ -121,7 +122,7 @@ def read_segment_header(name: str, data: bytes) -> SegmentHeader:
 def encode_batch_head(seed: int, offset: int, number: int, size: int) -> bytes:
     """The BATCH record of a batch of ``size`` bytes at ``offset``."""
     payload = BATCH_MAGIC + _BATCH_SIZE.pack(size)
-    return encode_header(seed, offset, BATCH, 0, 0, number, payload) + payload
+    return encode_header(seed, offset, BATCH, 0, 0, 0, number, payload) + payload
 
 
 def damage(name: str, offset: int, what: str) -> StoreError:

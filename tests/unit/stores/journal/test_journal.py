@@ -85,7 +85,7 @@ def test_a_large_backlog_is_cut_into_batches_but_never_inside_a_unit() -> None:
     body = b"x" * 500_000
     single = [driver.store.append(A, plain_message(A, n, body)) for n in range(20)]
     position = driver.store.position()
-    driver.store.append_unit([(A, plain_message(A, n, body)) for n in range(20)], [(A, single[0])])
+    driver.store.append_unit([(A, plain_message(A, n, body)) for n in range(20)], [(A, single[0])], [])
     assert driver.store.is_congested is False
     assert driver.store.backlog_bytes > 20_000_000
     sizes: list[int] = []
@@ -107,7 +107,7 @@ def test_a_unit_that_is_too_large_is_refused_and_changes_nothing() -> None:
     body = plain_message(A, 1, b"x" * 10_000_000)
     before = driver.store.position()
     with pytest.raises(ResourceAllocationError, match="at most 1024 MiB can be committed at once"):
-        driver.store.append_unit([(A, body)] * 110, [])
+        driver.store.append_unit([(A, body)] * 110, [], [])
     assert driver.store.position() == before
     assert not driver.store.has_work
     assert journal_module.MAX_UNIT_BYTES + journal_module.MAX_BATCH_BYTES < MAX_SEGMENT_BYTES
