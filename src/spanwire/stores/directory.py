@@ -1,18 +1,44 @@
-"""The data directory: made with mode 0700, and locked so that only one broker uses it."""
+"""The data directory: made with mode 0700, checked for who may write to it, and locked so that one broker uses it.
+
+| what is found | what happens |
+|---|---|
+| everybody may write to it, or another user owns it | refused |
+| its group may write to it | a warning |
+| another user owns it and this process is root's | a warning: what it makes belongs to root |
+| it, or ``journal`` in it, is a symbolic link to a directory | followed |
+| the lock or a journal file is a symbolic link | refused |
+"""
 
 from __future__ import annotations
 
+import errno
 import fcntl
+import logging
 import os
+import stat
 from pathlib import Path
 from typing import Final
 
 from spanwire.model.errors import StoreError
 
+logger: Final = logging.getLogger(__name__)
+
 DIRECTORY_MODE: Final = 0o700
 LOCK_MODE: Final = 0o600
 LOCK_NAME: Final = "lock"
 MAX_PID_BYTES: Final = 32
+IN_USE: Final = (errno.EAGAIN, errno.EACCES)  # flock(2) and what NFS makes of it
+ADVICE: Final = {
+    errno.EMFILE: "allow this user more open files (ulimit -n)",
+    errno.ENFILE: "the system has no more open files to give",
+    errno.ENOSPC: "make room on its disk",
+    errno.EDQUOT: "make room in this user's quota",
+    errno.EROFS: "mount its file system for writing, or name another directory",
+    errno.EACCES: "give this user the right to read and write it, or name another directory",
+    errno.EPERM: "give this user the right to read and write it, or name another directory",
+    errno.ELOOP: "put the file itself in the place of the symbolic link",
+    errno.ENOTDIR: "name a directory",
+}
 
 
 class DataDirectory:
@@ -21,15 +47,15 @@ class DataDirectory:
     def __init__(self, path: Path) -> None:
         """Makes and locks ``path``; raises `StoreError` when it cannot be used or another broker uses it."""
         self.path: Final = path
+        self._descriptor = -1
+        _make(path, "the data directory", parents=True)
         try:
-            path.mkdir(mode=DIRECTORY_MODE, parents=True, exist_ok=True)
             self._descriptor = os.open(
                 path / LOCK_NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, LOCK_MODE
             )
         except OSError as error:
             raise StoreError(
-                f"the data directory {path} cannot be used: {error.strerror}; make it a directory that this user may"
-                " write to, or name another one"
+                f"{path / LOCK_NAME} cannot be opened: {error.strerror}; {advice(error, 'look at the directory')}"
             ) from error
         self._lock()
 
@@ -37,10 +63,10 @@ class DataDirectory:
         """A directory in it, made if need be."""
         path = self.path / name
         try:
-            path.mkdir(mode=DIRECTORY_MODE, exist_ok=True)
-        except OSError as error:
+            _make(path, "the directory", parents=False)
+        except StoreError:
             self.release()
-            raise StoreError(f"the directory {path} cannot be made: {error.strerror}") from error
+            raise
         return path
 
     def release(self) -> None:
@@ -55,9 +81,86 @@ class DataDirectory:
         except OSError as error:
             owner = os.pread(self._descriptor, MAX_PID_BYTES, 0).decode("ascii", "replace").strip()
             self.release()
-            by = f" by process {owner}" if owner.isdigit() else " by another broker"
+            if error.errno not in IN_USE:
+                raise StoreError(
+                    f"the data directory {self.path} cannot be locked: {error.strerror}; name a directory on a disk of"
+                    " this machine"
+                ) from error
+            raise StoreError(f"the data directory {self.path} is in use{_user_of(owner)}") from error
+        try:
+            os.ftruncate(self._descriptor, 0)
+            os.pwrite(self._descriptor, f"{os.getpid()}\n".encode("ascii"), 0)
+        except OSError as error:
+            logger.warning(
+                "%s cannot be written: %s; nobody can tell who uses the directory",
+                self.path / LOCK_NAME,
+                error.strerror,
+            )
+
+
+def advice(error: OSError, otherwise: str) -> str:
+    """What to do about ``error``."""
+    return ADVICE.get(error.errno or 0, otherwise)
+
+
+def _user_of(owner: str) -> str:
+    """Who holds the lock, and what to do."""
+    if not owner.isdigit():
+        return " by another broker: stop that broker or give this one another directory"
+    if _runs(int(owner)):
+        return f" by process {owner}: stop that broker or give this one another directory"
+    return (
+        f" by process {owner}, which does not run on this machine: stop the broker on the machine where it runs, or"
+        " have the file system give up its lock"
+    )
+
+
+def _runs(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except OSError:
+        return True  # it is another user's
+    return True
+
+
+def _make(path: Path, what: str, parents: bool) -> None:
+    try:
+        path.mkdir(mode=DIRECTORY_MODE, parents=parents, exist_ok=True)
+    except FileExistsError as error:
+        raise StoreError(f"{what} {path} cannot be used: it is a file; name a directory") from error
+    except OSError as error:
+        place = error.filename or path
+        raise StoreError(
+            f"{what} {path} cannot be made: {place}: {error.strerror}; {advice(error, 'name another directory')}"
+        ) from error
+    try:
+        found = path.stat()
+    except OSError as error:
+        raise StoreError(
+            f"{what} {path} cannot be used: {error.strerror}; {advice(error, 'name another directory')}"
+        ) from error
+    _check(path, what, found)
+
+
+def _check(path: Path, what: str, found: os.stat_result) -> None:
+    """Raises `StoreError` when others than this user can change what is in it."""
+    user = os.geteuid()
+    if found.st_uid not in (user, 0):
+        if user != 0:
             raise StoreError(
-                f"the data directory {self.path} is in use{by}: stop that broker or give this one another directory"
-            ) from error
-        os.ftruncate(self._descriptor, 0)
-        os.pwrite(self._descriptor, f"{os.getpid()}\n".encode("ascii"), 0)
+                f"{what} {path} belongs to user {found.st_uid}, not to user {user} who runs the broker: run it as that"
+                " user or change the owner"
+            )
+        logger.warning(
+            "%s %s belongs to user %d; what this broker makes there belongs to root", what, path, found.st_uid
+        )
+    mode = stat.S_IMODE(found.st_mode)
+    if mode & stat.S_IWOTH:
+        raise StoreError(
+            f"{what} {path} can be written by everybody (mode {mode:o}): run chmod o-w {path}, or name a"
+            " directory in it"
+        )
+    if mode & stat.S_IWGRP:
+        logger.warning("%s %s can be written by its group (mode %o): run chmod g-w %s", what, path, mode, path)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import os
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -21,6 +22,7 @@ MAX_PARTS_PER_WRITE: Final = 1024  # IOV_MAX of Linux and macOS
 FILE_MODE: Final = 0o600
 WRITE_THROUGH: Final[int] = getattr(os, "RWF_DSYNC", 0)
 NO_WRITE_THROUGH: Final = (errno.EOPNOTSUPP, errno.ENOSYS)  # what a kernel or file system without it says
+NO_DESCRIPTORS: Final = (errno.EMFILE, errno.ENFILE)
 _ZEROS: Final = bytes(1024 * 1024)
 
 
@@ -35,6 +37,8 @@ class FileDisk:
         self._directory: Final = directory
         self._flags = WRITE_THROUGH if write_through else 0
         self._descriptors: dict[str, int] = {}
+        self._own = os.open(directory, os.O_RDONLY | os.O_CLOEXEC)
+        self._reserve = os.dup(self._own)  # given up for a file when the process may open no other; -1 then
         self._synced: Final[set[str]] = set()  # files of which nothing was written since their last sync
 
     def files(self) -> dict[str, int]:
@@ -108,16 +112,15 @@ class FileDisk:
         os.unlink(self._directory / name)
 
     def sync_directory(self) -> None:
-        descriptor = os.open(self._directory, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        os.fsync(self._own)
 
     def close(self) -> None:
         """Give all descriptors back."""
-        for name in list(self._descriptors):
-            self._close(name)
+        for descriptor in (*self._descriptors.values(), self._reserve, self._own):
+            if descriptor >= 0:
+                os.close(descriptor)
+        self._descriptors = {}
+        self._reserve = self._own = -1
 
     def _open(self, name: str) -> int:
         descriptor = self._descriptors.get(name)
@@ -126,14 +129,34 @@ class FileDisk:
     def _keep(self, name: str, flags: int) -> int:
         while len(self._descriptors) >= MAX_OPEN_FILES:
             self._close(next(iter(self._descriptors)))
-        descriptor = os.open(self._directory / name, flags | os.O_CLOEXEC | os.O_NOFOLLOW, FILE_MODE)
+        descriptor = self._opened(name, flags | os.O_NOFOLLOW)
         self._descriptors[name] = descriptor
         return descriptor
 
+    def _opened(self, name: str, flags: int) -> int:
+        """A new descriptor. Clients may hold all that the process can have: then one of the own ones must do."""
+        try:
+            return os.open(self._directory / name, flags | os.O_CLOEXEC, FILE_MODE)
+        except OSError as error:
+            if error.errno not in NO_DESCRIPTORS or not self._give_one_up():
+                raise
+        return os.open(self._directory / name, flags | os.O_CLOEXEC, FILE_MODE)
+
+    def _give_one_up(self) -> bool:
+        if self._reserve < 0 and not self._descriptors:
+            return False
+        descriptor, self._reserve = self._reserve, -1
+        os.close(descriptor if descriptor >= 0 else self._descriptors.pop(next(iter(self._descriptors))))
+        return True
+
     def _close(self, name: str) -> None:
         descriptor = self._descriptors.pop(name, None)
-        if descriptor is not None:
-            os.close(descriptor)
+        if descriptor is None:
+            return
+        os.close(descriptor)
+        if self._reserve < 0:
+            with suppress(OSError):  # another one took it: the next file is opened in the place of one of the own
+                self._reserve = os.dup(self._own)
 
     def _write_some(self, name: str, descriptor: int, parts: list[bytes], offset: int) -> int:
         if name in self._synced:

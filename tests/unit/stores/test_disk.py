@@ -125,3 +125,74 @@ def test_more_parts_than_one_call_takes_are_written_first_and_synced_then(tmp_pa
     disk.sync("a")
     assert (syncs.syncs, syncs.plain_writes, syncs.synced_writes) == (2, 2, 0)
     assert disk.read("a", 0, MAX_PARTS_PER_WRITE + 1) == b"z" * (MAX_PARTS_PER_WRITE + 1)
+
+
+def test_a_short_write_is_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pwritev, pwrite = os.pwritev, os.pwrite
+    disk = prepared(tmp_path, write_through=True)
+
+    def short_pwritev(descriptor: int, parts: list[bytes], offset: int, flags: int = 0) -> int:
+        return pwritev(descriptor, [b"".join(parts)[:3]], offset, flags)
+
+    monkeypatch.setattr(os, "pwritev", short_pwritev)
+    monkeypatch.setattr(os, "pwrite", lambda descriptor, data, offset: pwrite(descriptor, data[:2], offset))
+    disk.write("a", 1, [b"abc", b"defg", b"h"])
+    disk.resize("b", 5)
+    monkeypatch.undo()
+    assert disk.read("a", 0, 10) == b"\0abcdefgh\0"
+    assert disk.read("b", 0, 10) == bytes(5)
+
+
+def test_when_others_have_all_open_files_the_disk_goes_on_with_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in "abc":
+        (tmp_path / name).write_text(name)
+    disk = FileDisk(tmp_path)
+    left = [0]
+    open_file, close_file, duplicate = os.open, os.close, os.dup
+
+    def take() -> None:
+        if left[0] == 0:
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+        left[0] -= 1
+
+    def limited_open(path: str, flags: int, mode: int = 0o777) -> int:
+        take()
+        return open_file(path, flags, mode)
+
+    def limited_dup(descriptor: int) -> int:
+        take()
+        return duplicate(descriptor)
+
+    def counted_close(descriptor: int) -> None:
+        left[0] += 1
+        close_file(descriptor)
+
+    monkeypatch.setattr(os, "open", limited_open)
+    monkeypatch.setattr(os, "dup", limited_dup)
+    monkeypatch.setattr(os, "close", counted_close)
+    for _ in range(3):
+        for name in "abc":
+            assert disk.read(name, 0, 1) == name.encode()
+            disk.sync_directory()
+            assert left == [0]  # it holds what it had
+    disk.delete("c")
+    assert left == [0]
+    assert disk.read("b", 0, 1) == b"b"
+    disk.close()
+    assert left == [2]
+
+
+def test_a_file_that_cannot_be_opened_because_all_are_taken_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a").write_text("a")
+    disk = FileDisk(tmp_path)
+
+    def refused(path: str, flags: int, mode: int = 0o777) -> int:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE), path)
+
+    monkeypatch.setattr(os, "open", refused)
+    with pytest.raises(OSError, match="Too many open files"):
+        disk.read("a", 0, 1)

@@ -15,7 +15,6 @@ import pytest
 
 from spanwire.model.destination import QUEUE, Destination
 from spanwire.model.errors import StoreError
-from spanwire.stores.directory import DataDirectory
 from spanwire.stores.disk import FileDisk
 from spanwire.stores.journal.batch import Batch
 from spanwire.stores.journal.fetch import Fetch, Read, StoredBytes
@@ -80,21 +79,6 @@ def test_the_lock_is_free_again_after_a_stop_and_after_a_refused_store(tmp_path:
         assert bad.read_bytes() == b"something else"
     bad.write_bytes(good)
     JournalStoreDriver(tmp_path / "data").journal_store.stop()
-
-
-def test_a_data_directory_that_is_a_file_is_refused_in_one_line(tmp_path: Path) -> None:
-    (tmp_path / "data").write_text("no directory")
-    with pytest.raises(StoreError, match=r"the data directory .* cannot be used: File exists; make it a directory"):
-        DataDirectory(tmp_path / "data")
-    assert (tmp_path / "data").read_text() == "no directory"
-
-
-def test_a_symbolic_link_is_not_taken_for_the_lock(tmp_path: Path) -> None:
-    (tmp_path / "precious").write_text("mine")
-    (tmp_path / "lock").symlink_to(tmp_path / "precious")
-    with pytest.raises(StoreError):
-        DataDirectory(tmp_path)
-    assert (tmp_path / "precious").read_text() == "mine"
 
 
 def test_a_clean_stop_gives_back_the_room_that_was_set_aside(driver: JournalStoreDriver) -> None:

@@ -51,27 +51,40 @@ class Batch:
         self.waiters: Final[int] = waiters
 
 
+def open_segment(disk: Disk, new_segment: NewSegment, sync: bool) -> None:
+    """Make the file of a new segment under another name and rename it when its first bytes are on the disk.
+
+    May be called again when it raised `OSError` because the disk is full.
+    """
+    disk.resize(SPARE_NAME, new_segment.size)
+    disk.write(SPARE_NAME, 0, new_segment.parts)
+    if sync:
+        disk.sync(SPARE_NAME)
+    disk.rename(SPARE_NAME, segment_name(new_segment.number))
+    if sync:
+        disk.sync_directory()
+
+
+def delete_segments(disk: Disk, batch: Batch, sync: bool) -> None:
+    """Delete the files that nothing needs any more."""
+    if not batch.deletions:
+        return
+    for number in batch.deletions:
+        disk.delete(segment_name(number))
+    if sync:
+        disk.sync_directory()
+
+
 def write_batch(disk: Disk, batch: Batch, sync: bool) -> None:
     """Do what a batch asks for and return when it is on the disk; raises `OSError`, after which nothing may be retried.
 
     Without ``sync`` it returns when the operating system has it.
     """
-    new_segment = batch.new_segment
-    if new_segment is not None:
-        disk.resize(SPARE_NAME, new_segment.size)
-        disk.write(SPARE_NAME, 0, new_segment.parts)
-        if sync:
-            disk.sync(SPARE_NAME)
-        disk.rename(SPARE_NAME, segment_name(new_segment.number))
-        if sync:
-            disk.sync_directory()
+    if batch.new_segment is not None:
+        open_segment(disk, batch.new_segment, sync)
     if batch.parts:
         name = segment_name(batch.segment)
         disk.write(name, batch.offset, batch.parts)
         if sync:
             disk.sync(name)
-    if batch.deletions:
-        for number in batch.deletions:
-            disk.delete(segment_name(number))
-        if sync:
-            disk.sync_directory()
+    delete_segments(disk, batch, sync)

@@ -1,0 +1,193 @@
+"""The data directory: what is refused in one line, what is warned of; nothing found is ever changed."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import logging
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from spanwire.model.errors import StoreError
+from spanwire.stores.directory import LOCK_NAME, DataDirectory
+
+NOBODY = 65534
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files to other users")
+
+
+def refusal(path: Path) -> str:
+    with pytest.raises(StoreError) as caught:
+        DataDirectory(path)
+    line = str(caught.value)
+    assert "\n" not in line
+    return line
+
+
+def test_a_file_in_its_place_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "data").write_text("no directory")
+    assert refusal(tmp_path / "data").endswith("data cannot be used: it is a file; name a directory")
+    assert (tmp_path / "data").read_text() == "no directory"
+
+
+def test_a_directory_below_a_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("no directory")
+    assert f"{tmp_path / 'file' / 'data'}: Not a directory; name a directory" in refusal(tmp_path / "file" / "data")
+
+
+def test_a_link_that_leads_nowhere_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "data").symlink_to(tmp_path / "gone")
+    assert "cannot be used" in refusal(tmp_path / "data")
+    assert not (tmp_path / "gone").exists()
+
+
+def test_a_link_to_a_directory_is_followed(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir(mode=0o700)
+    (tmp_path / "data").symlink_to(tmp_path / "real")
+    DataDirectory(tmp_path / "data").release()
+    assert (tmp_path / "real" / LOCK_NAME).exists()
+
+
+def test_a_symbolic_link_is_not_taken_for_the_lock(tmp_path: Path) -> None:
+    (tmp_path / "precious").write_text("mine")
+    (tmp_path / LOCK_NAME).symlink_to(tmp_path / "precious")
+    assert "put the file itself in the place of the symbolic link" in refusal(tmp_path)
+    assert (tmp_path / "precious").read_text() == "mine"
+
+
+def test_a_directory_in_place_of_the_lock_is_refused(tmp_path: Path) -> None:
+    (tmp_path / LOCK_NAME).mkdir()
+    assert f"{tmp_path / LOCK_NAME} cannot be opened: Is a directory" in refusal(tmp_path)
+
+
+def test_a_directory_that_everybody_may_write_to_is_refused(tmp_path: Path) -> None:
+    tmp_path.chmod(0o1777)
+    assert refusal(tmp_path) == (
+        f"the data directory {tmp_path} can be written by everybody (mode 1777): run chmod o-w {tmp_path}, or name a"
+        " directory in it"
+    )
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_directory_in_one_that_everybody_may_write_to_is_taken(tmp_path: Path) -> None:
+    tmp_path.chmod(0o1777)
+    DataDirectory(tmp_path / "data").release()
+
+
+def test_a_directory_that_its_group_may_write_to_gets_a_warning(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    tmp_path.chmod(0o770)
+    with caplog.at_level(logging.WARNING):
+        DataDirectory(tmp_path).release()
+    assert [record.getMessage() for record in caplog.records] == [
+        f"the data directory {tmp_path} can be written by its group (mode 770): run chmod g-w {tmp_path}"
+    ]
+
+
+def test_the_journals_directory_is_looked_at_as_well_and_the_lock_given_back(tmp_path: Path) -> None:
+    (tmp_path / "journal").mkdir()
+    (tmp_path / "journal").chmod(0o707)
+    for _ in range(2):
+        directory = DataDirectory(tmp_path)
+        with pytest.raises(StoreError, match=r"the directory .*journal can be written by everybody \(mode 707\)"):
+            directory.subdirectory("journal")
+
+
+def test_a_file_in_place_of_the_journals_directory_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "journal").write_text("mine")
+    directory = DataDirectory(tmp_path)
+    with pytest.raises(StoreError, match=r"the directory .*journal cannot be used: it is a file; name a directory"):
+        directory.subdirectory("journal")
+    assert (tmp_path / "journal").read_text() == "mine"
+
+
+@needs_root
+def test_a_directory_of_another_user_gets_a_warning_when_root_uses_it(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    os.chown(tmp_path, NOBODY, NOBODY)
+    with caplog.at_level(logging.WARNING):
+        DataDirectory(tmp_path).release()
+    assert [record.getMessage() for record in caplog.records] == [
+        f"the data directory {tmp_path} belongs to user {NOBODY}; what this broker makes there belongs to root"
+    ]
+
+
+@needs_root
+@pytest.mark.parametrize(
+    ("owner", "mode", "told"),
+    [
+        (0, 0o700, "Permission denied; give this user the right to read and write it, or name another directory"),
+        (NOBODY, 0o500, "Permission denied; give this user the right to read and write it, or name another directory"),
+        (1, 0o777, f"belongs to user 1, not to user {NOBODY} who runs the broker: run it as that user or"),
+    ],
+)
+def test_a_directory_that_is_not_for_this_user_is_refused(tmp_path: Path, owner: int, mode: int, told: str) -> None:
+    place = tmp_path / "data"
+    place.mkdir()
+    os.chown(place, owner, owner)
+    place.chmod(mode)
+    for parent in (tmp_path, *tmp_path.parents[:3]):
+        if parent.stat().st_uid == 0 and parent != Path("/") and parent != Path("/tmp"):
+            parent.chmod(parent.stat().st_mode | 0o055)
+    script = (
+        "import os, sys; from pathlib import Path; from spanwire.stores.directory import DataDirectory\n"
+        f"os.setgid({NOBODY}); os.setuid({NOBODY})\n"
+        "try: DataDirectory(Path(sys.argv[1]))\n"
+        "except Exception as error: print(type(error).__name__, error)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script, str(place)], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stdout.startswith("StoreError "), done
+    assert told in done.stdout
+    assert list(place.iterdir()) == []
+
+
+def test_a_lock_that_a_process_of_another_machine_holds_is_told_apart(tmp_path: Path) -> None:
+    first = DataDirectory(tmp_path)
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    (tmp_path / LOCK_NAME).write_text(f"{ended.pid}\n")
+    assert refusal(tmp_path) == (
+        f"the data directory {tmp_path} is in use by process {ended.pid}, which does not run on this machine: stop the"
+        " broker on the machine where it runs, or have the file system give up its lock"
+    )
+    first.release()
+
+
+def test_a_lock_file_left_behind_by_a_process_that_is_gone_is_no_obstacle(tmp_path: Path) -> None:
+    (tmp_path / LOCK_NAME).write_text("999999\n")
+    directory = DataDirectory(tmp_path)
+    assert (tmp_path / LOCK_NAME).read_text() == f"{os.getpid()}\n"
+    directory.release()
+
+
+def test_a_file_system_without_locks_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def flock(descriptor: int, operation: int) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    assert refusal(tmp_path) == (
+        f"the data directory {tmp_path} cannot be locked: No locks available; name a directory on a disk of this"
+        " machine"
+    )
+
+
+def test_a_full_disk_does_not_keep_the_lock_from_being_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def pwrite(descriptor: int, data: bytes, offset: int) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "pwrite", pwrite)
+    with caplog.at_level(logging.WARNING):
+        directory = DataDirectory(tmp_path)
+    assert "cannot be written: No space left on device" in caplog.text
+    monkeypatch.undo()
+    assert "by another broker" in refusal(tmp_path)
+    directory.release()
