@@ -1,25 +1,28 @@
 """A broker in a small world: its journal, a disk that can lose power, clients, a clock, all driven by one seed.
 
 One `World` lives through several runs of its broker. Each step of the schedule is one of: a client does something, the
-journal writes a batch (in which the power may go), a read is answered, a timer runs, the broker stops in order. What
-happened goes into a ledger; who reads it knows nothing of the broker. Nothing here reads a clock or rolls other dice.
+journal writes a batch (in which the power may go, or the disk may fail), a read is answered, a timer runs, the wall
+clock jumps by a day, the broker stops in order. What happened goes into a ledger; who reads it knows nothing of the
+broker. Nothing here reads a clock or rolls other dice.
 """
 
 from __future__ import annotations
 
+import errno
 import re
 from collections import deque
 from random import Random
 
 from spanwire.broker.broker import Broker
 from spanwire.broker.policy import PolicyEntry, PolicyMap
+from spanwire.broker.ports import MessageStore
 from spanwire.model.destination import parse_destination
 from spanwire.model.environment import Time
 from spanwire.model.message import Message
 from spanwire.stores.journal.batch import Batch, write_batch
 from spanwire.stores.journal.fetch import Fetch
 from spanwire.stores.journal.journal import Journal, open_journal
-from spanwire.stores.journal.recovery import recover
+from spanwire.stores.journal.recovery import Recovery, recover
 from spanwire.stores.reader import read_all
 from tests.simulation.clients import SimulatedClient
 from tests.simulation.disk import PowerCutError, SimulatedDisk
@@ -33,6 +36,8 @@ SHARED = "queue://SHARED"  # any number, with selectors
 SLOW = "queue://SLOW"  # dispatches only what is synced
 QUEUES = (ORDERED, SHARED, SLOW)
 DEAD = "queue://ActiveMQ.DLQ"
+LAST_STEPS = 8  # of a broker whose disk has failed, before it is gone
+DAY_S = 86_400.0
 TOKEN = re.compile(rb"<(?:one|two)-(?:plain|tx)-\d+>")
 
 
@@ -56,6 +61,10 @@ class SimulatedEnvironment:
     def advance(self, seconds: float) -> None:
         self.time = Time(self.time.monotonic + seconds, self.time.wall_ms + int(seconds * 1000))
 
+    def leap(self, seconds: float) -> None:
+        """The wall clock is set; no time passes."""
+        self.time = Time(self.time.monotonic, self.time.wall_ms + int(seconds * 1000))
+
 
 class World:
     """Everything, and the scheduler."""
@@ -68,12 +77,15 @@ class World:
         self.disk = SimulatedDisk()
         self.calm = False
         self.power_cuts = 0
+        self.disk_errors = 0
+        self.clock_leaps = 0
         self.stops = 0
         self.single_owner: SimulatedClient | None = None  # who may consume from `ORDERED` now
         self.journal: Journal
         self.broker: Broker
         self._batch: Batch | None = None
         self._fetches: deque[Fetch] = deque()
+        self._steps_left = 0  # of a broker whose disk has failed
         self._start()
         self.clients = [SimulatedClient(self, name) for name in ("one", "two")]
 
@@ -91,6 +103,10 @@ class World:
         """Something happens."""
         self.environment.advance(self.random.choice((0.0, 0.001, 0.01)))
         kind = self.random.random()
+        if self._steps_left == 1:
+            kind = 1.0
+        elif self._steps_left:
+            self._steps_left -= 1
         try:
             if kind < 0.70:
                 self.random.choice(self.clients).act()
@@ -100,17 +116,24 @@ class World:
                 self._answer_read()
             elif kind < 0.985:
                 self.broker.run(self.now, 0.002)
-            elif kind < 0.99:
+            elif kind < 0.987:
+                self.clock_leaps += 1
+                self.environment.leap(self.random.choice((-DAY_S, DAY_S, -0.5, 0.5)))
+            elif kind < 0.992 and not self._steps_left:
                 self._stop_in_order()
             else:
                 self._cut_power()
         except PowerCutError:
             self._come_back()
+        except OSError:
+            self._fail()
         self._drain_dirty()
 
     def rest(self) -> None:
         """No more faults: everything under way comes to its end."""
         self.calm = True
+        if self._steps_left:
+            self._come_back()
         for _ in range(10_000):
             self._store_turn()
             self._answer_read()
@@ -141,8 +164,11 @@ class World:
             batch = self._batch
             if not self.calm and self.chance(0.05):
                 self.disk.cut_at = self.disk.steps + self.random.randrange(6)
+            elif not self.calm and self.chance(0.02):
+                self.disk.fail_at = {self.disk.steps + self.random.randrange(3): errno.EIO}
             write_batch(self.disk, batch, True)
             self.disk.cut_at = -1
+            self.disk.fail_at = {}
             self._batch = None
             self._watch(batch)
             self.broker.stored(journal.completed(batch), self.now)
@@ -187,14 +213,34 @@ class World:
         self._batch = None
         self._fetches.clear()
         policies = PolicyMap([PolicyEntry(parse_destination(SLOW), dispatch_before_sync=False)])
-        self.broker = Broker("world", "ID:world", self.environment, opened.journal, self.formats, policies=policies)
-        self.broker.recover(opened.recovery.destinations(), opened.recovery.clean, self.now)
+        store = self.store_of(opened.journal)
+        self.broker = Broker("world", "ID:world", self.environment, store, self.formats, policies=policies)
+        self.broker.recover(opened.recovery.destinations(), self.was_clean(opened.recovery), self.now)
+
+    # What worlds with a planted fault change
+
+    def store_of(self, journal: Journal) -> MessageStore:
+        """What the broker calls."""
+        return journal
+
+    def was_clean(self, recovery: Recovery) -> bool:
+        """Whether the broker is told that the last stop was in order."""
+        return recovery.clean
+
+    def _fail(self) -> None:
+        """The disk failed: the broker lives a little longer, but its journal writes and answers nothing any more."""
+        self.disk_errors += 1
+        self.disk.fail_at = {}
+        self._batch = None
+        self.journal.fail()
+        self._steps_left = LAST_STEPS
 
     def _cut_power(self) -> None:
         raise PowerCutError
 
     def _come_back(self) -> None:
-        self.power_cuts += 1
+        self.power_cuts += self._steps_left == 0
+        self._steps_left = 0
         self.disk = self.disk.power_cut(self.random)
         self.single_owner = None
         self._start()
