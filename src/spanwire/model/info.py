@@ -22,6 +22,9 @@ MAX_PRODUCERS_PER_CONNECTION: Final = 1_000
 class ConnectionInfo:
     """A client's announcement of itself. The password is kept out of every repr.
 
+    ``reconnected`` says that the client had a connection of this id before: it may send again, under the same ids, what
+    was not answered there.
+
     The last four are the connector's word, not the client's: the distinguished name in its verified TLS certificate
     (as Java prints it: ``CN=orders, O=Example, C=DE``), how many consumers and producers it may have, and whether the
     connection is inside TLS.
@@ -34,6 +37,7 @@ class ConnectionInfo:
     remote_address: str = ""
     protocol: str = ""
     fault_tolerant: bool = False
+    reconnected: bool = False
     certificate_subject: str | None = None
     max_consumers: int = MAX_CONSUMERS_PER_CONNECTION
     max_producers: int = MAX_PRODUCERS_PER_CONNECTION

@@ -77,6 +77,7 @@ class Login:
             remote_address=self._settings.remote_address,
             protocol=PROTOCOL_NAME,
             fault_tolerant=self._fault_tolerant or command.fault_tolerant,
+            reconnected=command.failover_reconnect or self._fault_tolerant,  # versions below 6 have the control alone
             certificate_subject=self._settings.certificate_subject,
             max_consumers=self._settings.max_consumers,
             max_producers=self._settings.max_producers,
