@@ -273,7 +273,7 @@ class ClientConnection(LinkReceiver):
         if self.state != State.ONLINE:
             return None
         for consumer in self._consumers.values():
-            consumer.before_waiting()
+            consumer.leave_with_owner()
         command = wire.RemoveInfo(
             object_id=wire.ConnectionId(self.connection_id), last_delivered_sequence_id=LAST_DELIVERED_UNSET
         )

@@ -328,9 +328,25 @@ class ClientConsumer:
             return None
         self.is_closed = True
         self.before_waiting()
+        command = self._farewell()
         self._buffer.clear()
         assert self.info.consumer_id is not None
-        return self._line.remove(
-            wire.RemoveInfo(object_id=self.info.consumer_id, last_delivered_sequence_id=self.last_delivered),
-            self.info.consumer_id.session_id,
-        )
+        return self._line.remove(command, self.info.consumer_id.session_id)
+
+    def leave_with_owner(self) -> None:
+        """Its session or connection leaves: if the application holds messages, say which, so that they come flagged."""
+        self.before_waiting()
+        if not self.is_closed and self._line.is_online and (self._delivered or len(self._buffer) > self._fresh):
+            self._line.send(self._farewell())
+
+    def _farewell(self) -> wire.RemoveInfo:
+        """Names the last message, in the order of dispatch, that the application has seen; it must still be out, or
+        the broker takes none for seen. One that was rolled back waits in the buffer, in front of those not seen yet.
+        """
+        last = self.last_delivered
+        rolled_back = len(self._buffer) - self._fresh
+        if rolled_back > 0:
+            last = self._buffer[rolled_back - 1].broker_sequence
+        elif self._delivered:
+            last = list(self._delivered.values())[-1].broker_sequence
+        return wire.RemoveInfo(object_id=self.info.consumer_id, last_delivered_sequence_id=last)

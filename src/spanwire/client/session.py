@@ -211,7 +211,7 @@ class ClientSession:
             self.transaction.rollback()
         last_delivered = LAST_DELIVERED_UNSET
         for consumer in self.consumers.values():
-            consumer.before_waiting()
+            consumer.leave_with_owner()
             consumer.is_closed = True
             last_delivered = max(last_delivered, consumer.last_delivered)
         for producer in self.producers.values():

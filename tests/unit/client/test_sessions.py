@@ -462,6 +462,58 @@ def test_a_consumer_that_leaves_says_what_was_delivered_last(broker: PlayedBroke
         consumer.next_message(broker.now)
 
 
+def last_seen(broker: PlayedBroker) -> list[tuple[str, int]]:
+    """Who left, and which message it saw last."""
+    return [
+        (type(command.object_id).__name__, command.last_delivered_sequence_id)
+        for command in broker.receives()
+        if isinstance(command, wire.RemoveInfo)
+    ]
+
+
+def test_a_consumer_that_acknowledged_its_last_message_alone_names_the_one_it_still_holds(
+    broker: PlayedBroker,
+) -> None:
+    session = broker.session("individual")
+    consumer = broker.consumer(session)
+    broker.dispatches(consumer, "a", "b", "c", "d")
+    for _ in range(2):
+        broker.takes(consumer)
+    consumer.acknowledge_one(broker.takes(consumer))
+    broker.receives()
+    session.close_consumer(consumer)
+    assert last_seen(broker) == [("ConsumerId", 1002)]
+
+
+@pytest.mark.parametrize("leaving", ["session", "connection"])
+def test_whoever_leaves_as_a_whole_says_for_each_consumer_what_it_holds(broker: PlayedBroker, leaving: str) -> None:
+    session = broker.session("client")
+    consumers = [broker.consumer(session) for _ in range(3)]
+    for consumer in consumers:
+        broker.dispatches(consumer, "x", "y")
+    for consumer in consumers[:2]:
+        broker.takes(consumer)
+    broker.receives()
+    if leaving == "session":
+        session.close()
+        assert last_seen(broker) == [("ConsumerId", 1001), ("ConsumerId", 1003), ("SessionId", 1003)]
+    else:
+        broker.client.farewell()
+        assert last_seen(broker) == [("ConsumerId", 1001), ("ConsumerId", 1003), ("ConnectionId", -1)]
+
+
+def test_a_message_rolled_back_and_not_delivered_again_counts_as_seen(broker: PlayedBroker) -> None:
+    session = broker.session("transacted")
+    consumer = broker.consumer(session)
+    broker.dispatches(consumer, "a", "b", "c")
+    broker.takes(consumer)
+    broker.takes(consumer)
+    session.rollback(broker.now)
+    broker.receives()
+    session.close_consumer(consumer)
+    assert last_seen(broker) == [("ConsumerId", 1002)]
+
+
 def test_a_received_message_can_be_sent_on(broker: PlayedBroker) -> None:
     session = broker.session()
     consumer, producer = broker.consumer(session), broker.producer(session)
