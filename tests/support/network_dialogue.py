@@ -18,6 +18,7 @@ from spanwire.broker.broker import Broker
 from spanwire.broker.formats import MessageFormats
 from spanwire.broker.ports import Authenticator, Authorizer
 from spanwire.broker.subscription import Subscription
+from spanwire.broker.usage import UsageLimits
 from spanwire.model.acks import LAST_DELIVERED_UNKNOWN, STANDARD_ACK
 from spanwire.model.destination import Destination, parse_destination
 from spanwire.model.environment import Time
@@ -285,7 +286,7 @@ class Site:
             advisory_format=advisories,
             authenticator=authenticator,
             authorizer=authorizer,
-            memory_limit_bytes=self._memory_limit_bytes,
+            limits=UsageLimits(memory_bytes=self._memory_limit_bytes),
         )
         self.broker.recover(opened.recovery.destinations(), opened.recovery.clean, self.network.now)
 

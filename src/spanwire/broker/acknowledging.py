@@ -8,6 +8,7 @@ from spanwire.broker.connection_state import ConnectionState
 from spanwire.broker.consuming import Consuming
 from spanwire.broker.context import BrokerContext
 from spanwire.broker.dead_letters import EXPIRED
+from spanwire.broker.flow_control import FlowControl
 from spanwire.broker.ports import NO_TOKEN
 from spanwire.broker.queue import Queue
 from spanwire.broker.reference import MessageReference
@@ -30,10 +31,11 @@ from spanwire.model.ids import MessageId, ProducerId
 class Acknowledgements:
     """Finds the references an acknowledgement means and settles them, or keeps them for a transaction's commit."""
 
-    def __init__(self, context: BrokerContext, consuming: Consuming, sending: Sending) -> None:
+    def __init__(self, context: BrokerContext, consuming: Consuming, sending: Sending, flow: FlowControl) -> None:
         self._context: Final[BrokerContext] = context
         self._consuming: Final[Consuming] = consuming
         self._sending: Final[Sending] = sending
+        self._flow: Final[FlowControl] = flow
 
     def acknowledge(
         self,
@@ -57,8 +59,8 @@ class Acknowledgements:
         references = self._take(subscription, ack_type, first, last, count)
         self._settle(references, ack_type, cause)
         self._consuming.refill(subscription)
-        if self._sending.parked:
-            self._sending.unpark()
+        if self._flow.parked:
+            self._flow.unpark()
         if token == NO_TOKEN or not any(reference.sequence > 0 for reference in references):
             return True
         return self._sending.answer_when_stored(state, token)
@@ -70,8 +72,8 @@ class Acknowledgements:
             reference.home.settled(reference)
         if references:
             self._consuming.refill(subscription)
-            if self._sending.parked:
-                self._sending.unpark()
+            if self._flow.parked:
+                self._flow.unpark()
         return len(references)
 
     def _acknowledge_later(

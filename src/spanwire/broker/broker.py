@@ -30,6 +30,7 @@ from spanwire.broker.context import BrokerContext
 from spanwire.broker.dead_letters import POISONED, DeadLetters
 from spanwire.broker.destination_map import DestinationMap
 from spanwire.broker.destinations import Destinations
+from spanwire.broker.flow_control import FlowControl
 from spanwire.broker.formats import MessageFormats
 from spanwire.broker.logins import Logins
 from spanwire.broker.message_values import BoundMessageValues
@@ -50,8 +51,8 @@ from spanwire.broker.rights import Rights
 from spanwire.broker.sending import Sending
 from spanwire.broker.subscription import Subscription
 from spanwire.broker.unfinished_logins import UnfinishedLogins
-from spanwire.broker.unstored import Unstored
-from spanwire.broker.usage import DEFAULT_MEMORY_LIMIT_BYTES, MemoryUsage
+from spanwire.broker.unstored import Unstored, unstored_limit
+from spanwire.broker.usage import MemoryUsage, UsageLimits
 from spanwire.broker.views import (
     BrokerStatistics,
     ConnectionView,
@@ -97,7 +98,7 @@ class Broker:
         authenticator: Authenticator | None = None,
         authorizer: Authorizer | None = None,
         policies: PolicyMap | None = None,
-        memory_limit_bytes: int = DEFAULT_MEMORY_LIMIT_BYTES,
+        limits: UsageLimits | None = None,
     ) -> None:
         self.name: Final[str] = name
         self.broker_id: Final[str] = broker_id
@@ -105,7 +106,8 @@ class Broker:
         self.formats: Final[MessageFormats] = formats
         self.ids: Final[IdGenerator] = IdGenerator(environment)
         policy_map = policies if policies is not None else PolicyMap()
-        self._usage: Final[MemoryUsage] = MemoryUsage(memory_limit_bytes)
+        usage_limits = limits if limits is not None else UsageLimits()
+        self._usage: Final[MemoryUsage] = MemoryUsage(usage_limits.memory_bytes)
         self._context: Final[BrokerContext] = BrokerContext(store)
         audit = Audit(self._context)
         self.unfinished_logins: Final[UnfinishedLogins] = UnfinishedLogins()
@@ -119,7 +121,10 @@ class Broker:
         )
         self._waiting: Final[WaitingLine] = WaitingLine()
         self._destinations: Final[Destinations] = Destinations(self._context, self._map, self._rights, self._advisories)
-        self._unstored: Final[Unstored] = Unstored(store)
+        self._unstored: Final[Unstored] = Unstored(store, unstored_limit(usage_limits))
+        self._flow: Final[FlowControl] = FlowControl(
+            self._context, self._map, usage_limits, policy_map.lowest_store_mark(), self._unstored
+        )
         dead_letters = DeadLetters(self._context, self._destinations, formats, self._unstored)
         self._context.office = dead_letters
         self._sending: Final[Sending] = Sending(
@@ -131,7 +136,9 @@ class Broker:
             self._waiting,
             self._unstored,
             dead_letters,
+            self._flow,
         )
+        self._flow.sender = self._sending
         self._committing: Final[Committing] = Committing(
             self._context, self._sending, self._destinations, dead_letters, self._unstored, self._usage
         )
@@ -146,7 +153,7 @@ class Broker:
             self._advisories,
         )
         self._acknowledgements: Final[Acknowledgements] = Acknowledgements(
-            self._context, self._consuming, self._sending
+            self._context, self._consuming, self._sending, self._flow
         )
         self._connections: Final[dict[str, ConnectionState]] = {}
         self._client_ids: Final[dict[str, ConnectionState]] = {}
@@ -195,11 +202,11 @@ class Broker:
             self._consuming.remove(state, key, LAST_DELIVERED_UNKNOWN)
         for key in list(state.producers):
             self._producing.remove(state, key)
-        self._sending.forget(state)
+        self._flow.forget(state)
         self._destinations.remove_temporary(state)
         if self._advisories is not None:
             self._advisories.connection_removed(state.info)
-        self._sending.unpark()
+        self._flow.unpark()
 
     def mark_dirty(self, state: ConnectionState) -> None:
         """The connection has something to send: flush it at the end of this turn."""
@@ -216,8 +223,8 @@ class Broker:
         if became_writable:
             for subscription in list(state.consumers.values()):
                 self._consuming.refill(subscription)
-        if self._sending.parked:
-            self._sending.unpark()
+        if self._flow.parked:
+            self._flow.unpark()
 
     # -- announcements -------------------------------------------------------------------------------------------------
 
@@ -246,7 +253,7 @@ class Broker:
         for key, producer in list(state.producers.items()):
             if producer.producer_id.session_id == session_id.value:
                 self._producing.remove(state, key)
-        self._sending.unpark()
+        self._flow.unpark()
 
     def add_producer(self, state: ConnectionState, info: ProducerInfo, now: Time) -> None:
         """A producer of this connection; its destination, if it has one, is checked and made now."""
@@ -291,7 +298,7 @@ class Broker:
         """A consumer leaves; ``last_delivered_sequence`` tells what the application saw (``acks.LAST_DELIVERED_…``)."""
         self._turn(now)
         self._consuming.remove(state, str(consumer_id), last_delivered_sequence)
-        self._sending.unpark()
+        self._flow.unpark()
 
     def set_prefetch(self, subscription: Subscription, prefetch_size: int, now: Time) -> None:
         """The consumer asks for another window."""
@@ -311,7 +318,7 @@ class Broker:
         """Remove a destination without consumers."""
         self._turn(now)
         self._destinations.remove_all(state, destination.parts())
-        self._sending.unpark()
+        self._flow.unpark()
 
     def check_bridge(self, state: ConnectionState) -> None:
         """Raises `AuthorizationError` unless this connection may be another broker's bridge."""
@@ -417,7 +424,7 @@ class Broker:
         for ack in transaction.acks:
             if not ack.subscription.removed:
                 self._consuming.refill(ack.subscription)
-        self._sending.unpark()
+        self._flow.unpark()
         return done
 
     def rollback(self, state: ConnectionState, transaction_id: TransactionId, now: Time) -> None:
@@ -431,12 +438,19 @@ class Broker:
         """Everything up to ``position`` survives a power cut: give the answers that waited for it."""
         self._turn(now)
         self._unstored.stored(position)
+        self._flow.refresh()
         for waiting in self._waiting.advance(position):
             if waiting.messages is not None:
                 self._sending.release(waiting.messages)
             answer(waiting, None)
-        if self._sending.parked:
-            self._sending.unpark()
+        if self._flow.parked:
+            self._flow.unpark()
+
+    def room_changed(self, now: Time) -> None:
+        """The store's disk is full, or has room again."""
+        self._turn(now)
+        self._flow.refresh()
+        self._flow.unpark()
 
     def store_failed(self, error: StoreError, now: Time) -> None:
         """Nothing is stored from now on: every answer that waits becomes a refusal, every connection ends."""
@@ -467,10 +481,12 @@ class Broker:
         """When to call `run`, in monotonic seconds; 0.0 while a job is under way."""
         if self._context.has_jobs():
             return 0.0
+        due = self._expiry_due
         pull = self._consuming.next_timeout()
-        if pull is not None and pull < self._expiry_due:
-            return pull
-        return self._expiry_due
+        if pull is not None:
+            due = min(due, pull)
+        flow = self._flow.next_timeout()
+        return due if flow is None else min(due, flow)
 
     def run(self, now: Time, budget: float) -> None:
         """Timers that are due, and one slice of each job under way (at most 500 messages each).
@@ -487,8 +503,7 @@ class Broker:
         for home in self._context.take_jobs():
             if home.work():
                 self._context.schedule(home)
-        if self._sending.parked:
-            self._sending.unpark()
+        self._flow.run()
 
     def recover(self, recovered: list[RecoveredDestination], clean: bool, now: Time) -> None:
         """What the store kept; call before the first connection."""
@@ -531,5 +546,5 @@ class Broker:
 
     def statistics(self) -> BrokerStatistics:
         """Totals over all destinations."""
-        parked = sum(len(state.parked) for state in self._sending.parked)
+        parked = sum(len(state.parked) for state in self._flow.parked)
         return broker_statistics(self.destination_views(), len(self._connections), self._usage, parked)

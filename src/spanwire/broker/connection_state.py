@@ -7,10 +7,10 @@ from typing import Final
 
 from spanwire.broker.outlet import Outlet
 from spanwire.broker.ports import Principal
+from spanwire.broker.reference import BrokerDestination
 from spanwire.broker.subscription import Subscription
 from spanwire.broker.transactions import LocalTransaction, Uncommitted
 from spanwire.model.destination import Destination
-from spanwire.model.ids import TransactionId
 from spanwire.model.info import ConnectionInfo, ProducerInfo
 from spanwire.model.message import Message
 
@@ -21,21 +21,24 @@ MAX_TRANSACTIONS_PER_CONNECTION: Final = 1_000  # open local transactions: one p
 
 
 class ParkedSend:
-    """A send that waits for memory: its answer is withheld meanwhile."""
+    """A send that waits for room in ``home``: its answer is withheld meanwhile, and it is refused at ``deadline``
+    (monotonic seconds).
+    """
 
-    __slots__ = ("message", "token", "transaction_id")
+    __slots__ = ("deadline", "home", "message", "token")
 
-    def __init__(self, message: Message, transaction_id: TransactionId | None, token: int) -> None:
+    def __init__(self, home: BrokerDestination, message: Message, token: int, deadline: float) -> None:
+        self.home: Final[BrokerDestination] = home
         self.message: Final[Message] = message
-        self.transaction_id: Final[TransactionId | None] = transaction_id
         self.token: Final[int] = token
+        self.deadline: Final[float] = deadline
 
 
 class ConnectionState:
     """The announced objects, open transactions and back-pressure of one connection. Only the broker changes it.
 
     ``dirty`` says that the connection stands in the list of those to flush; ``reading_paused`` that the transport
-    should leave the peer's bytes in the kernel.
+    should leave the peer's bytes in the kernel. ``forwards`` says that the client is a bridge of another broker.
     """
 
     def __init__(self, outlet: Outlet, info: ConnectionInfo, principal: Principal) -> None:
@@ -53,6 +56,7 @@ class ConnectionState:
         self.parked_bytes = 0
         self.reading_paused = False
         self.network_role = False
+        self.forwards = False
         self.removed = False
 
     @property

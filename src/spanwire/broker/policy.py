@@ -8,6 +8,9 @@ from spanwire.model.destination import MAX_NAME_BYTES, QUEUE, TEMP_QUEUE, TOPIC,
 
 DEFAULT_EXPIRE_PERIOD_MS = 30_000
 DEFAULT_DEAD_LETTER_QUEUE = "ActiveMQ.DLQ"
+DEFAULT_WARNING_INTERVAL_MS = 30_000  # blockedProducerWarningInterval, as ActiveMQ has it
+DEFAULT_CURSOR_MARK = 70  # cursorMemoryHighWaterMark
+DEFAULT_STORE_MARK = 100  # storeUsageHighWaterMark
 
 
 @dataclass(frozen=True)
@@ -62,6 +65,12 @@ class PolicyEntry:
     ``memory_limit_bytes`` 0 means that only the broker's limit holds; ``expire_messages_period_ms`` 0 turns the scan
     off (messages still expire when their turn comes); a prefetch of -1 leaves the consumer's own. Of the messages of a
     topic that wait for a slow consumer the oldest are discarded over ``pending_message_limit``; -1 keeps them all.
+
+    Without ``producer_flow_control`` the destination's memory limit holds no send up: what is not persistent goes to
+    the store when ``cursor_memory_high_water_mark`` percent of it are in use (queues), or takes the broker's memory.
+    ``send_fail_if_no_space`` None and ``send_fail_after_ms`` -1 leave it to the broker whether a send that has to wait
+    is refused, at once or after a time. Persistent sends wait once ``store_usage_high_water_mark`` percent of the
+    store's limit are in use. ``max_destinations`` -1 sets no limit to the destinations that clients may make under it.
     """
 
     destination: Destination
@@ -72,6 +81,13 @@ class PolicyEntry:
     expire_messages_period_ms: int = DEFAULT_EXPIRE_PERIOD_MS
     dispatch_before_sync: bool = True
     pending_message_limit: int = -1
+    producer_flow_control: bool = True
+    send_fail_if_no_space: bool | None = None
+    send_fail_after_ms: int = -1
+    blocked_producer_warning_interval_ms: int = DEFAULT_WARNING_INTERVAL_MS
+    cursor_memory_high_water_mark: int = DEFAULT_CURSOR_MARK
+    store_usage_high_water_mark: int = DEFAULT_STORE_MARK
+    max_destinations: int = -1
     dead_letter: DeadLetterStrategy = field(default_factory=DeadLetterStrategy)
 
 
@@ -83,6 +99,10 @@ class PolicyMap:
         self._entries: list[PolicyEntry] = sorted(given, key=_wildcards_last)
         self._queue_default = PolicyEntry(Destination(0, ">"))
         self._topic_default = PolicyEntry(Destination(TOPIC, ">"))
+
+    def lowest_store_mark(self) -> int:
+        """The lowest of all marks of the store."""
+        return min([DEFAULT_STORE_MARK, *[entry.store_usage_high_water_mark for entry in self._entries]])
 
     def entry_for(self, destination: Destination) -> PolicyEntry:
         """The tuning of ``destination``; temporary destinations take that of their permanent kind."""

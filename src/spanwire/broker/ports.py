@@ -61,7 +61,8 @@ class ClientConnection(Protocol):
     def completed(self, token: int, error: SpanwireError | None) -> None:
         """The request that carried ``token`` is done: stored and synced, or refused with ``error``.
 
-        Called only for requests whose call returned False ("later").
+        Called for requests whose call returned False ("later"), and with `NO_TOKEN` and an error for a send that wanted
+        no answer, had to wait and is refused.
         """
         ...
 

@@ -1,15 +1,17 @@
-"""The way of a message into the broker: whither, whether allowed, whether there is room, stored, dispatched."""
+"""The way of a message into the broker: whither, whether allowed, stored, dispatched. Whether there is room is for
+`FlowControl` to say.
+"""
 
 from __future__ import annotations
 
-import logging
 from typing import Final
 
-from spanwire.broker.connection_state import MAX_PARKED_BYTES, ConnectionState, ParkedSend
+from spanwire.broker.connection_state import ConnectionState, ParkedSend
 from spanwire.broker.context import BrokerContext
 from spanwire.broker.dead_letters import EXPIRED, DeadLetters
 from spanwire.broker.destination_map import DestinationMap
 from spanwire.broker.destinations import Destinations
+from spanwire.broker.flow_control import ROOM, TURN, FlowControl, ParkedSender, tell
 from spanwire.broker.formats import MessageFormats
 from spanwire.broker.ports import NO_TOKEN
 from spanwire.broker.queue import Queue
@@ -18,16 +20,13 @@ from spanwire.broker.rights import Rights
 from spanwire.broker.topic import Topic
 from spanwire.broker.transactions import LocalTransaction, TransactedSend
 from spanwire.broker.unstored import Unstored
-from spanwire.broker.usage import RESUME_SHARE
 from spanwire.broker.waiting import Waiting, WaitingLine, WithheldMessage
 from spanwire.model.destination import QUEUE, Destination
-from spanwire.model.errors import DestinationDoesNotExistError, JmsError, ResourceAllocationError
+from spanwire.model.errors import DestinationDoesNotExistError, JmsError
 from spanwire.model.message import Message
 
-logger = logging.getLogger(__name__)
 
-
-class Sending:
+class Sending(ParkedSender):
     """Takes messages from connections; those of a transaction are kept in it until `Committing` hands them in."""
 
     def __init__(
@@ -40,6 +39,7 @@ class Sending:
         waiting: WaitingLine,
         unstored: Unstored,
         dead_letters: DeadLetters,
+        flow: FlowControl,
     ) -> None:
         self._context: Final[BrokerContext] = context
         self._map: Final[DestinationMap] = destination_map
@@ -49,7 +49,7 @@ class Sending:
         self._waiting: Final[WaitingLine] = waiting
         self._unstored: Final[Unstored] = unstored
         self._dead_letters: Final[DeadLetters] = dead_letters
-        self.parked: Final[list[ConnectionState]] = []
+        self._flow: Final[FlowControl] = flow
 
     # -- from a connection ---------------------------------------------------------------------------------------------
 
@@ -63,8 +63,9 @@ class Sending:
         if transaction is not None:
             self._gather(transaction, home, message)
             return True
-        if state.parked or self._must_wait(home, message):
-            return self._park(state, message, token)
+        obstacle = self._flow.obstacle(home, message)
+        if obstacle != ROOM or state.parked:
+            return self._flow.park(state, home, message, token, obstacle if obstacle != ROOM else TURN)
         return self._deliver(state, home, message, token)
 
     def _send_to_many(
@@ -74,26 +75,22 @@ class Sending:
         copy.
         """
         homes = self._resolve(state, message.destination)
-        if state.parked and transaction is None:
-            return self._park(state, message, token)
+        if state.parked and transaction is None and homes:
+            return self._flow.park(state, homes[0], message, token, TURN)
         copies = self._copies(homes, message)
         if transaction is not None:
             for home, copy in zip(homes, copies, strict=True):
                 self._gather(transaction, home, copy)
             return True
         for home in homes:
-            if self._must_wait(home, message):
-                return self._park(state, message, token)
+            obstacle = self._flow.obstacle(home, message)
+            if obstacle != ROOM:
+                return self._flow.park(state, home, message, token, obstacle)
         return self._deliver_all(state, homes, copies, token)
 
     def _gather(self, transaction: LocalTransaction, home: BrokerDestination, message: Message) -> None:
-        """Keep ``message`` for the commit. It cannot wait for room: the commit would have to wait behind it."""
-        usage = home.usage.parent if self.is_stored(home, message) else home.usage
-        if usage is not None and usage.is_full():
-            raise ResourceAllocationError(
-                f"Usage Manager Memory Limit reached on {home.destination}: the transaction cannot hold more; "
-                f"commit smaller ones, raise memoryUsage or consume faster"
-            )
+        """Keep ``message`` for the commit."""
+        self._flow.check_transacted(home, message)
         transaction.add_send(TransactedSend(home, message))
 
     def _copies(self, homes: list[BrokerDestination], message: Message) -> list[Message]:
@@ -142,64 +139,8 @@ class Sending:
                     wanted[home.destination.qualified_name] = home.destination
         return self._destinations.ensure_all(state, list(wanted.values()))
 
-    # -- room ----------------------------------------------------------------------------------------------------------
-
-    def _must_wait(self, home: BrokerDestination, message: Message) -> bool:
-        if self.is_stored(home, message):
-            return self._unstored.is_full()
-        return self._needs_memory(home, message) and home.usage.is_full()
-
-    def _needs_memory(self, home: BrokerDestination, message: Message) -> bool:
-        """Whether ``message`` will stay in memory: the store does not have it, and somebody is there to keep it for."""
-        if isinstance(home, Topic):
-            return len(home.subscriptions) > 0
-        return not self.is_stored(home, message)
-
-    def _park(self, state: ConnectionState, message: Message, token: int) -> bool:
-        if state.parked_bytes >= MAX_PARKED_BYTES and not state.may_pause_reading():
-            raise ResourceAllocationError(
-                f"Usage Manager Memory Limit reached on {message.destination}: {len(state.parked)} sends of this "
-                f"connection wait already; consume from it, raise memoryUsage or slow the producer down"
-            )
-        if not state.parked:
-            self.parked.append(state)
-        state.parked.append(ParkedSend(message, None, token))
-        state.parked_bytes += message.size
-        if state.parked_bytes >= MAX_PARKED_BYTES and state.may_pause_reading():
-            state.reading_paused = True
-        return token == NO_TOKEN
-
-    def forget(self, state: ConnectionState) -> None:
-        """The connection is gone: its waiting sends were never taken."""
-        state.parked.clear()
-        state.parked_bytes = 0
-        if state in self.parked:
-            self.parked.remove(state)
-
-    def unpark(self) -> None:
-        """There may be room again: let waiting sends go on, oldest first on each connection."""
-        for state in self.parked.copy():
-            while state.parked and self._has_room_again(state.parked[0].message):
-                parked = state.parked.popleft()
-                state.parked_bytes -= parked.message.size
-                self._send_parked(state, parked)
-            if not state.parked:
-                self.parked.remove(state)
-            if state.reading_paused and state.parked_bytes < MAX_PARKED_BYTES:
-                state.reading_paused = False
-                state.outlet.mark_dirty()
-
-    def _has_room_again(self, message: Message) -> bool:
-        """With hysteresis for those that need memory: full stays full until a share of it is free."""
-        for part in message.destination.parts():
-            for home in self._map.matching(part):
-                if self._must_wait(home, message):
-                    return False
-                if self._needs_memory(home, message) and home.usage.is_above(RESUME_SHARE):
-                    return False
-        return True
-
-    def _send_parked(self, state: ConnectionState, parked: ParkedSend) -> None:
+    def go_on(self, state: ConnectionState, parked: ParkedSend) -> None:
+        """A send that had waited: rights are asked again, and so is whether its destination is still there."""
         error: JmsError | None = None
         done = True
         try:
@@ -207,11 +148,8 @@ class Sending:
             done = self._deliver_all(state, homes, self._copies(homes, parked.message), parked.token)
         except JmsError as refused:
             error = refused
-            if parked.token == NO_TOKEN:  # nobody waits for an answer that could say so
-                logger.warning("a send to %s that had waited is refused: %s", parked.message.destination, refused)
-        if parked.token != NO_TOKEN and (done or error is not None):
-            state.outlet.connection.completed(parked.token, error)
-            state.outlet.mark_dirty()
+        if done or error is not None:
+            tell(state, parked.token, error)
 
     # -- into the destination ------------------------------------------------------------------------------------------
 
@@ -221,6 +159,8 @@ class Sending:
             return True
         if self.is_stored(home, message):
             return self._store(state, home, message, token)
+        if not home.policy.producer_flow_control and self._flow.spills(home):
+            return self._store(state, home, message, NO_TOKEN)
         if home.withheld > 0 and self._context.store is not None:
             entry = WithheldMessage(home, message, 0)
             self.withhold(Waiting(self._context.store.position(), state.outlet, NO_TOKEN, [entry]))

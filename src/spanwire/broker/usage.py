@@ -1,7 +1,8 @@
-"""How much memory pending messages may take, for the whole broker and for each destination."""
+"""How much memory and disk messages may take, for the whole broker and for each destination."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
 
 MIB: Final = 1024 * 1024
@@ -10,6 +11,23 @@ RESIDENT_SHARE: Final = (
     70  # percent of a limit above which persistent messages stay on disk only (cursor high-water mark)
 )
 RESUME_SHARE: Final = 90  # percent of a limit below which waiting sends go on
+OVERSHOOT_SHARE: Final = 10  # percent over its limit that the last message taken may bring
+
+
+@dataclass(frozen=True)
+class UsageLimits:
+    """ActiveMQ's systemUsage. ``store_bytes`` limits the files of the store, ``temporary_bytes`` how large they may be
+    for messages that are not persistent to be written there; 0 means as much as the disk has.
+
+    ``fail_if_no_space`` refuses sends that would have to wait, ``fail_after_ms`` those that have waited so long (0:
+    they wait as long as they must). A policy may say otherwise for its destinations.
+    """
+
+    memory_bytes: int = DEFAULT_MEMORY_LIMIT_BYTES
+    store_bytes: int = 0
+    temporary_bytes: int = 0
+    fail_if_no_space: bool = False
+    fail_after_ms: int = 0
 
 
 class MemoryUsage:
@@ -37,6 +55,22 @@ class MemoryUsage:
             return True
         return self.parent is not None and self.parent.is_full()
 
+    def takes(self, size: int) -> bool:
+        """Whether ``size`` bytes may come in addition: no limit is reached, and none would be exceeded by more than
+        `OVERSHOOT_SHARE`. A destination that is empty takes a message of any size; the broker does not.
+        """
+        if self.limit_bytes > 0 and not self._takes_here(size):
+            return False
+        parent = self.parent
+        return parent is None or parent.takes(size)
+
+    def takes_ever(self, size: int) -> bool:
+        """Whether ``size`` bytes would fit if nothing else were in use."""
+        parent = self.parent
+        if parent is not None:
+            return parent.takes_ever(size)
+        return self.limit_bytes <= 0 or size * 100 <= self.limit_bytes * (100 + OVERSHOOT_SHARE)
+
     def room(self, percent: int) -> int:
         """Bytes left below ``percent`` of the tightest limit, 0 or less when there are none."""
         room = 1 << 62 if self.parent is None else self.parent.room(percent)
@@ -49,3 +83,17 @@ class MemoryUsage:
         if self.limit_bytes > 0 and self.used_bytes * 100 >= self.limit_bytes * percent:
             return True
         return self.parent is not None and self.parent.is_above(percent)
+
+    def full_level(self, size: int) -> MemoryUsage:
+        """The level that does not take ``size`` bytes; the topmost one if all do."""
+        parent = self.parent
+        if parent is None or not (self.limit_bytes <= 0 or self._takes_here(size)):
+            return self
+        return parent.full_level(size)
+
+    def _takes_here(self, size: int) -> bool:
+        used = self.used_bytes
+        limit = self.limit_bytes
+        if used >= limit:
+            return False
+        return (used == 0 and self.parent is not None) or (used + size) * 100 <= limit * (100 + OVERSHOOT_SHARE)

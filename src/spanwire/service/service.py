@@ -22,6 +22,7 @@ from spanwire.broker.broker import Broker
 from spanwire.broker.formats import MessageFormats
 from spanwire.broker.policy import PolicyMap
 from spanwire.broker.ports import AdvisoryFormat, MessageFormat
+from spanwire.broker.usage import UsageLimits
 from spanwire.management.control import Command, ControlServer
 from spanwire.management.views import BrokerView
 from spanwire.model.destination import Destination
@@ -195,7 +196,7 @@ class BrokerService:
             authenticator=self._security.authenticator(),
             authorizer=self._security.authorizer(),
             policies=PolicyMap(list(configuration.policies)),
-            memory_limit_bytes=configuration.usage.memory_limit_bytes,
+            limits=UsageLimits(memory_bytes=configuration.usage.memory_limit_bytes),
         )
         self._broker = broker
         recovered, clean = self._persistence.take_recovered(configuration.delete_all_messages_on_startup)

@@ -16,6 +16,7 @@ from spanwire.broker.connection_state import ConnectionState
 from spanwire.broker.policy import PolicyEntry, PolicyMap
 from spanwire.broker.ports import NO_TOKEN, AdvisoryFormat, Authenticator, Authorizer
 from spanwire.broker.subscription import Subscription
+from spanwire.broker.usage import UsageLimits
 from spanwire.broker.views import ConnectionView, DestinationView
 from spanwire.model.acks import INDIVIDUAL_ACK, LAST_DELIVERED_UNKNOWN, STANDARD_ACK
 from spanwire.model.destination import Destination, parse_destination
@@ -181,6 +182,7 @@ class Peer:
         self.stage = stage
         self.name = name
         self.answers: dict[int, SpanwireError | None] = {}
+        self.reports: list[SpanwireError] = []  # refusals of what wanted no answer
         self.closed_with: SpanwireError | None = None
         self.out_bytes = 0
         self.reads = True  # the socket is flushed before each acknowledgement
@@ -193,6 +195,10 @@ class Peer:
     # The port
 
     def completed(self, token: int, error: SpanwireError | None) -> None:
+        if token == NO_TOKEN:
+            assert error is not None
+            self.reports.append(error)
+            return
         assert token not in self.answers, f"token {token} was answered twice"
         self.answers[token] = error
 
@@ -365,7 +371,7 @@ class Stage:
             authenticator=authenticator,
             authorizer=authorizer,
             policies=PolicyMap(list(policies)),
-            memory_limit_bytes=memory_limit_bytes,
+            limits=UsageLimits(memory_bytes=memory_limit_bytes),
         )
 
     @property

@@ -167,7 +167,9 @@ def test_a_connection_that_must_go_on_reading_is_refused_instead(with_transactio
     else:
         producer.consumes("queue://OTHER")
     fills(producer)
-    with pytest.raises(ResourceAllocationError, match="Usage Manager Memory Limit reached on queue://Q"):
+    with pytest.raises(
+        ResourceAllocationError, match=r"Usage Manager Memory Limit reached.* to prevent flooding queue://Q"
+    ):
         for _ in range(5):
             producer.sends(QUEUE, "x" * 300_000, persistent=False)
     assert not producer.state.reading_paused
@@ -211,7 +213,7 @@ def test_removing_a_full_queue_lets_others_go_on() -> None:
     stage = Stage(memory_limit_bytes=LIMIT)
     filler, waiter = stage.peer("f"), stage.peer("w")
     while stage.memory() < LIMIT:
-        filler.sends(QUEUE, "x" * 5_000, persistent=False)
+        filler.sends(QUEUE, "x" * 1_000, persistent=False)
     token = waiter.sends("queue://OTHER", "1", persistent=False)
     assert not waiter.is_answered(token)
     filler.removes(QUEUE)
@@ -238,8 +240,8 @@ def test_persistent_sends_that_waited_for_the_disk_do_not_wait_for_memory() -> N
     size = 8 * 1024 * 1024
     tokens = [producer.sends(QUEUE, "x" * size) for _ in range(MAX_UNSTORED_BYTES // size + 2)]
     assert stage.broker.statistics().parked_sends > 0
-    stage.syncs()
-    stage.syncs()
+    for _ in tokens:  # one at a time, since little of a small memoryUsage may be on its way to the disk
+        stage.syncs()
     assert all(producer.is_answered(token) for token in tokens)
 
 

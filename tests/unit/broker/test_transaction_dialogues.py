@@ -383,7 +383,7 @@ def test_s45_uncommitted_messages_count_in_memory_and_a_full_memory_refuses_more
     producer.begins(1)
     producer.sends(QUEUE, "x" * 60_000, transaction=1)
     assert stage.memory() >= 60_000
-    producer.sends(QUEUE, "x" * 60_000, transaction=1)
+    producer.sends(QUEUE, "x" * 45_000, transaction=1)
     with pytest.raises(ResourceAllocationError, match="Usage Manager Memory Limit reached"):
         producer.sends(QUEUE, "more", transaction=1)
     with pytest.raises(TransactionError, match="rollback only"):

@@ -17,7 +17,7 @@ from enum import Enum
 from typing import Final
 
 from spanwire.broker.broker import Broker
-from spanwire.broker.ports import ClientConnection
+from spanwire.broker.ports import NO_TOKEN, ClientConnection
 from spanwire.model.environment import Time
 from spanwire.model.errors import (
     InvalidSelectorError,
@@ -223,9 +223,11 @@ class OpenWireBrokerConnection(ClientConnection, ProtocolConnection):
             return
         if error is None:
             client.answer(token)
-        else:
-            correlation_id = client.correlation_of(token)
-            self._say(throwable_of(error), correlation_id)
+            return
+        self._log_refusal("request that had waited", error)
+        self._say(throwable_of(error), client.correlation_of(token))
+        if token != NO_TOKEN:
+            client.release_window(token)
 
     def close_with(self, error: SpanwireError) -> None:
         """Say ``error`` and close; the peer has a moment to read it."""
@@ -354,6 +356,7 @@ class OpenWireBrokerConnection(ClientConnection, ProtocolConnection):
         except (JmsError, StoreError) as error:
             correlation_id = command.command_id if command.response_required else None
             self._refuse(command.type_id(), throwable_of(error), correlation_id, error)
+            client.refused()
             return
         if command.response_required and not client.withheld:
             self._output.respond(command.command_id)

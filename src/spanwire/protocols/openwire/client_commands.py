@@ -90,6 +90,7 @@ class ClientCommands(wire.CommandVisitor):
         self._connection_id: Final[str] = state.connection_id
         self._producers: Final[AnnouncedProducers] = AnnouncedProducers(broker, state)
         self._serves_bridge = False
+        self._in_window = 0  # the token of a message in a window while the broker is asked to take it
         self._acked: OpenWireConsumer | None = None
         self._acked_producer = ProducerId("", 0, 0)
         self._run_pattern: AckPattern | None = None
@@ -99,6 +100,7 @@ class ClientCommands(wire.CommandVisitor):
     def serve_bridge(self) -> None:
         """The client is another broker: its messages are of other makers, and some were delivered there before."""
         self._serves_bridge = True
+        self.state.forwards = True
         self._producers.takes_foreign_ids = True
 
     def begin(self, now: Time) -> None:
@@ -124,9 +126,11 @@ class ClientCommands(wire.CommandVisitor):
             token = command.command_id & UNSIGNED
         elif producer.window_size > 0:
             token = producer.number << WINDOW_SHIFT | window_size_of(message)
+            self._in_window = token
         done = self._broker.send(self.state, message, transaction_id, token, self.now)
         if token == NO_TOKEN:
             return
+        self._in_window = 0
         self.withheld = True
         if done:
             self.answer(token)
@@ -136,14 +140,24 @@ class ClientCommands(wire.CommandVisitor):
         correlation_id = self.correlation_of(token)
         if correlation_id is not None:
             self._output.respond(correlation_id)
-            return
+        else:
+            self.release_window(token)
+
+    def refused(self) -> None:
+        """The message was not taken: it leaves its producer's window, or the client would wait for that for ever."""
+        if self._in_window > 0:
+            self.release_window(self._in_window)
+            self._in_window = 0
+
+    def release_window(self, token: int) -> None:
+        """What carried ``token`` is no longer in its producer's window: taken or refused."""
         producer = self._producers.numbered(token >> WINDOW_SHIFT)
-        if producer is not None:
+        if token > UNSIGNED and producer is not None:
             self._output.answer(wire.ProducerAck(producer_id=producer.structure, size=token & WINDOW_SIZE))
 
     def correlation_of(self, token: int) -> int | None:
-        """The command id in a token, None for a producer's window."""
-        if token > UNSIGNED:
+        """The command id in a token, None for a producer's window and for `NO_TOKEN`."""
+        if token > UNSIGNED or token == NO_TOKEN:
             return None
         return token - (UNSIGNED + 1) if token & SIGN else token
 

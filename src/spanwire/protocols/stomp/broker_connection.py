@@ -210,12 +210,12 @@ class StompBrokerConnection(ClientConnection, ProtocolConnection):
     def completed(self, token: int, error: SpanwireError | None) -> None:
         """A request is done, or was refused after all."""
         receipt = self._receipts.pop(token, None)
-        if receipt is None or self._state == CLOSED:
+        if self._state == CLOSED:
             return
-        if error is None:
-            self._write(self._receipt(receipt))
-        else:
+        if error is not None:
             self._write(error_frame(error, receipt, self._version))
+        elif receipt is not None:
+            self._write(self._receipt(receipt))
         if self._state == LEAVING and not self._receipts:
             self._say_goodbye(self._broker.environment.now())
 

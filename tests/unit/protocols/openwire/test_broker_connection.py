@@ -7,6 +7,7 @@ import logging
 import pytest
 
 from spanwire.broker.ports import NO_TOKEN, MessageFormat, Principal
+from spanwire.broker.usage import UsageLimits
 from spanwire.model.destination import Destination
 from spanwire.model.errors import (
     AuthenticationError,
@@ -297,7 +298,7 @@ def test_a_keep_alive_that_asks_for_an_answer_gets_one() -> None:
 
 
 def test_silence_is_no_sign_while_we_do_not_read() -> None:
-    world = World(memory_limit_bytes=10_000)
+    world = World(limits=UsageLimits(memory_bytes=100_000))
     peer = world.connect()
     peer.produces(QUEUE)
     while peer.connection.wants_read:
