@@ -72,6 +72,12 @@ class JournalStoreDriver:
         self.fetched.pop(-1, None)
         self.calls.run_all()
 
+    def run_until_reported(self) -> None:
+        """Wait for the next batch to be written."""
+        reports = self.reports
+        while self.reports == reports:
+            self.calls.run_one()
+
     def reopen(self) -> None:
         self.journal_store.stop()
         self._open()

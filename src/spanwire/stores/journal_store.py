@@ -26,13 +26,21 @@ from spanwire.broker.ports import MessageStore
 from spanwire.broker.recovery import RecoveredDestination
 from spanwire.model.errors import RemoteProtocolError, StoreError
 from spanwire.model.message import Message
-from spanwire.stores.directory import DataDirectory
+from spanwire.stores.directory import DataDirectory, advice
 from spanwire.stores.disk import FileDisk
 from spanwire.stores.journal.batch import Batch, write_batch
 from spanwire.stores.journal.fetch import Fetch, StoredBytes
 from spanwire.stores.journal.group_commit import GroupCommit
 from spanwire.stores.journal.journal import Journal, OpenedJournal, open_journal
-from spanwire.stores.journal.segment import DEFAULT_SEGMENT_BYTES, SPARE_NAME, STORE_ID_SIZE, damage, segment_name
+from spanwire.stores.journal.segment import (
+    DEFAULT_SEGMENT_BYTES,
+    SPARE_NAME,
+    STORE_ID_SIZE,
+    damage,
+    segment_name,
+    segment_number,
+)
+from spanwire.stores.journal.space import DISK_FULL, UNMANAGED
 from spanwire.stores.reader import JournalReader
 from spanwire.stores.writer import JournalWriter, write_error
 
@@ -45,6 +53,11 @@ Stored = Callable[[int], None]
 Fetched = Callable[[int, list[Message | None]], None]
 Failed = Callable[[StoreError], None]
 Schedule = Callable[[Callable[[], None]], None]
+Room = Callable[[bool], None]
+
+
+def _nobody(has_room: bool) -> None:
+    """Takes no notice of the room on the disk."""
 
 
 class JournalStore:
@@ -60,21 +73,23 @@ class JournalStore:
         files: tuple[FileDisk, FileDisk],
         opened: OpenedJournal,
         formats: MessageFormats,
-        callbacks: tuple[Stored, Fetched, Failed, Schedule],
-        sync: bool,
+        callbacks: tuple[Stored, Fetched, Failed, Schedule, Room],
+        syncs: tuple[bool, float],
     ) -> None:
         self._directory: Final = directory
         self._disk, self._read_disk = files
         self._journal: Final[Journal] = opened.journal
         self._formats: Final = formats
-        self._on_stored, self._on_fetched, self._on_failed, self._schedule = callbacks
-        self._sync: Final = sync
+        self._on_stored, self._on_fetched, self._on_failed, self._schedule, self._on_room = callbacks
+        self._sync: Final = syncs[0]
         self._in_flight: Batch | None = None
         self._deadline: float | None = None
         self._group: Final = GroupCommit()
         self._answered = 0
         self._error: StoreError | None = None
-        self._writer: Final = JournalWriter(self._disk, self._batch_written, self._thread_failed, sync)
+        self._writer: Final = JournalWriter(
+            self._disk, self._batch_written, self._thread_failed, self._space_found, *syncs
+        )
         self._reader: Final = JournalReader(self._read_disk, self._messages_read, self._thread_failed)
         self.store: Final[MessageStore] = opened.journal
         self.recovered: list[RecoveredDestination] = opened.recovery.destinations()
@@ -91,18 +106,23 @@ class JournalStore:
         schedule: Schedule,
         segment_bytes: int = DEFAULT_SEGMENT_BYTES,
         sync: bool = True,
+        sync_interval: float = 0.0,
+        on_room: Room = _nobody,
     ) -> JournalStore:
         """Locks ``directory``, recovers the journal in it and opens a new segment. Blocks: to be called before the loop
         serves.
 
-        ``schedule`` posts a call to the loop from any thread, and sees to it that `turn` follows. ``sync=False``
-        (enableJournalDiskSyncs="false") answers before the disk has it. Raises `StoreError`, one line, when the store
-        is in use or cannot be read; then nothing in it was changed.
+        ``schedule`` posts a call to the loop from any thread, and sees to it that `turn` follows. ``on_room(False)``
+        says that the disk is full and takes no messages until ``on_room(True)``. ``sync=False``
+        (enableJournalDiskSyncs="false") answers before the disk has it, with ``sync_interval`` at most that many
+        seconds before. Raises `StoreError`, one line, when the store is in use or cannot be read; then nothing in it
+        was changed.
         """
         locked = DataDirectory(directory)
         path = locked.subdirectory(JOURNAL_DIRECTORY)
         disk = FileDisk(path, write_through=sync)
         try:
+            _check_files(path)
             opened = open_journal(disk, os.urandom(STORE_ID_SIZE), segment_bytes, sync)
         except StoreError as error:
             disk.close()
@@ -112,14 +132,18 @@ class JournalStore:
             disk.close()
             locked.release()
             raise StoreError(
-                f"the store in {path} cannot be opened: {error.strerror or error}; look at the disk and its rights"
+                f"the store in {error.filename or path} cannot be opened: {error.strerror or error};"
+                f" {advice(error, 'look at the disk')}"
             ) from error
         for warning in opened.recovery.warnings:
             logger.warning("journal %s: %s", path, warning)
+        if opened.journal.segment_bytes < segment_bytes:
+            logger.warning("journal %s: the disk is nearly full, make room", path)
         if not sync:
-            logger.warning("journal %s: disk syncs are off, a power cut loses messages that were acknowledged", path)
-        callbacks = (on_stored, on_fetched, on_failed, schedule)
-        return cls(locked, (disk, FileDisk(path)), opened, formats, callbacks, sync)
+            lost = f"those of the last {sync_interval:g} s" if sync_interval > 0 else "messages"
+            logger.warning("journal %s: disk syncs are off, a power cut loses %s that were acknowledged", path, lost)
+        callbacks = (on_stored, on_fetched, on_failed, schedule, on_room)
+        return cls(locked, (disk, FileDisk(path)), opened, formats, callbacks, (sync, sync_interval))
 
     @property
     def backlog_bytes(self) -> int:
@@ -128,6 +152,7 @@ class JournalStore:
 
     def start(self) -> None:
         """Start both threads."""
+        self._journal.space_changed(0, True)
         self._writer.start()
         self._reader.start()
 
@@ -178,7 +203,9 @@ class JournalStore:
         batch = journal.next_batch()
         if batch is not None:
             self._in_flight = batch
-            self._writer.hand_over(batch, journal.segment_bytes if journal.is_half_full else 0)
+            self._writer.hand_over(batch, journal.wanted_spare)
+        elif journal.wanted_spare:
+            self._writer.prepare(journal.wanted_spare)
 
     def _may_wait(self, now: float) -> bool:
         """Whether the batch should gather more; `next_deadline` says until when."""
@@ -195,6 +222,8 @@ class JournalStore:
         """The last batches, written on this thread: the writer's is over."""
         journal = self._journal
         self._write_all()
+        if journal.has_unwritten and not self._write_rest():
+            return
         journal.note_clean_stop()
         self._write_all()
         with suppress(OSError):  # only gives room back; the next start does it as well
@@ -207,6 +236,18 @@ class JournalStore:
         while batch is not None:
             self._write_last(batch)
             batch = self._journal.next_batch()
+
+    def _write_rest(self) -> bool:
+        """What waits for room on the disk; False when there is none. Nobody was told that it is kept."""
+        self._journal.space_changed(UNMANAGED, True)
+        try:
+            self._write_all()
+        except StoreError as error:
+            if not isinstance(error.__cause__, OSError) or error.__cause__.errno not in DISK_FULL:
+                raise
+            logger.warning("the disk is full: messages that were not acknowledged yet are not kept")
+            return False
+        return True
 
     def _write_last(self, batch: Batch) -> None:
         try:
@@ -222,6 +263,17 @@ class JournalStore:
         self._in_flight = None
         self._answered = batch.waiters
         self._on_stored(self._journal.completed(batch))
+
+    def _space(self, spare_bytes: int, has_room: bool) -> None:
+        waited = self._journal.waits_for_space
+        if self._journal.space_changed(spare_bytes, has_room):
+            if has_room:
+                logger.warning("there is room on the disk again: messages are taken")
+            else:
+                logger.error("the disk is full: no message is taken until there is room, consumers go on")
+            self._on_room(has_room)
+        if waited:
+            self._on_stored(self._journal.stored_position)  # a turn must follow: what waited may go on
 
     def _answer(self, fetch: Fetch, found: list[StoredBytes | None]) -> None:
         """A read came back: index the messages; what was removed meanwhile is None."""
@@ -251,8 +303,19 @@ class JournalStore:
     def _batch_written(self, batch: Batch) -> None:
         self._schedule(partial(self._complete, batch))
 
+    def _space_found(self, spare_bytes: int, has_room: bool) -> None:
+        self._schedule(partial(self._space, spare_bytes, has_room))
+
     def _messages_read(self, fetch: Fetch, found: list[StoredBytes | None]) -> None:
         self._schedule(partial(self._answer, fetch, found))
 
     def _thread_failed(self, error: StoreError) -> None:
         self._schedule(partial(self._fail, error))
+
+
+def _check_files(path: Path) -> None:
+    """Raises `StoreError` for a segment that is no file of its own: what it leads to may be anybody's."""
+    with os.scandir(path) as entries:
+        for entry in entries:
+            if segment_number(entry.name) > 0 and not entry.is_file(follow_symlinks=False):
+                raise StoreError(f"{entry.name} is no regular file: put the file itself in its place")

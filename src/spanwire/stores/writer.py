@@ -1,31 +1,38 @@
 """The journal's writer thread: takes one batch, writes and syncs it, says so, takes the next.
 
 While a batch syncs, the loop's thread gathers the next. The thread does as little in Python as it can: one write, one
-sync. In between it fills the file of the next segment with zeros, a piece at a time.
+sync. In between it fills the file of the next segment with zeros, a piece at a time. When the disk is full it says so
+and tries again every `ROOM_INTERVAL`, and after every deletion.
 """
 
 from __future__ import annotations
 
-import errno
+import time
 from collections.abc import Callable
-from queue import SimpleQueue
-from threading import Thread
+from queue import Empty, SimpleQueue
+from threading import Event, Thread
 from typing import Final
 
 from spanwire.model.errors import StoreError
-from spanwire.stores.journal.batch import Batch, write_batch
+from spanwire.stores.journal.batch import Batch, delete_segments, open_segment
 from spanwire.stores.journal.disk_port import Disk
 from spanwire.stores.journal.segment import SPARE_NAME, segment_name
+from spanwire.stores.journal.space import DISK_FULL
 
 SPARE_STEP_BYTES: Final = 1024 * 1024  # zeros written and synced at a time, so that a batch need not wait long
-DISK_FULL: Final = (errno.ENOSPC, errno.EDQUOT)
+ROOM_INTERVAL: Final = 1.0  # seconds between two attempts to get room on a full disk
 
 
 class JournalWriter:
     """Owns the thread that writes.
 
-    ``on_written`` and ``on_failed`` are called FROM THE THREAD: they must only hand over to the loop. After `on_failed`
-    the thread is over: a sync that failed is never tried again, because the kernel may have dropped the pages.
+    ``on_written``, ``on_space`` and ``on_failed`` are called FROM THE THREAD: they must only hand over to the loop.
+    ``on_space(spare_bytes, has_room)`` follows each change: how much of the next segment's file is ready (all that was
+    asked for, or 0), and whether the disk took what was last written. After ``on_failed`` the thread is over: a sync
+    that failed is never tried again, because the kernel may have dropped the pages. A *write* that found no room is:
+    all of its bytes are written once more before they are synced.
+
+    ``sync_interval`` above 0 (seconds) syncs the written segment that often instead of with each batch.
     """
 
     def __init__(
@@ -33,16 +40,26 @@ class JournalWriter:
         disk: Disk,
         on_written: Callable[[Batch], None],
         on_failed: Callable[[StoreError], None],
+        on_space: Callable[[int, bool], None],
         sync: bool = True,
+        sync_interval: float = 0.0,
     ) -> None:
         self._disk: Final = disk
         self._on_written: Final = on_written
+        self._on_space: Final = on_space
         self._on_failed: Final = on_failed
         self._sync: Final = sync
+        self._sync_interval: Final = sync_interval
         self._batches: Final[SimpleQueue[Batch | None]] = SimpleQueue()
         self._thread: Final = Thread(target=self._run, name="spanwire-journal-writer", daemon=True)
+        self._stopping: Final = Event()
         self._spare_target = 0
         self._spare_size = 0
+        self._told = 0  # bytes of the next segment's file that `on_space` was told of
+        self._next_attempt = 0.0  # monotonic seconds
+        self._unsynced = ""  # the segment that a timed sync must reach
+        self._next_sync = 0.0
+        self.is_full = False
         self.failed: StoreError | None = None
 
     def start(self) -> None:
@@ -54,45 +71,128 @@ class JournalWriter:
         self._spare_target = spare_bytes
         self._batches.put(batch)
 
+    def prepare(self, spare_bytes: int) -> None:
+        """Make the next segment's file with at least this size, although there is no batch now."""
+        self._spare_target = max(spare_bytes, self._spare_target)
+        self._batches.put(NO_BATCH)
+
     def stop(self) -> None:
         """Return when everything handed over is written, or has failed, and the thread is over."""
         if self._thread.is_alive():
+            self._stopping.set()
             self._batches.put(None)
             self._thread.join()
 
     def _run(self) -> None:
-        while self.failed is None:
-            batch = self._batches.get()
-            if batch is None:
-                return
-            if batch.new_segment is not None:
+        try:
+            while True:
+                try:
+                    batch = self._batches.get(timeout=self._patience())
+                except Empty:
+                    batch = NO_BATCH
+                if batch is None:
+                    self._sync_now()
+                    return
+                if batch is not NO_BATCH:
+                    self._write(batch)
+                    self._on_written(batch)
+                self._sync_in_time()
+                self._fill_spare()
+        except StoreError as error:
+            self.failed = error
+            self._on_failed(error)
+
+    def _patience(self) -> float | None:
+        """Seconds until something is due that no batch brings; None for ever."""
+        due = self._next_attempt if self.is_full else 0.0
+        if self._unsynced and (due == 0.0 or self._next_sync < due):
+            due = self._next_sync
+        return None if due == 0.0 else max(0.0, due - time.monotonic())
+
+    def _write(self, batch: Batch) -> None:
+        """Raises `StoreError` when the batch cannot be written."""
+        disk = self._disk
+        try:
+            new_segment = batch.new_segment
+            if new_segment is not None:
+                self._sync_now()
+                self._insist(lambda: open_segment(disk, new_segment, self._sync))
                 self._spare_size = 0
+                self._told = 0
+            if batch.parts:
+                name = segment_name(batch.segment)
+                self._insist(lambda: disk.write(name, batch.offset, batch.parts))
+                if self._sync:
+                    disk.sync(name)
+                elif self._sync_interval > 0.0 and not self._unsynced:
+                    self._unsynced = name
+                    self._next_sync = time.monotonic() + self._sync_interval
+            if batch.deletions:
+                delete_segments(disk, batch, self._sync)
+                self._next_attempt = 0.0
+        except OSError as error:
+            raise write_error(batch, error) from error
+
+    def _insist(self, write: Callable[[], None]) -> None:
+        """Do ``write``, as often as it takes to find room; at a stop once."""
+        while True:
             try:
-                write_batch(self._disk, batch, self._sync)
+                write()
             except OSError as error:
-                self._fail(write_error(batch, error), error)
+                if error.errno not in DISK_FULL or self._stopping.is_set():
+                    raise
+                self._tell_full()
+                self._stopping.wait(ROOM_INTERVAL)
+            else:
                 return
-            self._on_written(batch)
-            self._fill_spare()
+
+    def _sync_in_time(self) -> None:
+        if self._unsynced and time.monotonic() >= self._next_sync:
+            self._sync_now()
+
+    def _sync_now(self) -> None:
+        """Raises `StoreError`: what was answered may not be on the disk, and trying again may hide that."""
+        name = self._unsynced
+        if not name:
+            return
+        self._unsynced = ""
+        try:
+            self._disk.sync(name)
+        except OSError as error:
+            raise StoreError(
+                f"{name} cannot be synced: {error.strerror or error}; nothing is acknowledged any more, look at the"
+                " disk and start the broker again"
+            ) from error
 
     def _fill_spare(self) -> None:
-        while self._batches.empty() and self._spare_size < self._spare_target:
-            size = min(self._spare_size + SPARE_STEP_BYTES, self._spare_target)
+        """A piece of the next segment's file at a time while no batch waits."""
+        if self.is_full and time.monotonic() < self._next_attempt:
+            return
+        target = self._spare_target
+        while self._spare_size < target:
+            if not self._batches.empty():
+                return
+            size = min(self._spare_size + SPARE_STEP_BYTES, target)
             try:
                 self._disk.resize(SPARE_NAME, size)
                 if self._sync:
                     self._disk.sync(SPARE_NAME)
             except OSError as error:
                 if error.errno not in DISK_FULL:
-                    self._fail(StoreError(f"{SPARE_NAME} cannot be written: {error.strerror or error}"), error)
-                self._spare_target = 0  # room may come back before it is needed
+                    raise StoreError(f"{SPARE_NAME} cannot be written: {error.strerror or error}") from error
+                self._tell_full()
                 return
             self._spare_size = size
+        if self._told != self._spare_size or self.is_full:
+            self.is_full = False
+            self._told = self._spare_size
+            self._on_space(self._spare_size, True)
 
-    def _fail(self, error: StoreError, cause: OSError) -> None:
-        error.__cause__ = cause
-        self.failed = error
-        self._on_failed(error)
+    def _tell_full(self) -> None:
+        self._next_attempt = time.monotonic() + ROOM_INTERVAL
+        if not self.is_full:
+            self.is_full = True
+            self._on_space(self._told, False)
 
 
 def write_error(batch: Batch, error: OSError) -> StoreError:
@@ -103,3 +203,6 @@ def write_error(batch: Batch, error: OSError) -> StoreError:
         f"{segment_name(batch.segment)} cannot be written at byte {batch.offset}: {what}; nothing is acknowledged any"
         f" more, {advice} and start the broker again"
     )
+
+
+NO_BATCH: Final = Batch(0, 0, 0, 0, [], [], None, [])

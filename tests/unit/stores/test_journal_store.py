@@ -152,11 +152,11 @@ def test_a_batch_that_only_tidies_up_is_reported_too_for_somebody_may_wait_behin
     driver.store.append(A, plain_message(A, 3))
     position = driver.store.position()
     driver.journal_store.turn(2.0)
-    driver.calls.run_one()
+    driver.run_until_reported()
     assert driver.reports == reports + 1
     assert driver.stored < position
     driver.journal_store.turn(2.0)
-    driver.calls.run_one()
+    driver.run_until_reported()
     assert driver.stored == position
     driver.journal_store.stop()
 
@@ -207,7 +207,7 @@ def test_damage_found_while_reading_fails_the_store_once(driver: JournalStoreDri
 @pytest.mark.parametrize(
     ("number", "advice"), [(errno.EIO, "look at the disk"), (errno.ENOSPC, "make room"), (errno.EDQUOT, "make room")]
 )
-def test_the_writer_stops_at_the_first_error_and_never_tries_again(number: int, advice: str) -> None:
+def test_the_writer_stops_at_the_first_error_of_a_sync_and_never_tries_again(number: int, advice: str) -> None:
     journal = JournalDriver()
     calls = PostedCalls()
     written: list[Batch] = []
@@ -216,6 +216,7 @@ def test_the_writer_stops_at_the_first_error_and_never_tries_again(number: int, 
         journal.disk,
         lambda batch: calls.post(lambda: written.append(batch)),
         lambda e: calls.post(lambda: failed.append(e)),
+        lambda spare_bytes, has_room: None,
     )
     writer.start()
     for step in range(2):
@@ -236,22 +237,6 @@ def test_the_writer_stops_at_the_first_error_and_never_tries_again(number: int, 
     assert "0000000001.journal cannot be written at byte" in str(failed[0])
     assert advice in str(failed[0])
     assert "\n" not in str(failed[0])
-
-
-def test_a_full_disk_while_the_spare_segment_is_made_does_not_fail_the_store() -> None:
-    journal = JournalDriver()
-    calls = PostedCalls()
-    failed: list[StoreError] = []
-    writer = JournalWriter(journal.disk, lambda batch: calls.post(lambda: None), failed.append)
-    journal.disk.room = 10
-    writer.start()
-    journal.store.append(A, plain_message(A, 1))
-    batch = journal.store.next_batch()
-    assert batch is not None
-    writer.hand_over(batch, 4096)
-    writer.stop()
-    assert failed == []
-    assert writer.failed is None
 
 
 def test_reads_are_grouped_into_blocks_within_limits() -> None:

@@ -52,6 +52,7 @@ from spanwire.stores.journal.segment import (
     encode_segment_header,
     segment_seed,
 )
+from spanwire.stores.journal.space import RESERVED_SHARE, UNMANAGED, DiskSpace, possible_segment
 
 MIB: Final = 1024 * 1024
 MAX_BATCH_BYTES: Final = 4 * MIB  # encoding one batch must not hold the loop for more than some milliseconds
@@ -76,6 +77,7 @@ class Journal(MessageStore):
         self._segment_bytes: Final[int] = max(MIN_SEGMENT_BYTES, min(segment_bytes, MAX_SEGMENT_BYTES))
         self._nobody: Final[StoredDestination] = StoredDestination(0, Destination(QUEUE, "-"), 0)
         self._queue: list[Entry] = []
+        self._space: Final[DiskSpace] = DiskSpace()
         self._fetches: list[Fetch] = []
         self._deletions: list[int] = []
         self._in_flight: Batch | None = None
@@ -87,6 +89,7 @@ class Journal(MessageStore):
         self._segment = recovery.last
         self._segment_end = recovery.last_end
         self._segment_size = 0  # full, so that the first batch opens a segment of its own
+        self._checkpoint_end = 0  # where the first batch of the segment ends
         self._batch_number = recovery.last_batches
         self._asked = False
         self._failed = False
@@ -140,6 +143,8 @@ class Journal(MessageStore):
     ) -> list[int]:
         """See `MessageStore.append_unit`; raises `ResourceAllocationError` for a unit above `MAX_UNIT_BYTES`."""
         self._check_unit(additions, removals, facts)
+        if additions and not self._space.has_room:
+            raise ResourceAllocationError("the disk of the message store is full: try again when there is room")
         owners: list[StoredDestination] = []
         for addition in additions:
             owner = self._index.by_name.get(addition[0].qualified_name)
@@ -227,14 +232,16 @@ class Journal(MessageStore):
 
     def has_room(self) -> bool:
         """See `MessageStore.has_room`."""
-        return True
+        return self._space.has_room
 
     # The driver
 
     @property
     def has_work(self) -> bool:
         """Whether `next_batch` would give one."""
-        return self._in_flight is None and not self._failed and bool(self._queue or self._deletions)
+        if self._in_flight is not None or self._failed:
+            return False
+        return bool(self._deletions) or (bool(self._queue) and not self._space.waits)
 
     @property
     def may_wait(self) -> bool:
@@ -278,6 +285,36 @@ class Journal(MessageStore):
         """It is time to prepare the next segment's file."""
         return self._segment_end * 2 > self._segment_size
 
+    @property
+    def wanted_spare(self) -> int:
+        """The size that the next segment's file should have soon; 0 while it has that, or is not needed yet."""
+        wanted = self._segment_bytes if self.is_half_full else 0
+        space = self._space
+        if space.waits and space.needed > wanted:
+            wanted = space.needed
+        return wanted if wanted > space.spare_bytes else 0
+
+    @property
+    def waits_for_space(self) -> bool:
+        """Whether the last batch did not fit: nothing but deletions comes before `space_changed`."""
+        return self._space.waits
+
+    @property
+    def has_unwritten(self) -> bool:
+        """Whether calls wait that `next_batch` has not given yet, for the disk to have room or for their turn."""
+        return bool(self._queue) or self._space.holds
+
+    def space_changed(self, spare_bytes: int, has_room: bool) -> bool:
+        """So much of the next segment's file is ready, and the disk has room for messages or not; whether the latter is
+        new. From the first call on, a batch waits rather than ask for a segment whose file is not ready; `UNMANAGED`
+        bytes end that.
+        """
+        changed = self._space.change(spare_bytes, has_room)
+        if has_room and self._space.holds:
+            self._queue = self._space.take_held(self._queue)
+            self._has_additions = True
+        return changed
+
     def first_batch(self) -> Batch:
         """Opens the segment of this run, to be written before anything else: no run continues another's file."""
         batch = Batch(0, self._segment + 1, 0, 0, [], [], self._roll(0), [])
@@ -289,6 +326,8 @@ class Journal(MessageStore):
         if not self.has_work:
             return None
         entries, size = self._take()
+        if self._space.waits and not self._deletions:
+            return None
         deletions = self._deletions
         self._deletions = []
         new_segment: NewSegment | None = None
@@ -298,7 +337,9 @@ class Journal(MessageStore):
             if self._segment_end + size > self._segment_size:
                 new_segment = self._roll(size)
             parts = self._encode(entries, size)
-        position = self._position if not self._queue else entries[-1].position
+        position = self.stored_position
+        if not self._space.waits:
+            position = self._space.limit(self._position if not self._queue else entries[-1].position)
         waiters = self.waiters
         self.waiters = 0
         batch = Batch(position, self._segment, self._segment_end, size, parts, entries, new_segment, deletions, waiters)
@@ -429,10 +470,19 @@ class Journal(MessageStore):
         reads.append(Read(place, owner.number, sequence, segment, location_offset(location), length, seed))
 
     def _take(self) -> tuple[list[Entry], int]:
-        """Takes entries from the queue up to `MAX_BATCH_BYTES`, whole calls only, with the bytes of their records."""
+        """Takes entries from the queue up to `MAX_BATCH_BYTES`, whole calls only, with the bytes of their records.
+
+        Nothing if there is no room for that on the disk; what needs none goes on without the rest.
+        """
         taken: list[Entry] = []
         size = 0
+        space = self._space
+        if space.waits:
+            return taken, size
+        if not space.has_room:
+            self._queue = space.hold(self._queue)
         queue = self._queue
+        queued_bytes = self._queued_bytes
         count = 0
         position = -1
         for entry in queue:
@@ -446,12 +496,27 @@ class Journal(MessageStore):
                 continue
             taken.append(entry)
             size += bytes_on_disk
+        if space.spare_bytes != UNMANAGED and taken and not self._fits(BATCH_HEAD_SIZE + size):
+            self._queued_bytes = queued_bytes
+            space.waits = True
+            return [], 0
         if count == len(queue):
             self._queue = []
             self._has_additions = False
         else:
             self._queue = queue[count:]
         return taken, size
+
+    def _fits(self, size: int) -> bool:
+        """Whether a batch of ``size`` bytes has its place on the disk; else the next segment's file must come first."""
+        space = self._space
+        space.needed = max(self._segment_bytes, 2 * self._checkpoint_end + size)
+        if space.spare_bytes >= space.needed:
+            return True
+        limit = self._segment_size
+        if self._has_additions and space.has_room:
+            limit -= limit // RESERVED_SHARE
+        return self._segment_end + size <= limit
 
     def _roll(self, size: int) -> NewSegment:
         """Goes on to a new segment that has room for ``size`` bytes."""
@@ -466,6 +531,9 @@ class Journal(MessageStore):
         self._segment = number
         self._segment_end = end
         self._segment_size = max(self._segment_bytes, 2 * end + size)  # a large check-point must not fill it
+        self._checkpoint_end = end
+        if self._space.spare_bytes != UNMANAGED:
+            self._space.spare_bytes = 0
         self._batch_number = 1
         return NewSegment(number, self._segment_size, [b"".join(parts)])
 
@@ -557,7 +625,7 @@ def open_journal(
     if not recovery.clean:
         recovery.index.skip_lost_sequences()
     store_id = recovery.store_id if recovery.store_id else new_store_id
-    journal = Journal(recovery, store_id, segment_bytes)
+    journal = Journal(recovery, store_id, possible_segment(disk, segment_bytes))
     batch = journal.first_batch()
     write_batch(disk, batch, sync)
     journal.completed(batch)

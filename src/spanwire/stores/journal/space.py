@@ -1,0 +1,142 @@
+"""Room on the disk, as the journal knows it, and what waits for it.
+
+The file of the next segment is filled with zeros ahead of its use. If the disk is full then, no message is written any
+more until it is not; what frees room goes on in the rest of the active segment: removals, redelivery counts, facts and
+the records that let segments go. For these the last `RESERVED_SHARE` of a segment is kept free of messages until the
+next file is ready.
+
+Calls that add messages are held in their order, and others overtake them where that changes nothing: positions are
+reported only up to the first held one.
+"""
+
+from __future__ import annotations
+
+import errno
+from typing import Final
+
+from spanwire.stores.journal.disk_port import Disk
+from spanwire.stores.journal.index import GONE, Entry
+from spanwire.stores.journal.record import (
+    CANCELLED,
+    CLEAN_STOP,
+    DESTINATION,
+    DESTINATION_REMOVED,
+    FACT,
+    FACT_DISCARDED,
+    REDELIVERY,
+    REMOVAL,
+    SEGMENT_DROPPED,
+)
+from spanwire.stores.journal.segment import SPARE_NAME
+
+RESERVED_SHARE: Final = 8  # an eighth of 32 MiB holds 65,000 removals that are synced one by one
+LEAST_SEGMENT: Final = 128 * 1024  # bytes with which a start on a full disk begins: room for 2,000 removals
+DISK_FULL: Final = (errno.ENOSPC, errno.EDQUOT)
+UNMANAGED: Final = -1  # nobody tells of files made ahead: each is made when it is needed
+
+
+class DiskSpace:
+    """``spare_bytes`` is the size of the next segment's file as far as it is ready, or `UNMANAGED`; ``needed`` what it
+    must have before the journal can go on. ``waits`` is True from when a batch did not fit until something changes.
+    """
+
+    __slots__ = ("_held", "_holds_facts", "has_room", "needed", "spare_bytes", "waits")
+
+    def __init__(self) -> None:
+        self._held: list[Entry] = []
+        self._holds_facts = False
+        self.has_room = True
+        self.needed = 0
+        self.spare_bytes = UNMANAGED
+        self.waits = False
+
+    @property
+    def holds(self) -> bool:
+        """Whether any call waits for room."""
+        return bool(self._held)
+
+    def limit(self, position: int) -> int:
+        """The position that is on the disk when all up to ``position`` that is not held is."""
+        return min(position, self._held[0].position - 1) if self._held else position
+
+    def change(self, spare_bytes: int, has_room: bool) -> bool:
+        """Takes what the disk's owner tells; whether room came or went."""
+        self.spare_bytes = spare_bytes
+        self.waits = False
+        changed = has_room != self.has_room
+        self.has_room = has_room
+        return changed
+
+    def take_held(self, queue: list[Entry]) -> list[Entry]:
+        """All calls in their order, those of ``queue`` and the held ones."""
+        if not self._held:
+            return queue
+        merged = self._held + queue
+        merged.sort(key=_position)  # stable: entries of one call stay together
+        self._held = []
+        self._holds_facts = False
+        return merged
+
+    def hold(self, queue: list[Entry]) -> list[Entry]:
+        """The entries of ``queue`` that go on without room for messages; holds the others."""
+        going: list[Entry] = []
+        call: list[Entry] = []
+        for entry in queue:
+            if entry.kind == SEGMENT_DROPPED:
+                going.append(entry)
+            elif call and call[0].position != entry.position:
+                self._settle(call, going)
+                call = [entry]
+            else:
+                call.append(entry)
+        self._settle(call, going)
+        return going
+
+    def _settle(self, call: list[Entry], going: list[Entry]) -> None:
+        """Entries of one call go on or are held, all of them."""
+        for entry in call:
+            if not self._goes(entry):
+                break
+        else:
+            going.extend(call)
+            return
+        for entry in call:
+            if entry.kind == FACT or entry.kind == FACT_DISCARDED:
+                self._holds_facts = True
+        self._held.extend(call)
+
+    def _goes(self, entry: Entry) -> bool:
+        """Whether it may be written before everything that is held."""
+        kind = entry.kind
+        if kind == REMOVAL:
+            return entry.location != GONE  # else its message is held
+        if kind == REDELIVERY:
+            waiting = entry.owner.unwritten.get(entry.sequence)
+            return waiting is None or waiting.handed_over
+        if kind == FACT or kind == FACT_DISCARDED:
+            return not self._holds_facts  # the last one under a key counts
+        if kind == DESTINATION_REMOVED or kind == CLEAN_STOP:
+            return not self._held  # nothing of its destination may follow it
+        return kind == DESTINATION or kind == CANCELLED
+
+
+def _position(entry: Entry) -> int:
+    return entry.position
+
+
+def possible_segment(disk: Disk, size: int) -> int:
+    """Makes the next segment's file, with ``size`` bytes or, on a disk that is nearly full, half of that and so on down
+    to `LEAST_SEGMENT`; gives the size. Raises `OSError` when there is no room for that either.
+    """
+    while True:
+        try:
+            disk.resize(SPARE_NAME, size)
+        except OSError as error:
+            if error.errno not in DISK_FULL:
+                raise
+            if size // 2 < LEAST_SEGMENT:
+                disk.delete(SPARE_NAME)
+                raise
+            size //= 2
+        else:
+            return size

@@ -1,0 +1,160 @@
+"""The writer thread: the next segment's file, a full disk, syncs by the clock."""
+
+from __future__ import annotations
+
+import errno
+
+import pytest
+
+from spanwire.model.destination import QUEUE, Destination
+from spanwire.model.errors import StoreError
+from spanwire.stores.journal.batch import Batch
+from spanwire.stores.journal.segment import SPARE_NAME, segment_name
+from spanwire.stores.writer import ROOM_INTERVAL, SPARE_STEP_BYTES, JournalWriter
+from tests.support.journal_driver import JournalDriver
+from tests.support.loop import PostedCalls
+from tests.support.plain_format import plain_message
+
+A = Destination(QUEUE, "A")
+
+
+class WriterDriver:
+    """A writer thread on a simulated disk, and the journal whose batches it gets. ``told`` lists what it reported."""
+
+    def __init__(self, sync: bool = True, sync_interval: float = 0.0) -> None:
+        self.journal = JournalDriver()
+        self.disk = self.journal.disk
+        self.calls = PostedCalls()
+        self.told: list[object] = []
+        self.writer = JournalWriter(
+            self.disk,
+            lambda batch: self.calls.post(lambda: self.told.append(("written", self.journal.store.completed(batch)))),
+            lambda error: self.calls.post(lambda: self.told.append(str(error))),
+            lambda spare, room: self.calls.post(lambda: self.told.append((spare, room))),
+            sync,
+            sync_interval,
+        )
+        self.writer.start()
+
+    def batch(self) -> Batch:
+        self.journal.store.append(A, plain_message(A, 1))
+        batch = self.journal.store.next_batch()
+        assert batch is not None
+        return batch
+
+    def until(self, told: object) -> None:
+        """Wait for this report."""
+        while not self.told or self.told[-1] != told:
+            self.calls.run_one()
+
+
+def test_the_next_segments_file_is_reported_when_all_of_it_is_ready() -> None:
+    driver = WriterDriver()
+    driver.writer.hand_over(driver.batch(), 3 * SPARE_STEP_BYTES + 1)
+    driver.until((3 * SPARE_STEP_BYTES + 1, True))
+    assert driver.disk.files()[SPARE_NAME] == 3 * SPARE_STEP_BYTES + 1
+    assert driver.told == [("written", 2), (3 * SPARE_STEP_BYTES + 1, True)]
+    driver.writer.prepare(4 * SPARE_STEP_BYTES)
+    driver.until((4 * SPARE_STEP_BYTES, True))
+    driver.writer.stop()
+    assert len(driver.told) == 3
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
+def test_a_disk_without_room_for_the_next_segment_is_told_and_tried_again(number: int) -> None:
+    driver = WriterDriver()
+    batch = driver.batch()
+    driver.disk.fail_at = {driver.disk.steps + 2: number, driver.disk.steps + 3: number}
+    driver.writer.hand_over(batch, 4096)
+    driver.until((4096, True))
+    driver.writer.stop()
+    assert driver.told == [("written", 2), (0, False), (4096, True)]
+    assert driver.writer.failed is None
+
+
+def test_room_is_looked_for_at_once_when_a_segment_was_deleted() -> None:
+    driver = WriterDriver()
+    first = driver.batch()
+    driver.disk.room = 10
+    driver.writer.hand_over(first, 4096)
+    driver.until((0, False))
+    driver.disk.put(segment_name(7), b"x" * 5000)
+    deletion = Batch(0, 1, 0, 0, [], [], None, [7])
+    assert ROOM_INTERVAL >= 1.0  # longer than this takes
+    driver.disk.room = 5000
+    driver.writer.hand_over(deletion, 4096)
+    driver.until((4096, True))
+    driver.writer.stop()
+
+
+def test_a_write_without_room_is_written_again_and_answered_once() -> None:
+    driver = WriterDriver()
+    batch = driver.batch()
+    driver.disk.fail_at = {driver.disk.steps: errno.ENOSPC}
+    driver.writer.hand_over(batch, 0)
+    driver.until((0, True))
+    driver.writer.stop()
+    assert driver.told == [(0, False), ("written", 2), (0, True)]
+    driver.journal.reopen()
+    assert list(driver.journal.recovered[0].sequences) == [1]
+
+
+def test_a_new_segment_without_room_is_made_later() -> None:
+    driver = WriterDriver()
+    driver.journal.store.append(A, plain_message(A, 1, b"x" * 5000))
+    batch = driver.journal.store.next_batch()
+    assert batch is not None and batch.new_segment is not None
+    driver.disk.fail_at = {driver.disk.steps + 1: errno.ENOSPC}
+    driver.writer.hand_over(batch, 0)
+    driver.until((0, True))
+    driver.writer.stop()
+    driver.journal.reopen()
+    assert list(driver.journal.recovered[0].sequences) == [1]
+
+
+def test_a_stop_does_not_wait_for_room() -> None:
+    driver = WriterDriver()
+    batch = driver.batch()
+    driver.disk.fail_at = dict.fromkeys(range(driver.disk.steps, driver.disk.steps + 100), errno.ENOSPC)
+    driver.writer.hand_over(batch, 0)
+    driver.until((0, False))
+    driver.writer.stop()
+    assert isinstance(driver.writer.failed, StoreError)
+    assert "make room" in str(driver.writer.failed)
+
+
+def test_with_an_interval_the_disk_is_synced_by_the_clock_and_before_a_new_segment_and_at_the_end() -> None:
+    driver = WriterDriver(sync=False, sync_interval=0.01)
+    name = segment_name(1)
+    driver.writer.hand_over(driver.batch(), 0)
+    driver.until(("written", 2))
+    syncs = driver.disk.trace.count(f"sync {name}")
+    while driver.disk.trace.count(f"sync {name}") == syncs:
+        driver.writer.prepare(0)  # a pass of its loop
+    driver.writer.hand_over(driver.batch(), 0)
+    driver.until(("written", 3))
+    driver.writer.stop()
+    assert driver.disk.trace[-1] == f"sync {name}"
+
+
+def test_without_syncs_none_is_made() -> None:
+    driver = WriterDriver(sync=False)
+    before = len([step for step in driver.disk.trace if step.startswith("sync")])
+    driver.writer.hand_over(driver.batch(), 4096)
+    driver.until((4096, True))
+    driver.writer.stop()
+    assert len([step for step in driver.disk.trace if step.startswith("sync")]) == before
+
+
+def test_a_timed_sync_that_fails_ends_the_writer() -> None:
+    driver = WriterDriver(sync=False, sync_interval=0.01)
+    batch = driver.batch()
+    driver.disk.fail_at = {driver.disk.steps + 1: errno.EIO}
+    driver.writer.hand_over(batch, 0)
+    while len(driver.told) < 2:
+        driver.calls.run_one()
+    assert driver.told[-1] == (
+        f"{segment_name(1)} cannot be synced: EIO; nothing is acknowledged any more, look at the disk and start the"
+        " broker again"
+    )
+    driver.writer.stop()
