@@ -1,0 +1,50 @@
+"""A broker process to be hurt: killed while it starts, stopped and continued, waited for when it ends by itself."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from typing import Final
+
+from tests.support.broker_process import BrokerProcess
+
+END_S: Final = 30.0
+
+
+class FragileBroker(BrokerProcess):
+    """See `BrokerProcess` for starting, stopping and killing."""
+
+    def start_and_kill(self, after_s: float) -> bool:
+        """Start, and kill after so many seconds; whether the start was faster. The broker is gone in any case."""
+        killer = threading.Timer(after_s, self._kill_now)
+        killer.start()
+        try:
+            self.start()
+        except RuntimeError:
+            return False
+        finally:
+            killer.join()
+            self.kill()
+        return True
+
+    def _kill_now(self) -> None:
+        process = self._process
+        if process is not None:
+            process.kill()
+
+    def ended(self) -> int:
+        """The exit status of a broker that ends by itself; raises subprocess.TimeoutExpired."""
+        assert self._process is not None
+        status = self._process.wait(END_S)
+        self._process = None
+        return status
+
+    def pause(self) -> None:
+        """SIGSTOP."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """SIGCONT."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGCONT)

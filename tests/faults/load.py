@@ -1,0 +1,365 @@
+"""Mixed persistent load on a broker that may die: OpenWire and STOMP, plain and in transactions, with acknowledgements.
+
+    load = MixedLoad(ledger, "r1")
+    load.start(openwire_port, stomp_port)
+    … the broker is killed, stopped or stalled …
+    load.end()                                  # the clients leave, if they are still there
+    drain(ledger, stomp_port, "d1")             # what is left, until the queues are silent
+
+Everything the clients do and are told goes into the `Ledger`, in the order of time. A client ends when its broker is
+gone; whatever was not answered then may have happened or not.
+"""
+
+from __future__ import annotations
+
+import threading
+from itertools import count
+from typing import Final
+
+from spanwire.client.blocking import Connection, connect
+from spanwire.model.errors import SpanwireError
+from tests.support.stomp_socket import StompFrame, StompSocket
+from tests.support.total_queue import ACKNOWLEDGED, ATTEMPTED, DELIVERED, SETTLED, Event, Ledger, Verdict, check
+
+ORDERED: Final = "FAULTS.ORDERED"  # one consumer at a time
+SHARED: Final = "FAULTS.SHARED"  # several consumers of both protocols
+INPUT: Final = "FAULTS.INPUT"  # transactions take from it …
+OUTPUT: Final = "FAULTS.OUTPUT"  # … and put here
+QUEUES: Final = (ORDERED, SHARED, INPUT, OUTPUT)
+WINDOW: Final = 8  # STOMP sends and acknowledgements without a receipt yet
+UNIT: Final = 3  # messages of a transaction
+RECEIVE_S: Final = 0.2  # a consumer looks up that often
+SILENCE_S: Final = 0.5  # a queue that gives nothing for so long is empty
+LEAVE_S: Final = 20.0
+BODY: Final = "." * 300
+
+
+class Gone(Exception):
+    """The broker closed the connection."""
+
+
+class Client(threading.Thread):
+    """One client's life; `work` is called again and again until `leave`, or until the broker is gone."""
+
+    def __init__(self, ledger: Ledger, name: str) -> None:
+        super().__init__(name=name, daemon=True)
+        self.ledger: Final = ledger
+        self.rounds = 0
+        self.fault: BaseException | None = None  # what no dying broker explains
+        self._leaving = threading.Event()
+        self._numbers: Final = count(1)
+
+    def leave(self) -> None:
+        """Go after what is under way."""
+        self._leaving.set()
+
+    def run(self) -> None:
+        try:
+            while not self._leaving.is_set():
+                self.work()
+                self.rounds += 1
+            self.farewell()
+        except (SpanwireError, OSError, Gone):
+            return  # the broker is gone
+        except BaseException as error:
+            self.fault = error
+        finally:
+            self.close()
+
+    def work(self) -> None:
+        """One round."""
+        raise AssertionError("a client does something")
+
+    def farewell(self) -> None:
+        """The last words of a client that leaves while its broker is there."""
+
+    def close(self) -> None:
+        """Let go of the connection."""
+
+    def _next(self, queue: str, unit: str = "") -> str:
+        """The text of the next message, written down as attempted."""
+        number = next(self._numbers)
+        message = f"{self.name}-{number}"
+        self.ledger.attempted(queue, self.name, number, message, unit=unit)
+        return message
+
+
+def text_of(body: object) -> str:
+    """What the ledger knows of a body."""
+    assert isinstance(body, str), body
+    return body.rstrip(".")
+
+
+class OpenWireClient(Client):
+    """One connection of our own client, without failover."""
+
+    def __init__(self, ledger: Ledger, name: str, port: int) -> None:
+        super().__init__(ledger, name)
+        self._connection: Final[Connection] = connect(f"tcp://127.0.0.1:{port}")
+
+    def close(self) -> None:
+        try:
+            self._connection.close()
+        except (SpanwireError, OSError):
+            return
+
+
+class OpenWireProducer(OpenWireClient):
+    """Sends and waits for each answer, to one queue after the other."""
+
+    def __init__(self, ledger: Ledger, name: str, port: int) -> None:
+        super().__init__(ledger, name, port)
+        session = self._connection.session()
+        self._producers: Final = [(queue, session.create_producer(queue)) for queue in (ORDERED, INPUT, SHARED)]
+
+    def work(self) -> None:
+        for queue, producer in self._producers:
+            message = self._next(queue)
+            producer.send(message + BODY)
+            self.ledger.granted(message)
+
+
+class OpenWireTransactor(OpenWireClient):
+    """Takes from one queue and puts into another, all or nothing; every fifth time nothing."""
+
+    def __init__(self, ledger: Ledger, name: str, port: int) -> None:
+        super().__init__(ledger, name, port)
+        self._session: Final = self._connection.session("transacted")
+        self._consumer: Final = self._session.create_consumer(INPUT, prefetch=20)
+        self._producer: Final = self._session.create_producer(OUTPUT)
+
+    def work(self) -> None:
+        unit = f"{self.name}-unit-{self.rounds}"
+        taken: list[str] = []
+        while len(taken) < UNIT and (message := self._consumer.receive(RECEIVE_S)) is not None:
+            taken.append(text_of(message.body))
+            self.ledger.delivered(taken[-1], self.name, message.redelivered)
+        commits = self.rounds % 5 != 4
+        sent = [self._next(OUTPUT, unit) for _ in range(UNIT)]
+        for text in sent:
+            self._producer.send(text + BODY)
+        if not commits:
+            self._session.rollback()
+            return
+        for text in taken:
+            self.ledger.acknowledged(text)
+        self._session.commit()
+        for text in sent:
+            self.ledger.granted(text)
+        for text in taken:
+            self.ledger.settled(text)
+
+
+class OpenWireConsumer(OpenWireClient):
+    """Acknowledges three of four messages; nobody tells it that the broker has taken that."""
+
+    def __init__(self, ledger: Ledger, name: str, port: int) -> None:
+        super().__init__(ledger, name, port)
+        self._consumer: Final = self._connection.session("individual").create_consumer(SHARED, prefetch=50)
+        self._count = 0
+
+    def work(self) -> None:
+        message = self._consumer.receive(RECEIVE_S)
+        if message is None:
+            return
+        text = text_of(message.body)
+        self.ledger.delivered(text, self.name, message.redelivered)
+        self._count += 1
+        if self._count % 4:
+            self.ledger.acknowledged(text)
+            message.acknowledge()
+
+
+class StompClient(Client):
+    """One STOMP 1.2 connection."""
+
+    def __init__(self, ledger: Ledger, name: str, port: int) -> None:
+        super().__init__(ledger, name)
+        self._socket: Final = StompSocket(port)
+        self._socket.connect("1.2")
+
+    def close(self) -> None:
+        self._socket.__exit__()
+
+    def _receive(self) -> StompFrame:
+        frame = self._socket.receive()
+        if frame is None:
+            raise Gone
+        assert frame.command != "ERROR", frame
+        return frame
+
+    def _receipts(self, wanted: int) -> list[str]:
+        found: list[str] = []
+        while len(found) < wanted:
+            frame = self._receive()
+            assert frame.command == "RECEIPT", frame
+            found.append(frame.headers["receipt-id"])
+        return found
+
+
+class StompProducer(StompClient):
+    """Sends a window of messages, then waits for their receipts; every third window is a transaction."""
+
+    def work(self) -> None:
+        queue = (SHARED, ORDERED, OUTPUT)[self.rounds % 3]
+        if self.rounds % 3 == 2:
+            self._transact(queue)
+            return
+        messages = [self._next(queue) for _ in range(WINDOW)]
+        self._socket.type("".join(self._frame(queue, message, f"receipt:{message}\n") for message in messages))
+        for message in self._receipts(WINDOW):
+            self.ledger.granted(message)
+
+    def _transact(self, queue: str) -> None:
+        name = f"{self.name}-unit-{self.rounds}"
+        messages = [self._next(queue, name) for _ in range(UNIT)]
+        frames = [self._frame(queue, message, f"transaction:{name}\n") for message in messages]
+        end = f"COMMIT\ntransaction:{name}\nreceipt:{name}\n\n\0"
+        self._socket.type(f"BEGIN\ntransaction:{name}\n\n\0" + "".join(frames) + end)
+        assert self._receipts(1) == [name]
+        for message in messages:
+            self.ledger.granted(message)
+
+    @staticmethod
+    def _frame(queue: str, message: str, header: str) -> str:
+        return f"SEND\ndestination:/queue/{queue}\npersistent:true\n{header}\n{message}{BODY}\0"
+
+
+class StompConsumer(StompClient):
+    """Acknowledges two of three messages, each with a receipt."""
+
+    def __init__(self, ledger: Ledger, name: str, port: int, queue: str, every: int = 3) -> None:
+        super().__init__(ledger, name, port)
+        self._every: Final = every
+        self._count = 0
+        self._waiting = 0
+        self._socket.type(
+            f"SUBSCRIBE\nid:s\ndestination:/queue/{queue}\nack:client-individual\nactivemq.prefetchSize:100\n\n\0"
+        )
+
+    def work(self) -> None:
+        try:
+            frame = self._socket.receive(RECEIVE_S)
+        except TimeoutError:
+            return
+        if frame is None:
+            raise Gone
+        self._take(frame)
+
+    def farewell(self) -> None:
+        """Every acknowledgement has its receipt before it leaves."""
+        while self._waiting:
+            self._take(self._receive(), leaving=True)
+
+    def _take(self, frame: StompFrame, leaving: bool = False) -> None:
+        if frame.command == "RECEIPT":
+            self._waiting -= 1
+            self.ledger.settled(frame.headers["receipt-id"])
+            return
+        assert frame.command == "MESSAGE", frame
+        message = text_of(frame.body.decode())
+        self.ledger.delivered(message, self.name, frame.headers.get("redelivered") == "true")
+        self._count += 1
+        if self._count % self._every or self._every == 1:
+            if leaving:
+                return
+            self._waiting += 1
+            self.ledger.acknowledged(message)
+            self._socket.type(f"ACK\nid:{frame.headers['ack']}\nreceipt:{message}\n\n\0")
+
+
+class MixedLoad:
+    """All kinds of clients at once."""
+
+    def __init__(self, ledger: Ledger, name: str) -> None:
+        self._ledger: Final = ledger
+        self._name: Final = name
+        self._clients: list[Client] = []
+
+    def start(self, openwire_port: int, stomp_port: int) -> None:
+        """Connect all and let them go."""
+        ledger, name = self._ledger, self._name
+        self._clients = [
+            OpenWireProducer(ledger, f"{name}.op", openwire_port),
+            OpenWireTransactor(ledger, f"{name}.ot", openwire_port),
+            OpenWireConsumer(ledger, f"{name}.oc", openwire_port),
+            StompProducer(ledger, f"{name}.sp", stomp_port),
+            StompConsumer(ledger, f"{name}.sc", stomp_port, SHARED),
+            StompConsumer(ledger, f"{name}.so", stomp_port, ORDERED),
+        ]
+        for client in self._clients:
+            client.start()
+
+    @property
+    def rounds(self) -> int:
+        """What all clients did."""
+        return sum(client.rounds for client in self._clients)
+
+    def end(self) -> None:
+        """Return when every client is gone; raises what no dying broker explains."""
+        for client in self._clients:
+            client.leave()
+        for client in self._clients:
+            client.join(LEAVE_S)
+            if client.is_alive():
+                raise AssertionError(f"{client.name} does not end")
+            if client.fault is not None:
+                raise AssertionError(f"{client.name}: {client.fault!r}") from client.fault
+
+
+def drain(ledger: Ledger, stomp_port: int, name: str) -> int:
+    """Take everything that is left of all queues, acknowledged with receipts; how much it was."""
+    before = sum(event.kind == "delivered" for event in ledger.events)
+    for queue in QUEUES:
+        consumer = Drainer(ledger, f"{name}.{queue}", stomp_port, queue, every=1)
+        consumer.run()
+        if consumer.fault is not None:
+            raise AssertionError(f"{consumer.name}: {consumer.fault!r}") from consumer.fault
+    return sum(event.kind == "delivered" for event in ledger.events) - before
+
+
+class Drainer(StompConsumer):
+    """Acknowledges everything and leaves when nothing comes any more."""
+
+    def work(self) -> None:
+        try:
+            frame = self._socket.receive(SILENCE_S)
+        except TimeoutError:
+            if not self._waiting:
+                self.leave()
+            return
+        if frame is None:
+            raise Gone
+        self._take(frame)
+
+
+def verdict_of(ledger: Ledger) -> Verdict:
+    """The count, with order where it is promised."""
+    return check(ledger, ordered=(ORDERED,))
+
+
+def planted_faults(ledger: Ledger) -> dict[str, Ledger]:
+    """The same history with one fault each, by the name under which the count must find it."""
+    settled = next(event.message for event in reversed(ledger.events) if event.kind == SETTLED)
+    sent = {event.message: event for event in ledger.events if event.kind == ATTEMPTED}
+    ghost = Event(DELIVERED, "ghost", "", "nobody")
+    again = Event(DELIVERED, settled, "", "nobody", 0, True)
+    first = next(event for event in sent.values() if event.queue == ORDERED)
+    one, other = [message for message, event in sent.items() if (event.queue, event.who) == (ORDERED, first.who)][:2]
+    backwards = [Event(DELIVERED, other, "", "nobody", 0, False), Event(DELIVERED, one, "", "nobody", 0, False)]
+    unit = next(event.unit for event in reversed(ledger.events) if event.unit and event.queue == OUTPUT)
+    torn = next(message for message, event in sent.items() if event.unit == unit)
+    taken = (DELIVERED, ACKNOWLEDGED, SETTLED)
+    return {
+        "lost": _with([event for event in ledger.events if event.message != settled or event.kind not in taken]),
+        "invented": _with([*ledger.events, ghost]),
+        "doubled": _with([*ledger.events, again]),
+        "reordered": _with([*ledger.events, *backwards]),
+        "torn": _with([event for event in ledger.events if event.message != torn or event.kind == ATTEMPTED]),
+    }
+
+
+def _with(events: list[Event]) -> Ledger:
+    changed = Ledger()
+    changed.events = events
+    return changed
