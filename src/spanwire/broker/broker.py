@@ -44,6 +44,7 @@ from spanwire.broker.ports import (
     MessageConsumer,
     MessageStore,
 )
+from spanwire.broker.producer_audit import ProducerAudit
 from spanwire.broker.producing import Producing
 from spanwire.broker.recovery import RecoveredDestination
 from spanwire.broker.reference import BrokerDestination
@@ -99,12 +100,14 @@ class Broker:
         authorizer: Authorizer | None = None,
         policies: PolicyMap | None = None,
         limits: UsageLimits | None = None,
+        producer_audit: ProducerAudit | None = None,
     ) -> None:
         self.name: Final[str] = name
         self.broker_id: Final[str] = broker_id
         self.environment: Final[Environment] = environment
         self.formats: Final[MessageFormats] = formats
         self.ids: Final[IdGenerator] = IdGenerator(environment)
+        self.producer_audit: Final[ProducerAudit] = producer_audit if producer_audit is not None else ProducerAudit()
         policy_map = policies if policies is not None else PolicyMap()
         usage_limits = limits if limits is not None else UsageLimits()
         self._usage: Final[MemoryUsage] = MemoryUsage(usage_limits.memory_bytes)
@@ -137,10 +140,17 @@ class Broker:
             self._unstored,
             dead_letters,
             self._flow,
+            self.producer_audit,
         )
         self._flow.sender = self._sending
         self._committing: Final[Committing] = Committing(
-            self._context, self._sending, self._destinations, dead_letters, self._unstored, self._usage
+            self._context,
+            self._sending,
+            self._destinations,
+            dead_letters,
+            self._unstored,
+            self._usage,
+            self.producer_audit,
         )
         self._producing: Final[Producing] = Producing(self._map, self._destinations, self._rights, self._advisories)
         self._consuming: Final[Consuming] = Consuming(
@@ -364,8 +374,12 @@ class Broker:
         """Take a message. True: answer now. False: `ClientConnection.completed` will be called with ``token``."""
         self._turn(now)
         if transaction_id is None:
+            if state.repeats and self._sending.is_repeated(message):
+                return self._sending.answer_when_stored(state, token)
             return self._sending.send(state, message, None, token)
         transaction = self._committing.find(state, transaction_id)
+        if transaction.is_repeated or (state.repeats and self._sending.is_repeated(message)):
+            return True
         try:
             return self._sending.send(state, message, transaction, token)
         except JmsError as error:
@@ -394,6 +408,8 @@ class Broker:
         if last is None:
             raise IllegalStateError("the acknowledgement names no message")
         transaction = None if transaction_id is None else self._committing.find(state, transaction_id)
+        if transaction is not None and transaction.is_repeated:
+            return True
         return self._acknowledgements.acknowledge(
             state, subscription, ack_type, first, last, count, transaction, token, cause
         )
@@ -419,9 +435,9 @@ class Broker:
     def commit(self, state: ConnectionState, transaction_id: TransactionId, token: int, now: Time) -> bool:
         """Commit a local transaction; the answer is as with `send`."""
         self._turn(now)
-        transaction = self._committing.find(state, transaction_id)
+        transaction = state.transactions.get(str(transaction_id))
         done = self._committing.commit(state, transaction_id, token)
-        for ack in transaction.acks:
+        for ack in transaction.acks if transaction is not None else []:
             if not ack.subscription.removed:
                 self._consuming.refill(ack.subscription)
         self._flow.unpark()

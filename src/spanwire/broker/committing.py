@@ -9,6 +9,7 @@ from spanwire.broker.context import BrokerContext
 from spanwire.broker.dead_letters import EXPIRED, DeadLetters
 from spanwire.broker.destinations import Destinations
 from spanwire.broker.ports import NO_TOKEN
+from spanwire.broker.producer_audit import ProducerAudit
 from spanwire.broker.queue import Queue
 from spanwire.broker.reference import give_back
 from spanwire.broker.sending import Sending
@@ -36,6 +37,7 @@ class Committing:
         dead_letters: DeadLetters,
         unstored: Unstored,
         usage: MemoryUsage,
+        audit: ProducerAudit,
     ) -> None:
         self._context: Final[BrokerContext] = context
         self._sending: Final[Sending] = sending
@@ -43,6 +45,7 @@ class Committing:
         self._dead_letters: Final[DeadLetters] = dead_letters
         self._unstored: Final[Unstored] = unstored
         self._usage: Final[MemoryUsage] = usage
+        self._audit: Final[ProducerAudit] = audit
 
     def begin(self, state: ConnectionState, transaction_id: TransactionId) -> None:
         """Open a transaction; one that is open already stays as it is."""
@@ -56,7 +59,12 @@ class Committing:
                 f"Can't begin a transaction on connection {state.connection_id}: "
                 f"at maximum limit: {MAX_TRANSACTIONS_PER_CONNECTION}"
             )
-        state.transactions[key] = LocalTransaction(transaction_id, state.uncommitted, self._usage)
+        repeated = self.was_committed(state, transaction_id)
+        state.transactions[key] = LocalTransaction(transaction_id, state.uncommitted, self._usage, repeated)
+
+    def was_committed(self, state: ConnectionState, transaction_id: TransactionId) -> bool:
+        """Whether a client that reconnected had this transaction committed before."""
+        return state.repeats and self._audit.was_committed(transaction_id)
 
     def find(self, state: ConnectionState, transaction_id: TransactionId) -> LocalTransaction:
         """The open transaction of this id; raises `TransactionError` when there is none."""
@@ -68,10 +76,14 @@ class Committing:
     def commit(self, state: ConnectionState, transaction_id: TransactionId, token: int) -> bool:
         """Make it all take effect; True when it can be answered now. Its messages are dispatched once they are safe.
 
-        Raises `JmsError` when it cannot take effect; it is rolled back then.
+        Raises `JmsError` when it cannot take effect; it is rolled back then. One that took effect before is answered.
         """
+        if str(transaction_id) not in state.transactions and self.was_committed(state, transaction_id):
+            return self._sending.answer_when_stored(state, token)
         transaction = self.find(state, transaction_id)
         del state.transactions[str(transaction_id)]
+        if transaction.is_repeated:
+            return self._sending.answer_when_stored(state, token)
         try:
             if transaction.refusal is not None:
                 raise TransactionError(
@@ -79,7 +91,7 @@ class Committing:
                 )
             sends = self._sends(state, transaction)
             letters = self._letters(transaction)
-            stored = self._store(transaction, sends, letters)
+            stored = self._store(state, transaction, sends, letters)
         except JmsError:
             self.undo(transaction)
             raise
@@ -137,11 +149,16 @@ class Committing:
         return found
 
     def _store(
-        self, transaction: LocalTransaction, sends: list[WithheldMessage], letters: list[WithheldMessage]
+        self,
+        state: ConnectionState,
+        transaction: LocalTransaction,
+        sends: list[WithheldMessage],
+        letters: list[WithheldMessage],
     ) -> bool:
         """Hand it to the store as one unit, if any of it concerns the store; ``sends`` get their sequences and the
         dead letters behind them.
         """
+        own = len(sends)
         sends.extend(letters)
         additions: list[tuple[Destination, Message]] = []
         places: list[int] = []
@@ -157,9 +174,16 @@ class Committing:
         store = self._context.store
         if store is None or not (additions or removals):
             return False
-        sequences = store.append_unit(additions, removals, [])
+        facts = self._audit.committed(transaction.transaction_id) if state.info.fault_tolerant else []
+        try:
+            sequences = store.append_unit(additions, removals, facts)
+        except JmsError:
+            self._audit.withdrawn(transaction.transaction_id)
+            raise
         for place, sequence in zip(places, sequences, strict=True):
             entry = sends[place]
+            if place < own:
+                state.audited = self._audit.stored(state.audited, entry.message.message_id)
             self._unstored.add(entry.message.size)
             sends[place] = WithheldMessage(entry.home, entry.message, sequence)
         return True

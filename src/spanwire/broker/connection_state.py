@@ -7,6 +7,7 @@ from typing import Final
 
 from spanwire.broker.outlet import Outlet
 from spanwire.broker.ports import Principal
+from spanwire.broker.producer_audit import AuditedProducer
 from spanwire.broker.reference import BrokerDestination
 from spanwire.broker.subscription import Subscription
 from spanwire.broker.transactions import LocalTransaction, Uncommitted
@@ -38,7 +39,8 @@ class ConnectionState:
     """The announced objects, open transactions and back-pressure of one connection. Only the broker changes it.
 
     ``dirty`` says that the connection stands in the list of those to flush; ``reading_paused`` that the transport
-    should leave the peer's bytes in the kernel. ``forwards`` says that the client is a bridge of another broker.
+    should leave the peer's bytes in the kernel. ``forwards`` says that the client is a bridge of another broker,
+    ``repeats`` that it may send what it sent before (`spanwire.broker.producer_audit`).
     """
 
     def __init__(self, outlet: Outlet, info: ConnectionInfo, principal: Principal) -> None:
@@ -57,6 +59,8 @@ class ConnectionState:
         self.reading_paused = False
         self.network_role = False
         self.forwards = False
+        self.repeats = info.reconnected
+        self.audited: AuditedProducer | None = None
         self.removed = False
 
     @property

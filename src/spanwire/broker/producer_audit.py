@@ -20,6 +20,7 @@ transactions, ``L`` and the names of a link (the remote broker's id, a line feed
 
 from __future__ import annotations
 
+import logging
 from typing import Final
 
 from spanwire.broker.facts import MAX_KEY_BYTES, PRODUCER_AUDIT, Fact
@@ -34,6 +35,8 @@ MAX_TRACKED: Final = 65_536  # the most that a configuration may ask for: 20 MiB
 PRODUCER: Final = "P"
 TRANSACTIONS: Final = "T"
 LINK: Final = "L"
+
+logger = logging.getLogger(__name__)
 
 _NOBODY: Final = ProducerId("", 0, 0)
 
@@ -85,6 +88,14 @@ class ProducerAudit:
         found = self._producers.get(message_id.producer_id)
         return found is not None and found.window.holds(message_id.sequence)
 
+    def is_repeated(self, message_id: MessageId) -> bool:
+        """`is_stored` for a message that somebody may have sent before, counted and logged."""
+        if not self.is_stored(message_id):
+            return False
+        self.duplicates += 1
+        logger.debug("message %s was sent again; it is answered and not taken", message_id)
+        return True
+
     def _place(self, audited: AuditedProducer) -> None:
         """Make room among the producers: the oldest goes, but one that has sent since gets another round."""
         producers = self._producers
@@ -116,6 +127,12 @@ class ProducerAudit:
         """Whether this transaction took effect before."""
         window = self._transactions.get(transaction_id.connection_id)
         return window is not None and window.holds(transaction_id.value)
+
+    def withdrawn(self, transaction_id: TransactionId) -> None:
+        """It did not take effect after all: the store refused it."""
+        window = self._transactions.get(transaction_id.connection_id)
+        if window is not None:
+            window.remove(transaction_id.value)
 
     # -- links ---------------------------------------------------------------------------------------------------------
 

@@ -14,6 +14,7 @@ from spanwire.broker.destinations import Destinations
 from spanwire.broker.flow_control import ROOM, TURN, FlowControl, ParkedSender, tell
 from spanwire.broker.formats import MessageFormats
 from spanwire.broker.ports import NO_TOKEN
+from spanwire.broker.producer_audit import ProducerAudit
 from spanwire.broker.queue import Queue
 from spanwire.broker.reference import BrokerDestination, MessageReference
 from spanwire.broker.rights import Rights
@@ -40,6 +41,7 @@ class Sending(ParkedSender):
         unstored: Unstored,
         dead_letters: DeadLetters,
         flow: FlowControl,
+        audit: ProducerAudit,
     ) -> None:
         self._context: Final[BrokerContext] = context
         self._map: Final[DestinationMap] = destination_map
@@ -50,6 +52,7 @@ class Sending(ParkedSender):
         self._unstored: Final[Unstored] = unstored
         self._dead_letters: Final[DeadLetters] = dead_letters
         self._flow: Final[FlowControl] = flow
+        self._audit: Final[ProducerAudit] = audit
 
     # -- from a connection ---------------------------------------------------------------------------------------------
 
@@ -88,6 +91,10 @@ class Sending(ParkedSender):
                 return self._flow.park(state, home, message, token, obstacle)
         return self._deliver_all(state, homes, copies, token)
 
+    def is_repeated(self, message: Message) -> bool:
+        """Whether the store has what a client that reconnected sends; then it is only to be answered."""
+        return message.persistent and self._audit.is_repeated(message.message_id)
+
     def _gather(self, transaction: LocalTransaction, home: BrokerDestination, message: Message) -> None:
         """Keep ``message`` for the commit."""
         self._flow.check_transacted(home, message)
@@ -105,12 +112,29 @@ class Sending(ParkedSender):
     def _deliver_all(
         self, state: ConnectionState, homes: list[BrokerDestination], copies: list[Message], token: int
     ) -> bool:
-        """One answer for several copies: when the last of those that are stored is safe."""
-        any_stored = False
+        """One answer for several copies: when those that are stored are safe. They are stored together or not at all,
+        so that a repetition of the send finds all of them or none.
+        """
+        stored: list[WithheldMessage] = []
         for home, copy in zip(homes, copies, strict=True):
-            any_stored = any_stored or self.is_stored(home, copy)
-            self._deliver(state, home, copy, NO_TOKEN)
-        return not any_stored or self.answer_when_stored(state, token)
+            if self.is_stored(home, copy) and not copy.is_expired(self._context.wall_ms):
+                stored.append(WithheldMessage(home, copy, 0))
+            else:
+                self._deliver(state, home, copy, NO_TOKEN)
+        if not stored:
+            return True
+        self._store_together(state, stored)
+        return self.answer_when_stored(state, token)
+
+    def _store_together(self, state: ConnectionState, copies: list[WithheldMessage]) -> None:
+        store = self._context.store
+        assert store is not None
+        additions: list[tuple[Destination, Message]] = []
+        for entry in copies:
+            additions.append((entry.home.destination, entry.message))
+        sequences = store.append_unit(additions, [], []) if len(additions) > 1 else [store.append(*additions[0])]
+        for entry, sequence in zip(copies, sequences, strict=True):
+            self._stored(state, entry.home, entry.message, sequence, NO_TOKEN)
 
     def answer_when_stored(self, state: ConnectionState, token: int) -> bool:
         """True if all the store was told so far is safe; else the answer to ``token`` waits for that."""
@@ -209,8 +233,17 @@ class Sending(ParkedSender):
     def _store(self, state: ConnectionState, home: BrokerDestination, message: Message, token: int) -> bool:
         store = self._context.store
         assert store is not None
-        sequence = store.append(home.destination, message)
+        return self._stored(state, home, message, store.append(home.destination, message), token)
+
+    def _stored(
+        self, state: ConnectionState, home: BrokerDestination, message: Message, sequence: int, token: int
+    ) -> bool:
+        """The store took a message: hand it on, now or when it is safe."""
+        store = self._context.store
+        assert store is not None
         self._unstored.add(message.size)
+        if not state.forwards:
+            state.audited = self._audit.stored(state.audited, message.message_id)
         if home.policy.dispatch_before_sync and home.withheld == 0:
             self.dispatch(home, message, sequence)
             return self.answer_when_stored(state, token)

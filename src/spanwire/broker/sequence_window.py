@@ -45,6 +45,13 @@ class SequenceWindow:
         elif sequence > highest - self._depth:
             self._add_below(sequence)
 
+    def remove(self, sequence: int) -> None:
+        """``sequence`` counts as not seen."""
+        if self.holds(sequence):
+            bits = self._bits_now()
+            place = sequence % self._depth
+            bits[place >> 3] = bits[place >> 3] & (_ALL ^ 1 << (place & 7))
+
     def holds(self, sequence: int) -> bool:
         """Whether ``sequence`` is known to have been seen."""
         if sequence > self.highest or sequence < self.lowest:

@@ -11,7 +11,9 @@ from spanwire.model.errors import JmsError, ResourceAllocationError
 from spanwire.model.ids import TransactionId
 from spanwire.model.message import Message
 
-MAX_UNCOMMITTED: Final = 100_000  # sends and acknowledged messages of all open transactions of one connection
+MAX_UNCOMMITTED: Final = (
+    100_000  # sends and acknowledged messages of all open transactions of one connection; maxUncommittedCount
+)
 
 
 class Uncommitted:
@@ -53,12 +55,26 @@ class TransactedAck:
 class LocalTransaction:
     """What one open transaction has gathered. Carrying it out is the broker's.
 
-    The messages it sends count in ``usage`` until it ends.
+    The messages it sends count in ``usage`` until it ends. One that ``is_repeated`` took effect before, on a connection
+    of the client that broke before the answer came: it gathers nothing.
     """
 
-    __slots__ = ("_size", "_uncommitted", "_usage", "acks", "count", "refusal", "sends", "transaction_id")
+    __slots__ = (
+        "_size",
+        "_uncommitted",
+        "_usage",
+        "acks",
+        "count",
+        "is_repeated",
+        "refusal",
+        "sends",
+        "transaction_id",
+    )
 
-    def __init__(self, transaction_id: TransactionId, uncommitted: Uncommitted, usage: MemoryUsage) -> None:
+    def __init__(
+        self, transaction_id: TransactionId, uncommitted: Uncommitted, usage: MemoryUsage, is_repeated: bool
+    ) -> None:
+        self.is_repeated: Final[bool] = is_repeated
         self._uncommitted: Final[Uncommitted] = uncommitted
         self._usage: Final[MemoryUsage] = usage
         self._size = 0

@@ -234,11 +234,15 @@ class Peer:
         """Send one message per text, each wanting an answer; gives the token of the last."""
         token = NO_TOKEN
         for text in texts:
-            token = self.new_token()
-            message = self.message(destination, text, **fields)
-            transaction_id = self.transaction_id(transaction) if transaction else None
-            if self.stage.broker.send(self.state, message, transaction_id, token, self.stage.now):
-                self.answers[token] = None
+            token = self.sends_message(self.message(destination, text, **fields), transaction)
+        return token
+
+    def sends_message(self, message: Message, transaction: int = 0) -> int:
+        """Send a message that is made already; gives the token of its answer."""
+        token = self.new_token()
+        transaction_id = self.transaction_id(transaction) if transaction else None
+        if self.stage.broker.send(self.state, message, transaction_id, token, self.stage.now):
+            self.answers[token] = None
         return token
 
     def is_answered(self, token: int) -> bool:
@@ -378,9 +382,14 @@ class Stage:
     def now(self) -> Time:
         return self.environment.time
 
-    def peer(self, name: str, client_id: str | None = None, user: str | None = None) -> Peer:
-        """A new connection."""
-        info = ConnectionInfo(f"ID:{name}:1", client_id, user, "secret", f"tcp://{name}:1", "test")
+    def peer(
+        self, name: str, client_id: str | None = None, user: str | None = None, *, reconnected: bool = False
+    ) -> Peer:
+        """A new connection, or one of a failover client that had a connection of this name before."""
+        info = ConnectionInfo(
+            f"ID:{name}:1", client_id, user, "secret", f"tcp://{name}:1", "test",
+            fault_tolerant=True, reconnected=reconnected,
+        )  # fmt: skip
         return Peer(self, name, info)
 
     def syncs(self) -> None:
