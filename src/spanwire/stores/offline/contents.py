@@ -1,0 +1,65 @@
+"""The contents of a store that nobody writes to: its lines and facts, and the messages a slice at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from spanwire.broker.recovery import RecoveredDestination
+from spanwire.stores.journal.disk_port import Disk
+from spanwire.stores.journal.fetch import Read, check_read
+from spanwire.stores.journal.journal import Journal
+from spanwire.stores.journal.recovery import Recovery, recover
+from spanwire.stores.journal.segment import segment_name
+from spanwire.stores.reader import blocks
+
+MAX_SLICE: Final = 500  # messages located and read together
+
+
+@dataclass(frozen=True, slots=True)
+class StoredMessage:
+    """One message as it lies in the store: its bytes, the number of their format, and where its record is."""
+
+    sequence: int
+    format_id: int
+    raw: bytes
+    segment: int
+    offset: int
+    payload_length: int
+
+
+class StoreContents:
+    """What recovery finds on ``disk``, which stays as it is. Raises `StoreError` as a start would, and `OSError`."""
+
+    def __init__(self, disk: Disk) -> None:
+        self._disk: Final = disk
+        self.recovery: Final[Recovery] = recover(disk)
+        self._journal: Final = Journal(self.recovery, self.recovery.store_id)
+        self.lines: Final[list[RecoveredDestination]] = self.recovery.destinations()
+        self.facts: Final[dict[int, dict[bytes, bytes]]] = self.recovery.facts()
+
+    @property
+    def messages(self) -> int:
+        """How many messages there are in all lines."""
+        return sum(len(line.sequences) for line in self.lines)
+
+    def read(self, line: RecoveredDestination) -> Iterator[StoredMessage]:
+        """The messages of one line in the order of their sequences; memory holds one block of them at a time."""
+        for first in range(0, len(line.sequences), MAX_SLICE):
+            self._journal.fetch(0, line.destination, list(line.sequences[first : first + MAX_SLICE]))
+            for fetch in self._journal.take_fetches():
+                yield from self._read_slice(fetch.reads)
+
+    def _read_slice(self, reads: list[Read]) -> Iterator[StoredMessage]:
+        """Blocks are read in the order of the file, which is not that of the sequences where messages were moved."""
+        places = [(read.segment, read.offset) for read in reads]
+        groups = blocks(reads) if places == sorted(places) else [[place] for place in range(len(reads))]
+        for group in groups:
+            first, last = reads[group[0]], reads[group[-1]]
+            name = segment_name(first.segment)
+            block = self._disk.read(name, first.offset, last.offset + last.size - first.offset)
+            for place in group:
+                read = reads[place]
+                found = check_read(read, block, read.offset - first.offset)
+                yield StoredMessage(read.sequence, found.format_id, found.raw, read.segment, read.offset, read.size)

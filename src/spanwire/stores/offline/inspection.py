@@ -1,0 +1,140 @@
+"""Reads everything in a store and says what is there and what is wrong. Changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+from spanwire.broker.formats import MessageFormats
+from spanwire.model.errors import SpanwireError, StoreError
+from spanwire.stores.journal.disk_port import Disk
+from spanwire.stores.journal.findings import Finding
+from spanwire.stores.journal.record import HEADER_SIZE, MESSAGE
+from spanwire.stores.journal.salvage import Salvage
+from spanwire.stores.journal.segment import segment_number
+from spanwire.stores.journal.segment_scan import Hole
+from spanwire.stores.offline.contents import StoreContents
+
+TABLES: Final = {
+    1: "durable subscriptions",
+    2: "XA branches",
+    3: "schedules",
+    4: "producer audit",
+    5: "cursors",
+    6: "staged batches",
+    7: "sink ledgers",
+}
+
+Progress = Callable[[str, int, int], None]
+"""What is being done, how much of it is done, and how much there is."""
+
+
+@dataclass(slots=True)
+class LineReport:
+    """One line: its messages, the bytes they take, the sending time of the oldest (0: unknown), and how many are lost
+    as far as that can be told.
+    """
+
+    name: str
+    messages: int = 0
+    bytes: int = 0
+    oldest_ms: int = 0
+    lost: int = 0
+
+
+@dataclass(slots=True)
+class Inspection:
+    """What a store holds. ``salvage`` is how to put it right; None for a directory without segments."""
+
+    salvage: Salvage | None = None
+    findings: list[Finding] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    lines: list[LineReport] = field(default_factory=list)
+    facts: dict[int, int] = field(default_factory=dict)
+    used_bytes: int = 0
+    live_bytes: int = 0
+
+    @property
+    def loses(self) -> bool:
+        """Whether something cannot be saved."""
+        return any(finding.loses for finding in self.findings)
+
+
+class FormatNames:
+    """Tells a message's destination by means of the message formats; see `spanwire.stores.journal.salvage`."""
+
+    def __init__(self, formats: MessageFormats) -> None:
+        self._formats: Final = formats
+
+    def destination_name(self, format_id: int, raw: bytes) -> str:
+        try:
+            return self._formats.index(format_id, raw).destination.qualified_name
+        except SpanwireError:
+            return ""
+
+
+def inspect(disk: Disk, formats: MessageFormats, progress: Progress) -> Inspection:
+    """Reads every segment and every message. Raises `StoreError` when the store cannot be read at all."""
+    found = Inspection()
+    names = [name for name in disk.files() if segment_number(name) > 0]
+    if not names:
+        return found
+    salvage = Salvage(disk, FormatNames(formats))
+    found.salvage = salvage
+    while salvage.look():
+        progress("segments", salvage.done_bytes, salvage.total_bytes)
+    contents = StoreContents(salvage.disk)
+    _read_messages(contents, formats, salvage, found, progress)
+    found.findings = salvage.findings
+    found.warnings = salvage.warnings
+    found.used_bytes = sum(disk.files().values())
+    found.facts = {table: len(facts) for table, facts in contents.facts.items() if facts}
+    for facts in contents.facts.values():
+        found.live_bytes += sum(HEADER_SIZE + len(key) + len(value) for key, value in facts.items())
+    _count_losses(salvage.holes, contents, found)
+    return found
+
+
+def _read_messages(
+    contents: StoreContents, formats: MessageFormats, salvage: Salvage, found: Inspection, progress: Progress
+) -> None:
+    total = contents.messages
+    done = 0
+    for line in contents.lines:
+        report = LineReport(line.destination.qualified_name)
+        found.lines.append(report)
+        for stored in contents.read(line):
+            done += 1
+            if done % 1000 == 0:
+                progress("messages", done, total)
+            try:
+                message = formats.index(stored.format_id, stored.raw)
+            except SpanwireError as error:
+                report.lost += 1
+                text = f"message {stored.sequence} of {report.name} cannot be read: {error}"
+                salvage.lose(stored.segment, stored.offset, stored.payload_length, text)
+                continue
+            if report.messages == 0:
+                report.oldest_ms = message.timestamp_ms
+            report.messages += 1
+            report.bytes += len(stored.raw)
+        found.live_bytes += report.bytes + HEADER_SIZE * report.messages
+    if total:
+        progress("messages", total, total)
+
+
+def _count_losses(holes: list[Hole], contents: StoreContents, found: Inspection) -> None:
+    """Messages in holes whose header is still believed; what later records removed anyway is counted, too."""
+    names: dict[int, str] = {}
+    for owner in contents.recovery.index.by_number.values():
+        names[owner.number] = owner.destination.qualified_name
+    reports = {report.name: report for report in found.lines}
+    for hole in holes:
+        if hole.kind == MESSAGE and names.get(hole.number, "") in reports:
+            reports[names[hole.number]].lost += 1
+
+
+def refuse_unreadable(error: OSError, path: str) -> StoreError:
+    """The one line for a disk or rights that do not let the store be read."""
+    return StoreError(f"the store in {path} cannot be read: {error.strerror or error}; look at the disk and its rights")
