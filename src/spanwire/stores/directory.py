@@ -141,12 +141,11 @@ def _make(path: Path, what: str, parents: bool) -> None:
         raise StoreError(
             f"{what} {path} cannot be used: {error.strerror}; {advice(error, 'name another directory')}"
         ) from error
-    _check(path, what, found)
+    check_rights(path, what, found, os.geteuid())
 
 
-def _check(path: Path, what: str, found: os.stat_result) -> None:
-    """Raises `StoreError` when others than this user can change what is in it."""
-    user = os.geteuid()
+def check_rights(path: Path, what: str, found: os.stat_result, user: int) -> None:
+    """Raises `StoreError` when others than ``user`` can change what is in the directory ``path``."""
     if found.st_uid not in (user, 0):
         if user != 0:
             raise StoreError(

@@ -6,6 +6,7 @@ import errno
 import fcntl
 import logging
 import os
+import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -13,10 +14,7 @@ from pathlib import Path
 import pytest
 
 from spanwire.model.errors import StoreError
-from spanwire.stores.directory import LOCK_NAME, DataDirectory
-
-NOBODY = 65534
-needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files to other users")
+from spanwire.stores.directory import LOCK_NAME, DataDirectory, check_rights
 
 
 def refusal(path: Path) -> str:
@@ -105,47 +103,50 @@ def test_a_file_in_place_of_the_journals_directory_is_refused(tmp_path: Path) ->
     assert (tmp_path / "journal").read_text() == "mine"
 
 
-@needs_root
-def test_a_directory_of_another_user_gets_a_warning_when_root_uses_it(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    os.chown(tmp_path, NOBODY, NOBODY)
-    with caplog.at_level(logging.WARNING):
-        DataDirectory(tmp_path).release()
-    assert [record.getMessage() for record in caplog.records] == [
-        f"the data directory {tmp_path} belongs to user {NOBODY}; what this broker makes there belongs to root"
+def owned(owner: int, mode: int) -> os.stat_result:
+    return os.stat_result((stat.S_IFDIR | mode, 1, 1, 2, owner, owner, 0, 0, 0, 0))
+
+
+def test_a_directory_of_another_user_is_refused() -> None:
+    with pytest.raises(StoreError) as caught:
+        check_rights(Path("/data"), "the data directory", owned(1001, 0o700), user=1000)
+    assert str(caught.value) == (
+        "the data directory /data belongs to user 1001, not to user 1000 who runs the broker: run it as that user or"
+        " change the owner"
+    )
+
+
+def test_a_directory_of_another_user_gets_a_warning_when_root_uses_it(caplog: pytest.LogCaptureFixture) -> None:
+    check_rights(Path("/data"), "the data directory", owned(1001, 0o700), user=0)
+    assert caplog.messages == [
+        "the data directory /data belongs to user 1001; what this broker makes there belongs to root"
     ]
 
 
-@needs_root
+@pytest.mark.parametrize(("owner", "user"), [(1000, 1000), (0, 1000), (0, 0)])
+def test_a_directory_of_its_user_or_of_root_is_taken(owner: int, user: int, caplog: pytest.LogCaptureFixture) -> None:
+    check_rights(Path("/data"), "the data directory", owned(owner, 0o755), user)
+    assert caplog.messages == []
+
+
 @pytest.mark.parametrize(
-    ("owner", "mode", "told"),
+    ("number", "told"),
     [
-        (0, 0o700, "Permission denied; give this user the right to read and write it, or name another directory"),
-        (NOBODY, 0o500, "Permission denied; give this user the right to read and write it, or name another directory"),
-        (1, 0o777, f"belongs to user 1, not to user {NOBODY} who runs the broker: run it as that user or"),
+        (errno.EACCES, "Permission denied; give this user the right to read and write it, or name another directory"),
+        (errno.EROFS, "Read-only file system; mount its file system for writing, or name another directory"),
+        (errno.EMFILE, "Too many open files; allow this user more open files (ulimit -n)"),
+        (errno.ENOSPC, "No space left on device; make room on its disk"),
+        (errno.EIO, "Input/output error; look at the directory"),
     ],
 )
-def test_a_directory_that_is_not_for_this_user_is_refused(tmp_path: Path, owner: int, mode: int, told: str) -> None:
-    place = tmp_path / "data"
-    place.mkdir()
-    os.chown(place, owner, owner)
-    place.chmod(mode)
-    for parent in (tmp_path, *tmp_path.parents[:3]):
-        if parent.stat().st_uid == 0 and parent != Path("/") and parent != Path("/tmp"):
-            parent.chmod(parent.stat().st_mode | 0o055)
-    script = (
-        "import os, sys; from pathlib import Path; from spanwire.stores.directory import DataDirectory\n"
-        f"os.setgid({NOBODY}); os.setuid({NOBODY})\n"
-        "try: DataDirectory(Path(sys.argv[1]))\n"
-        "except Exception as error: print(type(error).__name__, error)"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", script, str(place)], capture_output=True, text=True, timeout=60, check=True
-    )
-    assert done.stdout.startswith("StoreError "), done
-    assert told in done.stdout
-    assert list(place.iterdir()) == []
+def test_a_lock_that_cannot_be_opened_is_told_with_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, told: str
+) -> None:
+    def refuse(path: Path, flags: int, mode: int) -> int:
+        raise OSError(number, os.strerror(number), str(path))
+
+    monkeypatch.setattr(os, "open", refuse)
+    assert refusal(tmp_path) == f"{tmp_path / LOCK_NAME} cannot be opened: {told}"
 
 
 def test_a_lock_that_a_process_of_another_machine_holds_is_told_apart(tmp_path: Path) -> None:
