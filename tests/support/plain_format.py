@@ -76,6 +76,9 @@ class PlainFormat:
         connection_id = message_id.producer_id.connection_id
         return plain_message(view.destination, message_id.sequence, view.body or b"", connection_id)
 
+    def first_for_consumer(self, message: Message) -> Message:
+        return message
+
     def readdressed(self, message: Message, destination: Destination) -> Message:
         message_id = message.message_id
         connection_id = message_id.producer_id.connection_id

@@ -207,6 +207,9 @@ class ViewFormat:
     def encode_from_view(self, view: MessageView) -> Message:
         return self.message(view)
 
+    def first_for_consumer(self, message: Message) -> Message:
+        return message
+
     def readdressed(self, message: Message, destination: Destination) -> Message:
         view = self.view(message)
         view.destination = destination

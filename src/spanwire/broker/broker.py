@@ -482,7 +482,7 @@ class Broker:
         self._turn(now)
         home = self._context.take_fetching(request)
         if home is not None:
-            home.fetched(messages)
+            home.fetched(request, messages)
 
     def take_dirty(self) -> list[ClientConnection]:
         """The connections that have something to send; each is to be flushed once."""
@@ -498,6 +498,9 @@ class Broker:
         if self._context.has_jobs():
             return 0.0
         due = self._expiry_due
+        alarm = self._context.next_alarm()
+        if alarm is not None:
+            due = min(due, alarm)
         pull = self._consuming.next_timeout()
         if pull is not None:
             due = min(due, pull)
@@ -511,6 +514,7 @@ class Broker:
         """
         self._turn(now)
         self._consuming.handle_timeout()
+        self._context.ring()
         if now.monotonic >= self._expiry_due:
             self._expiry_due = now.monotonic + EXPIRY_CHECK_SECONDS
             for queue in self._map.queues.values():
@@ -526,7 +530,7 @@ class Broker:
         self._turn(now)
         for entry in recovered:
             queue = self._destinations.recovered(entry.destination)
-            queue.recover(entry.sequences, entry.redeliveries, clean)
+            queue.recover(entry, clean)
 
     def stop(self, now: Time) -> None:
         """End every connection in order; what they held is back in the store's care and goes to nobody else."""

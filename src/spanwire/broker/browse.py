@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
+from spanwire.broker.chunk import CHUNK_MESSAGES, KEPT, Chunk
 from spanwire.broker.context import BrokerContext
 from spanwire.broker.queue import Queue
+from spanwire.broker.queue_jobs import LineWalk
 from spanwire.broker.reference import BrokerDestination, MessageReference
 from spanwire.broker.subscription import Subscription
 from spanwire.model.message import Message
@@ -14,78 +16,108 @@ MAX_BROWSE_PAGE: Final = 100  # messages read back at a time for one browser
 
 
 class Browse(BrokerDestination):
-    """The snapshot of a queue for one browser: the home of what is dispatched to it, so acknowledging it changes
-    nothing.
+    """One browser's walk down a queue: the home of what is dispatched to it, so acknowledging it changes nothing.
 
-    The snapshot is the line at the moment of the call; messages that leave the store before their page is read are left
-    out.
+    It shows what stood in the line at the moment of the call, each message once, and leaves out what has left the line
+    before the walk comes to it.
     """
 
     def __init__(self, queue: Queue, subscription: Subscription, context: BrokerContext) -> None:
         super().__init__(queue.destination, queue.policy, queue.usage)
         self._context: Final[BrokerContext] = context
-        self._queue: Final[Queue] = queue
         self._subscription: Final[Subscription] = subscription
-        self._ready: list[Message] = [reference.message for reference in queue.waiting_references()]
-        self._numbers: list[int] = queue.waiting_numbers()
+        self._walks: Final[list[LineWalk]] = [LineWalk(line) for line in queue.walk() if line.count > 0]
+        self._ready: list[Message] = []
         self._next_ready = 0
-        self._next_number = 0
-        self._page: list[int] = []
+        self._page: list[Message | None] = []  # None: being read
+        self._request = 0
         self._ended = False
         subscription.homes.append(self)
 
     def fill(self) -> None:
-        """Show as much as the browser's window takes; at the end say so once."""
-        if self._ended or self._page or self._subscription.removed or not self._subscription.started:
-            return
-        self._show_ready()
-        if self._next_ready < len(self._ready):
-            return
-        if self._next_number < len(self._numbers):
-            self._read_page()
-        elif self._subscription.outlet.writable:
-            self._ended = True
-            self._subscription.consumer.dispatch_end()
-            self._subscription.outlet.mark_dirty()
-
-    def _show_ready(self) -> None:
+        """Show as much as the browser's window takes, a slice at a time; at the end say so once."""
         subscription = self._subscription
-        while self._next_ready < len(self._ready) and subscription.can_take():
-            message = self._ready[self._next_ready]
-            self._next_ready += 1
-            if message.is_expired(self._context.wall_ms):
+        if self._ended or self._request > 0 or subscription.removed or not subscription.started:
+            return
+        budget = CHUNK_MESSAGES
+        while subscription.can_take():
+            if budget <= 0:
+                self._context.schedule(self)
+                return
+            if self._next_ready < len(self._ready):
+                self._show(self._ready[self._next_ready])
+                self._next_ready += 1
+                budget -= 1
                 continue
+            walk = self._walks[0] if self._walks else None
+            chunk = None if walk is None else walk.chunk()
+            if walk is None:
+                break
+            if chunk is None:
+                walk.close()
+                self._walks.pop(0)
+            elif self._gather(walk, chunk):
+                return
+        if not self._walks and self._next_ready >= len(self._ready) and subscription.outlet.writable:
+            self._ended = True
+            subscription.consumer.dispatch_end()
+            subscription.outlet.mark_dirty()
+
+    def _show(self, message: Message) -> None:
+        if not message.is_expired(self._context.wall_ms):
             reference = MessageReference(self, message, 0, self._context.next_order(), 0)
-            if subscription.accepts(reference):
-                subscription.dispatch(reference)
+            if self._subscription.accepts(reference):
+                self._subscription.dispatch(reference)
 
-    def _read_page(self) -> None:
-        self._page = self._numbers[self._next_number : self._next_number + MAX_BROWSE_PAGE]
-        self._next_number += len(self._page)
-        sequences = [number for number in self._page if number > 0]
-        if sequences:
-            self._context.fetch(self, self.destination, sequences)
-        else:
-            self.fetched([])
-
-    def fetched(self, messages: list[Message | None]) -> None:
-        """A page of messages that only the store has."""
-        page = self._page
-        self._page = []
-        self._ready = []
+    def _gather(self, walk: LineWalk, chunk: Chunk) -> bool:
+        """Take the next messages of ``chunk`` to be shown; True when the store must be asked for them first."""
+        start = walk.cursor.offset
+        end = walk.end(chunk, MAX_BROWSE_PAGE)
+        walk.cursor.offset = end
         self._next_ready = 0
+        packed = chunk.packed
+        if packed is None:
+            self._ready = [item.message for item in chunk.items[start:end] if item is not None]
+            return False
+        sequences: list[int] = []
+        page: list[Message | None] = []
+        for index in range(start, end):
+            number = packed.numbers[index]
+            if number == KEPT:
+                page.append(packed.kept[index].message)
+            elif number > 0:
+                page.append(None)
+                sequences.append(number)
+        self._ready = []
+        if not sequences:
+            self._ready = [message for message in page if message is not None]
+            return False
+        self._page = page
+        self._request = self._context.fetch(self, self.destination, sequences)
+        return True
+
+    def fetched(self, request: int, messages: list[Message | None]) -> None:
+        """A page of messages that only the store has."""
+        if request != self._request:
+            return
+        self._request = 0
         index = 0
-        for number in page:
-            if number > 0:
+        for kept in self._page:
+            message = kept
+            if message is None:
                 message = messages[index]
                 index += 1
-                if message is not None:
-                    self._ready.append(message)
-            else:
-                reference = self._queue.volatile(number)
-                if reference is not None:
-                    self._ready.append(reference.message)
+            if message is not None:
+                self._ready.append(message)
+        self._page = []
         self._context.schedule(self)
+
+    def abandon(self) -> None:
+        """The browser is gone."""
+        self._ended = True
+        for walk in self._walks:
+            walk.close()
+        self._walks.clear()
 
     def is_searching(self) -> bool:
         """The end of the line has not been reached."""

@@ -31,18 +31,26 @@ class BrokerContext:
         self._request = 0
         self._fetching: Final[dict[int, BrokerDestination]] = {}
         self._jobs: Final[list[BrokerDestination]] = []
+        self._alarms: Final[list[tuple[float, BrokerDestination]]] = []
 
     def next_order(self) -> int:
         """The next place in the broker's dispatch order."""
         self._order += 1
         return self._order
 
-    def fetch(self, home: BrokerDestination, destination: Destination, sequences: list[int]) -> None:
-        """Ask the store for messages; ``home.fetched`` gets them in a later turn."""
+    def reserve_orders(self, count: int) -> int:
+        """The next ``count`` places in the dispatch order; gives the first."""
+        first = self._order + 1
+        self._order += count
+        return first
+
+    def fetch(self, home: BrokerDestination, destination: Destination, sequences: list[int]) -> int:
+        """Ask the store for messages; ``home.fetched`` gets them with the number that this gives, in a later turn."""
         assert self.store is not None
         self._request += 1
         self._fetching[self._request] = home
         self.store.fetch(self._request, destination, sequences)
+        return self._request
 
     def forget_fetches(self, home: BrokerDestination) -> None:
         """``home`` no longer wants what it asked for."""
@@ -57,6 +65,22 @@ class BrokerContext:
         """Go on with ``home.work`` in a later turn."""
         if home not in self._jobs:
             self._jobs.append(home)
+
+    def wake_at(self, home: BrokerDestination, monotonic: float) -> None:
+        """Call ``home.wake`` at a time in monotonic seconds."""
+        self._alarms.append((monotonic, home))
+
+    def next_alarm(self) -> float | None:
+        """When the next destination wants to be called."""
+        return min([alarm[0] for alarm in self._alarms]) if self._alarms else None
+
+    def ring(self) -> None:
+        """Call the destinations whose time has come."""
+        if self._alarms:
+            due = [alarm for alarm in self._alarms if alarm[0] <= self.monotonic]
+            self._alarms[:] = [alarm for alarm in self._alarms if alarm[0] > self.monotonic]
+            for alarm in due:
+                alarm[1].wake()
 
     def is_scheduled(self, home: BrokerDestination) -> bool:
         """Whether ``home.work`` goes on in a later turn."""

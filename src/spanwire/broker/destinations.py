@@ -198,7 +198,7 @@ class Destinations:
         destination = home.destination
         home.removed = True
         if isinstance(home, Queue):
-            home.clear()
+            home.drop()
             if self._context.store is not None and not destination.is_temporary:
                 self._context.store.remove_destination(destination)
         self._map.remove(destination)
@@ -225,3 +225,5 @@ def detach(home: BrokerDestination, subscription: Subscription) -> None:
         home.detach(subscription)
     elif isinstance(home, Topic):
         home.detach(subscription)
+    else:
+        home.abandon()

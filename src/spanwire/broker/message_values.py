@@ -32,6 +32,21 @@ class BoundMessageValues(MessageValues):
         finally:
             self._message = None
 
+    def group_sequence(self, message: Message) -> int:
+        """JMSXGroupSeq, 0 when it has none."""
+        try:
+            found = self._formats.header(message, "JMSXGroupSeq")
+        except (JmsError, ProtocolError):
+            return 0
+        return found if isinstance(found, int) else 0
+
+    def first_for_consumer(self, message: Message) -> Message:
+        """A copy that says JMSXGroupFirstForConsumer; the message itself when it cannot be decoded."""
+        try:
+            return self._formats.format(message.format_id).first_for_consumer(message)
+        except (JmsError, ProtocolError):
+            return message
+
     def value(self, name: str) -> object:
         """A JMS header or property of the bound message; None when it has none of that name."""
         message = self._message

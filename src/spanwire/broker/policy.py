@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from spanwire.broker.queue_policy import QueuePolicy
 from spanwire.model.destination import MAX_NAME_BYTES, QUEUE, TEMP_QUEUE, TOPIC, Destination
 
 DEFAULT_EXPIRE_PERIOD_MS = 30_000
@@ -89,6 +90,7 @@ class PolicyEntry:
     store_usage_high_water_mark: int = DEFAULT_STORE_MARK
     max_destinations: int = -1
     dead_letter: DeadLetterStrategy = field(default_factory=DeadLetterStrategy)
+    queue: QueuePolicy = field(default_factory=QueuePolicy)
 
 
 class PolicyMap:

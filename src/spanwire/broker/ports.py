@@ -190,6 +190,12 @@ class MessageFormat(Protocol):
         """
         ...
 
+    def first_for_consumer(self, message: Message) -> Message:
+        """A copy that says that it is the first of its message group for the consumer that gets it; the message itself
+        where its format cannot.
+        """
+        ...
+
 
 class AdvisoryFormat(Protocol):
     """Builds advisory messages; only called when somebody listens."""

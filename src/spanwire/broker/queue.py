@@ -1,53 +1,60 @@
 """A queue: each message goes to one consumer, in order, and stays until it is acknowledged.
 
-Without selectors the oldest message goes to the next consumer in turn that can take one. With selectors each consumer
-looks at each message once: it remembers how far down the line it has looked, so a consumer that finds nothing holds
-nobody up.
+What waits stands in the `Backlog`, who takes it in `QueueConsumers`. How the two meet depends on what the destination
+uses, so that one that uses nothing pays nothing:
+
+- directly: the oldest message goes to the next consumer in turn that can take one;
+- by priority: the same with a line for each priority, the highest first;
+- by looking: with selectors or message groups each consumer looks at each message once; it remembers how far down the
+  line it has looked, so a consumer that finds nothing holds nobody up, and what all have passed by leaves memory;
+- held: nothing is dispatched while the queue is paused, is being purged, or waits for its first consumers.
 """
 
 from __future__ import annotations
 
-import logging
-from array import array
 from typing import Final
 
+from spanwire.broker.backlog import Backlog
+from spanwire.broker.chunk import CHUNK_MESSAGES
 from spanwire.broker.context import BrokerContext
-from spanwire.broker.pending import ResidentLine, SpilledLine
+from spanwire.broker.line import MessageLine
+from spanwire.broker.message_groups import FIRST, PASS, MessageGroups
 from spanwire.broker.policy import PolicyEntry
 from spanwire.broker.queue_consumers import QueueConsumer, QueueConsumers
+from spanwire.broker.queue_jobs import ExpiryWalk, Purge
+from spanwire.broker.recovery import RecoveredDestination
 from spanwire.broker.reference import BrokerDestination, MessageReference
 from spanwire.broker.subscription import Subscription
-from spanwire.broker.usage import RESIDENT_SHARE, MemoryUsage
+from spanwire.broker.usage import MemoryUsage
 from spanwire.model.destination import Destination
 from spanwire.model.message import Message
 
-MIB: Final = 1024 * 1024
-MAX_RESIDENT_MESSAGES: Final = 16_384  # persistent messages of one queue kept in memory ahead of dispatch
-LOW_RESIDENT_MESSAGES: Final = 1_024  # resident messages below which the next page is read
-MAX_PAGE_MESSAGES: Final = 500  # messages of one read, and of one slice of a job
-MAX_PAGE_BYTES: Final = 4 * MIB  # bytes of one read, by the queue's average message size
-MIN_PAGE_BYTES: Final = 256 * 1024  # the same while memory is short: consumers must go on
-UNKNOWN_SIZE: Final = MAX_PAGE_BYTES // 16  # average size of recovered messages until a page of them was read
+DIRECT: Final = 0
+BY_PRIORITY: Final = 1
+LOOKING: Final = 2
+HELD: Final = 3
 
-logger = logging.getLogger(__name__)
+DEFAULT_START_WAIT_MS: Final = 1_000  # for consumersBeforeDispatchStarts without a time, as in ActiveMQ
 
 
 class Queue(BrokerDestination):
-    """One queue with its line of messages and its consumers, best priority first."""
+    """One queue with what waits in it and its consumers."""
 
     def __init__(
         self, destination: Destination, policy: PolicyEntry, usage: MemoryUsage, context: BrokerContext
     ) -> None:
         super().__init__(destination, policy, usage)
         self._context: Final[BrokerContext] = context
-        self._resident: Final[ResidentLine] = ResidentLine()
-        self._spilled: Final[SpilledLine] = SpilledLine()
-        self._paging: list[int] = []
-        self._redeliveries: dict[int, int] = {}
-        self._uncertain_through = 0
-        self._average_size = 1024
-        self._expiry_position = -1
-        self._consumers: Final[QueueConsumers] = QueueConsumers()
+        self._backlog: Final[Backlog] = Backlog(self, context, policy.queue.prioritized_messages)
+        self._line: Final[MessageLine] = self._backlog.lines[0]
+        self._consumers: Final[QueueConsumers] = QueueConsumers(policy.queue, self._backlog.lines)
+        self._expiry: Final[ExpiryWalk] = ExpiryWalk(self, self._backlog, context)
+        self._purge: Final[Purge] = Purge(self, self._backlog, context)
+        self._groups: MessageGroups | None = None
+        self._first = False  # the message being taken is the first of its group for its consumer
+        self._paused = False
+        self._starts_at = 0.0
+        self._mode = BY_PRIORITY if policy.queue.prioritized_messages else DIRECT
         self.in_flight = 0
 
     # -- messages in ---------------------------------------------------------------------------------------------------
@@ -57,70 +64,67 @@ class Queue(BrokerDestination):
         waits.
         """
         self.enqueued += 1
-        if len(self._spilled) > 0 or self._paging or (sequence > 0 and self._is_resident_window_full()):
-            self._spill(message, sequence)
-            return
         delivered = message.redelivery_count
-        reference = MessageReference(self, message, sequence, self._context.next_order(), delivered)
         if delivered > 0 and sequence > 0:
             self._note_delivered_before(sequence, delivered)
+        if self._mode != DIRECT or message.group_id is not None:
+            self._accept_in_mode(message, sequence)
+            return
+        line = self._line
+        if line.loaded != line.count or (sequence > 0 and self._backlog.is_full()):
+            self._backlog.spill(line, message, sequence)
+            self._read_ahead()
+            return
+        reference = MessageReference(self, message, sequence, self._context.next_order(), delivered)
         self.hold(message)
-        if self._consumers.selective > 0:
-            self._resident.append(reference)
-            self._scan()
-        elif self._resident.count == 0:
+        if line.count == 0:
             subscription = self._consumers.next_taker()
-            if subscription is None:
-                self._resident.append(reference)
-            else:
+            if subscription is not None:
                 self.dispatched += 1
                 self.in_flight += 1
                 subscription.dispatch(reference)
-        else:
-            self._resident.append(reference)
+                return
+        line.append(reference)
 
-    def recover(self, sequences: array[int], redeliveries: dict[int, int], clean: bool) -> None:
-        """The messages that the store kept. After an unclean stop each may have been delivered before, and says so."""
-        self._spilled.extend_sequences(sequences)
-        self._redeliveries = dict(redeliveries)
-        self._average_size = UNKNOWN_SIZE
-        if not clean and sequences:
-            self._uncertain_through = sequences[-1]
-
-    def note_uncertain(self) -> None:
-        """Before a stop in order: what an earlier run may have delivered must still say so in the next one."""
-        store = self._context.store
-        if self._uncertain_through == 0 or store is None:
-            return
-        for reference in self._resident.snapshot():
-            if 0 < reference.sequence <= self._uncertain_through:
-                store.note_redelivery(self.destination, reference.sequence, reference.redelivery_count)
-        for sequence in self.waiting_numbers():
-            if 0 < sequence <= self._uncertain_through and sequence not in self._redeliveries:
-                store.note_redelivery(self.destination, sequence, 1)
-
-    def _is_resident_window_full(self) -> bool:
-        return self._resident.count >= MAX_RESIDENT_MESSAGES or self.usage.is_above(RESIDENT_SHARE)
-
-    def _spill(self, message: Message, sequence: int) -> None:
-        self._average_size += (message.size - self._average_size) // 16
-        delivered = message.redelivery_count
-        if sequence > 0:
-            self._spilled.append_sequence(sequence)
-            if delivered > 0:
-                self._redeliveries[sequence] = delivered
-                self._note_delivered_before(sequence, delivered)
+    def _accept_in_mode(self, message: Message, sequence: int) -> None:
+        if message.group_id is not None and self._groups is None:
+            self._use_groups()
+        backlog = self._backlog
+        line = backlog.line_of(message.priority)
+        if self._spills(line, sequence):
+            backlog.spill(line, message, sequence)
         else:
             self.hold(message)
-            self._spilled.append_volatile(MessageReference(self, message, 0, self._context.next_order(), delivered))
-        if self._wants_page():
-            self._page_in()
+            order = self._context.next_order()
+            line.append(MessageReference(self, message, sequence, order, message.redelivery_count))
+        self.fill()
+
+    def _spills(self, line: MessageLine, sequence: int) -> bool:
+        """A message stays in memory while there is room and all before it are there; also where a consumer that has
+        looked at all before it waits for just this one.
+        """
+        if line.loaded == line.count and (sequence == 0 or not self._backlog.is_full()):
+            return False
+        if self._mode == LOOKING:
+            place = self._backlog.lines.index(line)
+            for consumer in self._consumers.all:
+                if line.is_at_end(consumer.cursors[place]) and consumer.subscription.can_take():
+                    return False
+        return True
 
     def _note_delivered_before(self, sequence: int, count: int) -> None:
         """What another broker may have delivered already says so after a restart, too."""
         store = self._context.store
         if store is not None:
             store.note_redelivery(self.destination, sequence, count)
+
+    def recover(self, found: RecoveredDestination, clean: bool) -> None:
+        """The messages that the store kept."""
+        self._backlog.recover(found, clean)
+
+    def note_uncertain(self) -> None:
+        """Before a stop in order: what an earlier run may have delivered must still say so in the next one."""
+        self._backlog.note_uncertain()
 
     # -- consumers -----------------------------------------------------------------------------------------------------
 
@@ -131,157 +135,203 @@ class Queue(BrokerDestination):
 
     def attach(self, subscription: Subscription) -> None:
         """Add a consumer, behind those of the same priority; it gets messages from the next `fill` on."""
-        self._consumers.attach(subscription, self._resident.first_position)
+        self._consumers.attach(subscription)
         subscription.homes.append(self)
+        policy = self.policy.queue
+        wait_ms = policy.time_before_dispatch_starts_ms
+        if policy.consumers_before_dispatch_starts > 0:
+            if wait_ms == 0:
+                wait_ms = DEFAULT_START_WAIT_MS
+            if len(self._consumers.all) >= policy.consumers_before_dispatch_starts:
+                self._starts_at = 0.0
+                wait_ms = 0
+        if wait_ms > 0 and len(self._consumers.all) == 1:
+            self._starts_at = self._context.monotonic + wait_ms / 1000
+            self._context.wake_at(self, self._starts_at)
+        self._choose_mode()
 
     def detach(self, subscription: Subscription) -> None:
         """Remove a consumer; what it had is given back separately."""
-        self._consumers.detach(subscription)
+        gone = self._consumers.detach(subscription)
+        groups = self._groups
+        if gone is not None and groups is not None:
+            groups.forget(gone)
+            self._look_again(groups)
+        self._choose_mode()
+
+    def _choose_mode(self) -> None:
+        before = self._mode
+        if self._paused or self._purge.is_under_way() or self._starts_at > self._context.monotonic:
+            self._mode = HELD
+        elif self._consumers.selective > 0 or self._groups is not None:
+            self._mode = LOOKING
+        else:
+            self._mode = BY_PRIORITY if len(self._backlog.lines) > 1 else DIRECT
+        if self._mode == LOOKING and before != LOOKING:
+            self._consumers.start_over()
+
+    def _use_groups(self) -> None:
+        self._groups = MessageGroups(self.policy.queue.groups)
+        self._choose_mode()
+
+    def _look_again(self, groups: MessageGroups) -> None:
+        if groups.freed:
+            groups.freed = False
+            self._consumers.start_over()
 
     # -- dispatch ------------------------------------------------------------------------------------------------------
 
     def fill(self) -> None:
-        """Dispatch what waits to the consumers that can take it."""
-        if self._resident.count > 0:
-            if self._consumers.selective > 0:
-                self._scan()
+        """Dispatch what waits to the consumers that can take it, and read on."""
+        mode = self._mode
+        if mode == HELD or not self._consumers.all:
+            return
+        if mode == LOOKING:
+            self._let_look()
+            return
+        more = True
+        while more:
+            if mode == DIRECT:
+                if self._line.loaded > 0:
+                    self._dispatch_oldest(self._line)
             else:
-                self._dispatch_oldest()
-        if len(self._spilled) > 0 and self._wants_page():
-            self._page_in()
-
-    def _dispatch_oldest(self) -> None:
-        resident = self._resident
-        while True:
-            reference = resident.peek()
-            if reference is None:
+                self._dispatch_by_priority()
+            more = self._read_ahead()
+            if self._mode != mode:
+                self._context.schedule(self)
                 return
+
+    def _read_ahead(self) -> bool:
+        """True when messages came that nobody has to wait for."""
+        backlog = self._backlog
+        if self._mode == HELD or not self._consumers.all or backlog.loaded() == backlog.waiting():
+            return False
+        came = backlog.read_ahead(self._consumers.is_hungry())
+        if backlog.grouped and self._groups is None:
+            self._use_groups()
+        return came
+
+    def _dispatch_oldest(self, line: MessageLine) -> bool:
+        """Dispatch from the front of ``line``; False when nobody takes more."""
+        while True:
+            reference = line.peek()
+            if reference is None:
+                return True
             if reference.message.is_expired(self._context.wall_ms):
-                resident.pop()
-                self._expire(reference)
+                line.pop()
+                self.expire(reference)
                 continue
             subscription = self._consumers.next_taker()
             if subscription is None:
-                return
-            resident.pop()
+                return False
+            line.pop()
             self._dispatch(subscription, reference)
+
+    def _dispatch_by_priority(self) -> None:
+        for line in self._backlog.lines:
+            if line.count > 0 and (not self._dispatch_oldest(line) or line.count > 0):
+                return  # nobody takes more, or what comes next must be read first
 
     def _dispatch(self, subscription: Subscription, reference: MessageReference) -> None:
         self.dispatched += 1
         self.in_flight += 1
         subscription.dispatch(reference)
 
-    def _scan(self) -> None:
+    def _let_look(self) -> None:
         """Let each consumer that can take messages look on from where it stopped; one message each in turn."""
-        if self._resident.is_sparse():
-            self._compact()
-        budget = MAX_PAGE_MESSAGES
+        budget = CHUNK_MESSAGES
+        consumers = self._consumers
         progress = True
         while progress:
             progress = False
-            for consumer in self._consumers.in_turn():
+            for consumer in consumers.in_turn(self._groups is not None):
                 if not consumer.subscription.can_take():
                     continue
-                budget -= self._offer_next(consumer)
-                while not self._consumers.uniform and budget > 0 and self._wants_more(consumer):
-                    budget -= self._offer_next(consumer)
-                if consumer.scanned < self._resident.end_position:
+                looked = self._offer_next(consumer)
+                budget -= looked
+                while consumers.in_order and budget > 0 and looked > 0 and consumer.subscription.can_take():
+                    looked = self._offer_next(consumer)
+                    budget -= looked
+                if looked > 0 and not self._is_through(consumer):
                     progress = True
                 if budget <= 0:
                     self._context.schedule(self)
                     return
+        self._backlog.make_room()
 
-    def _compact(self) -> None:
-        """Who had not looked at everything looks at what is left again."""
-        resident = self._resident
-        end = resident.end_position
-        resident.compact()
-        for consumer in self._consumers.all:
-            consumer.scanned = resident.end_position if consumer.scanned >= end else resident.first_position
-        if self._expiry_position >= 0:
-            self._expiry_position = resident.first_position
-
-    def _wants_more(self, consumer: QueueConsumer) -> bool:
-        return consumer.scanned < self._resident.end_position and consumer.subscription.can_take()
+    def _is_through(self, consumer: QueueConsumer) -> bool:
+        for place, line in enumerate(self._backlog.lines):
+            if not line.is_at_end(consumer.cursors[place]):
+                return False
+        return True
 
     def _offer_next(self, consumer: QueueConsumer) -> int:
-        """Show ``consumer`` the line until it takes one message; gives how many slots it looked at."""
-        resident = self._resident
-        position = max(consumer.scanned, resident.first_position)
+        """Show ``consumer`` the lines until it takes one message; gives how many messages it looked at. It waits where
+        the next one must be read first.
+        """
+        backlog = self._backlog
         looked = 0
-        while position < resident.end_position and looked < MAX_PAGE_MESSAGES:
-            reference = resident.at(position)
-            looked += 1
-            position += 1
-            if reference is None:
-                continue
-            if reference.message.is_expired(self._context.wall_ms):
-                resident.take(position - 1)
-                self._expire(reference)
-                continue
-            if consumer.subscription.accepts(reference):
-                resident.take(position - 1)
-                self._dispatch(consumer.subscription, reference)
-                break
-        consumer.scanned = position
+        for place, line in enumerate(backlog.lines):
+            cursor = consumer.cursors[place]
+            while looked < CHUNK_MESSAGES:
+                chunk = line.chunk_at(cursor)
+                if chunk is None:
+                    break
+                if chunk.packed is not None:
+                    if not backlog.read_for(line, cursor, chunk):
+                        return looked
+                    continue
+                reference = chunk.items[cursor.offset]
+                looked += 1
+                if reference is None:
+                    cursor.offset += 1
+                    continue
+                if reference.message.is_expired(self._context.wall_ms):
+                    line.take(chunk, cursor.offset)
+                    self.expire(reference)
+                    continue
+                if consumer.subscription.accepts(reference) and self._may_take(consumer, reference):
+                    line.take(chunk, cursor.offset)
+                    self._dispatch(consumer.subscription, self._as_taken(consumer, reference))
+                    return looked
+                cursor.offset += 1
         return looked
 
-    # -- paging --------------------------------------------------------------------------------------------------------
+    def _may_take(self, consumer: QueueConsumer, reference: MessageReference) -> bool:
+        """Whether the message belongs to no group, or to one that is or becomes the consumer's."""
+        group = reference.message.group_id
+        if group is None:
+            return True
+        groups = self._groups
+        if groups is None:
+            self._use_groups()
+            groups = self._groups
+            assert groups is not None
+        offered = groups.offer(consumer, group, consumer.subscription.group_sequence(reference.message))
+        self._first = offered == FIRST
+        self._look_again(groups)
+        return offered != PASS
 
-    def _wants_page(self) -> bool:
-        """Read ahead while there is room in memory; where there is none, only what a hungry consumer may want.
+    def _as_taken(self, consumer: QueueConsumer, reference: MessageReference) -> MessageReference:
+        """The message as this consumer gets it: the first of a group for it says so."""
+        if not self._first or reference.message.group_id is None:
+            return reference
+        self._first = False
+        marked = consumer.subscription.first_for_consumer(reference.message)
+        self.hold(marked)
+        self.release(reference.message)
+        return MessageReference(self, marked, reference.sequence, reference.order, reference.redelivery_count)
 
-        Selectors may pass by all that is resident: then the line is read on as far as the window goes.
-        """
-        if self._paging or not self._consumers.all:
-            return False
-        if self._resident.count < LOW_RESIDENT_MESSAGES:
-            return not self.usage.is_above(RESIDENT_SHARE) or self._consumers.is_hungry()
-        return not self._is_resident_window_full() and self._consumers.is_hungry()
-
-    def _page_in(self) -> None:
-        """Ask for the next page of the line."""
-        room = self.usage.room(RESIDENT_SHARE)
-        size = min(MAX_PAGE_BYTES, max(MIN_PAGE_BYTES, room))
-        count = max(1, min(MAX_PAGE_MESSAGES, size // max(1, self._average_size)))
-        self._paging = self._spilled.take(count)
-        sequences = [number for number in self._paging if number > 0]
-        if sequences:
-            self._context.fetch(self, self.destination, sequences)
-        else:
-            self.fetched([])
-
-    def fetched(self, messages: list[Message | None]) -> None:
-        """A page arrived: it joins the line behind what is resident."""
-        slots = self._paging
-        self._paging = []
-        index = 0
-        size = 0
-        for number in slots:
-            if number > 0:
-                message = messages[index]
-                index += 1
-                if message is None:
-                    logger.error("message %d of %s is missing in the store; it is skipped", number, self.destination)
-                    continue
-                count = self._redelivery_count(number)
-                size += message.size
-                self.hold(message)
-                reference = MessageReference(self, message, number, self._context.next_order(), count)
-            else:
-                spilled = self._spilled.volatile(number)
-                count = spilled.redelivery_count
-                reference = MessageReference(self, spilled.message, 0, self._context.next_order(), count)
-            self._resident.append(reference)
-        if index > 0:
-            self._average_size = (self._average_size + size // index) // 2
+    def fetched(self, request: int, messages: list[Message | None]) -> None:
+        """A page arrived, or expired messages for the dead letter queue."""
+        if self._expiry.fetched(request, messages):
+            return
+        self._backlog.fetched(request, messages)
+        if self._backlog.grouped and self._groups is None:
+            self._use_groups()
+        if self._purge.is_under_way():
+            self._context.schedule(self)
         self.fill()
-
-    def _redelivery_count(self, sequence: int) -> int:
-        count = self._redeliveries.pop(sequence, 0) if self._redeliveries else 0
-        if count == 0 and sequence <= self._uncertain_through:
-            return 1
-        return count
 
     # -- messages out --------------------------------------------------------------------------------------------------
 
@@ -308,11 +358,7 @@ class Queue(BrokerDestination):
             for reference in references:
                 self.release(reference.message)
             return
-        self._resident.merge(references)
-        for consumer in self._consumers.all:
-            consumer.scanned = self._resident.first_position
-        if self._expiry_position >= 0:
-            self._expiry_position = self._resident.first_position
+        self._backlog.give_back(references)
 
     def note_redelivery(self, reference: MessageReference) -> None:
         """The message was delivered once more without success."""
@@ -322,78 +368,98 @@ class Queue(BrokerDestination):
             assert store is not None
             store.note_redelivery(self.destination, reference.sequence, reference.redelivery_count)
 
-    def _expire(self, reference: MessageReference) -> None:
-        """A waiting message whose time is over."""
+    def expire(self, reference: MessageReference) -> None:
+        """A message that waited, and left the line, is over its time."""
         self.expired += 1
         self.in_flight += 1
         self._context.dead_letter(reference, "expired")
         self.settled(reference)
 
-    def clear(self) -> int:
-        """Drop every waiting message, for a queue that is removed or purged; gives how many."""
-        count = self.waiting()
-        for reference in self._resident.clear():
-            self.in_flight += 1
-            self.settled(reference)
-        paged = [number for number in self._paging if number > 0]
-        volatile = [self._spilled.volatile(number) for number in self._paging if number < 0]
-        sequences, behind = self._spilled.clear()
-        volatile.extend(behind)
-        if paged:
-            self._context.forget_fetches(self)
-            sequences.extend(paged)
-        store = self._context.store
-        if store is not None:
-            for sequence in sequences:
-                store.remove(self.destination, sequence)
-        for reference in volatile:
-            self.release(reference.message)
-        self._paging = []
+    def discard(self, reference: MessageReference) -> None:
+        """A message that waited, and left the line, is not wanted any more."""
+        self.in_flight += 1
+        self.settled(reference)
+
+    # -- operations ----------------------------------------------------------------------------------------------------
+
+    @property
+    def paused(self) -> bool:
+        """Whether an operator stopped the dispatch."""
+        return self._paused
+
+    def pause(self) -> None:
+        """Dispatch nothing more; messages are taken in, and what is out may be acknowledged."""
+        self._paused = True
+        self._choose_mode()
+
+    def resume(self) -> None:
+        """Dispatch again."""
+        self._paused = False
+        self._choose_mode()
+        self.fill()
+
+    def purge(self) -> int:
+        """Remove every message that waits, a slice at a time, the first now; gives how many. Nothing is dispatched
+        meanwhile.
+        """
+        count = self._backlog.waiting()
+        self._expiry.stop()
+        self._purge.start()
+        self._choose_mode()
+        if self.work():
+            self._context.schedule(self)
         return count
+
+    def drop(self) -> None:
+        """The queue is removed, in the store as a whole: forget what waits."""
+        self._expiry.stop()
+        self._purge.stop()
+        for chunk in self._backlog.clear():
+            packed = chunk.packed
+            gone = list(packed.kept.values()) if packed is not None else chunk.items
+            for reference in gone:
+                if reference is not None:
+                    self.release(reference.message)
 
     # -- jobs and views ------------------------------------------------------------------------------------------------
 
     def start_expiry(self) -> None:
-        """Look through the resident line for expired messages, a slice at a time."""
-        if self._expiry_position < 0 and self._resident.count > 0:
-            self._expiry_position = self._resident.first_position
+        """Look through the line for expired messages, a slice at a time."""
+        if not self._purge.is_under_way() and self._expiry.start():
             self._context.schedule(self)
 
-    def work(self) -> bool:
-        """One slice: expire what is due, then go on dispatching."""
-        if self._expiry_position >= 0:
-            self._expire_slice()
+    def wake(self) -> None:
+        """The time for dispatch to start has come."""
+        self._choose_mode()
         self.fill()
-        return self._expiry_position >= 0
 
-    def _expire_slice(self) -> None:
-        resident = self._resident
-        position = max(self._expiry_position, resident.first_position)
-        end = min(position + MAX_PAGE_MESSAGES, resident.end_position)
-        while position < end:
-            reference = resident.at(position)
-            if reference is not None and reference.message.is_expired(self._context.wall_ms):
-                resident.take(position)
-                self._expire(reference)
-            position += 1
-        self._expiry_position = position if position < resident.end_position else -1
+    def work(self) -> bool:
+        """One slice of expiry or purge, then go on dispatching; True while there is more that can be done now."""
+        if self._purge.is_under_way():
+            more = self._purge.work()
+            if self._purge.is_under_way():
+                return more
+            self._choose_mode()
+        more = self._expiry.work()
+        self.fill()
+        return more
 
     def waiting(self) -> int:
         """How many messages wait for a consumer."""
-        return self._resident.count + len(self._spilled) + len(self._paging)
+        return self._backlog.waiting() + self._expiry.pending
 
     def is_searching(self) -> bool:
         """A page is being read, or a look through the line goes on in a later turn."""
-        return len(self._paging) > 0 or self._context.is_scheduled(self)
+        return self._backlog.is_reading() or self._context.is_scheduled(self)
 
-    def waiting_references(self) -> list[MessageReference]:
-        """The resident part of the line, for a browse."""
-        return self._resident.snapshot()
+    def look(self, limit: int) -> list[tuple[int, Message | None]]:
+        """The oldest messages that wait, at most ``limit``: each with its sequence and, if memory has it, itself."""
+        return self._backlog.look(limit)
 
-    def waiting_numbers(self) -> list[int]:
-        """The rest of the line as numbers, for a browse."""
-        return self._paging + self._spilled.snapshot()
+    def walk(self) -> list[MessageLine]:
+        """The lines, highest priority first, for a reader of its own."""
+        return self._backlog.lines
 
-    def volatile(self, number: int) -> MessageReference | None:
-        """The message behind a negative number of `waiting_numbers`, if it still waits."""
-        return self._spilled.peek_volatile(number)
+    def group_owners(self) -> dict[str, str]:
+        """The consumer that owns each message group."""
+        return {} if self._groups is None else self._groups.owners()

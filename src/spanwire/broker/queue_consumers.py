@@ -4,57 +4,79 @@ from __future__ import annotations
 
 from typing import Final
 
+from spanwire.broker.line import LineCursor, MessageLine
+from spanwire.broker.queue_policy import QueuePolicy
 from spanwire.broker.subscription import Subscription
 
 
 class QueueConsumer:
-    """A subscription at one queue, and how far down the line it has looked."""
+    """A subscription at one queue, how far down each line it has looked, and how many message groups it owns."""
 
-    __slots__ = ("scanned", "subscription")
+    __slots__ = ("cursors", "groups", "subscription")
 
-    def __init__(self, subscription: Subscription, scanned: int) -> None:
+    def __init__(self, subscription: Subscription, cursors: list[LineCursor]) -> None:
         self.subscription: Final[Subscription] = subscription
-        self.scanned = scanned
+        self.cursors: Final[list[LineCursor]] = cursors
+        self.groups = 0
 
 
 class QueueConsumers:
     """Keeps the order of the consumers and gives the next in turn; what they get is left to `Queue`.
 
-    ``selective`` counts those that do not take every message.
+    ``selective`` counts those that do not take every message. Of exclusive consumers only one gets messages; when a
+    better one comes it begins once the one before has acknowledged all it had.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, policy: QueuePolicy, lines: list[MessageLine]) -> None:
         self.all: Final[list[QueueConsumer]] = []
         self.selective = 0
         self.uniform = True
+        self._policy: Final[QueuePolicy] = policy
+        self._lines: Final[list[MessageLine]] = lines
+        self._strict: Final[bool] = policy.strict_order_dispatch
         self._next = 0
         self._exclusive: Subscription | None = None
+        self._leaving: Subscription | None = None  # exclusive before, and still has messages out
 
-    def attach(self, subscription: Subscription, scanned: int) -> None:
+    def attach(self, subscription: Subscription) -> None:
         """Add a consumer, behind those of the same priority."""
-        priority = subscription.info.priority
-        place = 0
-        while place < len(self.all) and self.all[place].subscription.info.priority >= priority:
-            place += 1
-        self.all.insert(place, QueueConsumer(subscription, scanned))
+        place = len(self.all)
+        if self._policy.use_consumer_priority:
+            priority = subscription.info.priority
+            place = 0
+            while place < len(self.all) and self.all[place].subscription.info.priority >= priority:
+                place += 1
+        self.all.insert(place, QueueConsumer(subscription, [line.open(True) for line in self._lines]))
         self._changed()
 
-    def detach(self, subscription: Subscription) -> None:
-        """Remove a consumer."""
+    def detach(self, subscription: Subscription) -> QueueConsumer | None:
+        """Remove a consumer; gives it."""
+        gone: QueueConsumer | None = None
         for place, consumer in enumerate(self.all):
             if consumer.subscription is subscription:
+                gone = consumer
                 del self.all[place]
                 break
+        if gone is not None:
+            for line, cursor in zip(self._lines, gone.cursors, strict=True):
+                line.close(cursor)
+        if self._leaving is subscription:
+            self._leaving = None
+        if self._exclusive is subscription:
+            self._exclusive = None
         self._changed()
+        return gone
 
     def _changed(self) -> None:
         consumers = self.all
         self._next = 0
-        self.uniform = not consumers or (
-            consumers[0].subscription.info.priority == consumers[-1].subscription.info.priority
+        self.uniform = (
+            not consumers
+            or not self._policy.use_consumer_priority
+            or consumers[0].subscription.info.priority == consumers[-1].subscription.info.priority
         )
         self.selective = 0
-        self._exclusive = None
+        best: Subscription | None = None
         for consumer in consumers:
             subscription = consumer.subscription
             if (
@@ -63,19 +85,29 @@ class QueueConsumers:
                 or subscription.network_filter is not None
             ):
                 self.selective += 1
-            if subscription.info.exclusive and self._exclusive is None:
-                self._exclusive = subscription
+            if best is None and (subscription.info.exclusive or self._policy.all_consumers_exclusive):
+                best = subscription
+        before = self._exclusive
+        if best is not before:
+            if before is not None and self._leaving is None and before.dispatched_count > 0:
+                self._leaving = before
+            self._exclusive = best
+
+    def start_over(self) -> None:
+        """All look at the whole line again."""
+        for consumer in self.all:
+            for line, cursor in zip(self._lines, consumer.cursors, strict=True):
+                line.start_over(cursor)
 
     def next_taker(self) -> Subscription | None:
         """The consumer whose turn it is, among those of the best priority that can take a message."""
-        exclusive = self._exclusive
-        if exclusive is not None:
-            return exclusive if exclusive.can_take() else None
+        if self._exclusive is not None:
+            return self._exclusive_taker()
         consumers = self.all
         count = len(consumers)
         if not self.uniform:
             return self._next_by_priority()
-        index = self._next
+        index = 0 if self._strict else self._next
         for _ in range(count):
             if index >= count:
                 index = 0
@@ -86,11 +118,22 @@ class QueueConsumers:
                 return subscription
         return None
 
+    def _exclusive_taker(self) -> Subscription | None:
+        leaving = self._leaving
+        if leaving is not None:
+            if leaving.dispatched_count > 0:
+                return None
+            self._leaving = None
+        exclusive = self._exclusive
+        return exclusive if exclusive is not None and exclusive.can_take() else None
+
     def _next_by_priority(self) -> Subscription | None:
         consumers = self.all
         for place, consumer in enumerate(consumers):
             subscription = consumer.subscription
             if subscription.can_take():
+                if self._strict:
+                    return subscription
                 last = place
                 priority = subscription.info.priority
                 while last + 1 < len(consumers) and consumers[last + 1].subscription.info.priority == priority:
@@ -99,18 +142,39 @@ class QueueConsumers:
                 return subscription
         return None
 
-    def in_turn(self) -> list[QueueConsumer]:
-        """All that may take a message now, beginning with another one each time."""
-        exclusive = self._exclusive
-        if exclusive is not None:
+    def in_turn(self, by_groups: bool) -> list[QueueConsumer]:
+        """All that may take a message now, beginning with another one each time; ``by_groups`` those with the fewest
+        message groups first.
+        """
+        if self._exclusive is not None:
+            exclusive = self._exclusive_taker()
             return [consumer for consumer in self.all if consumer.subscription is exclusive]
-        if not self.uniform or self._next == 0:
+        if by_groups:
+            found = self.all.copy()
+            found.sort(key=_least_groups if self.uniform else _best_with_least_groups)
+            return found
+        if not self.uniform or self._strict or self._next == 0:
             self._next = 1 if self.uniform and len(self.all) > 1 else 0
             return self.all.copy()
         start = self._next
         self._next = start + 1 if start + 1 < len(self.all) else 0
         return self.all[start:] + self.all[:start]
 
+    @property
+    def in_order(self) -> bool:
+        """Whether the first that can take a message is served as long as it can, before the next one."""
+        return self._strict or not self.uniform
+
     def is_hungry(self) -> bool:
         """Whether some consumer can take more."""
+        if self._exclusive is not None:
+            return self._exclusive_taker() is not None
         return any(consumer.subscription.can_take() for consumer in self.all)
+
+
+def _least_groups(consumer: QueueConsumer) -> int:
+    return consumer.groups
+
+
+def _best_with_least_groups(consumer: QueueConsumer) -> tuple[int, int]:
+    return -consumer.subscription.info.priority, consumer.groups

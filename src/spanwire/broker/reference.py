@@ -58,8 +58,20 @@ class BrokerDestination:
     def fill(self) -> None:
         """A consumer can take messages again: dispatch what waits."""
 
-    def fetched(self, messages: list[Message | None]) -> None:
-        """The store answers the one read that is under way."""
+    def expire(self, reference: MessageReference) -> None:
+        """A message that waited is over its time."""
+
+    def discard(self, reference: MessageReference) -> None:
+        """A message that waited is not wanted any more."""
+
+    def fetched(self, request: int, messages: list[Message | None]) -> None:
+        """The store answers a read."""
+
+    def abandon(self) -> None:
+        """The one consumer that this was made for is gone."""
+
+    def wake(self) -> None:
+        """A time that was asked for has come."""
 
     def work(self) -> bool:
         """One slice of a long job; True while there is more to do."""

@@ -100,6 +100,14 @@ class Subscription:
         selector = self.selector
         return selector is None or self._values.matches(selector, reference.message, reference.redelivery_count)
 
+    def group_sequence(self, message: Message) -> int:
+        """The place of ``message`` in its group, negative when it closes it."""
+        return self._values.group_sequence(message)
+
+    def first_for_consumer(self, message: Message) -> Message:
+        """``message`` saying that it is the first of its group for this consumer."""
+        return self._values.first_for_consumer(message)
+
     def dispatch(self, reference: MessageReference) -> None:
         """Send ``reference`` to the consumer and remember it until it is acknowledged."""
         self.dispatched.append(reference)

@@ -49,6 +49,7 @@ class MessageView:
         "correlation_id",
         "destination",
         "expiration_ms",
+        "first_for_consumer",
         "group_id",
         "group_sequence",
         "kind",
@@ -78,6 +79,7 @@ class MessageView:
         self.timestamp_ms = 0
         self.group_id: str | None = None
         self.group_sequence = 0
+        self.first_for_consumer = False
         self.user_id: str | None = None
         self.redelivery_count = 0
         self.properties: dict[str, PropertyValue] = {}

@@ -21,17 +21,11 @@ async def browse(service: BrokerService, destination: Destination, limit: int = 
     queue = service.broker.home_of(destination)
     if not isinstance(queue, Queue) or limit <= 0:
         return []
-    found: list[Message] = [reference.message for reference in queue.waiting_references()[:limit]]
-    numbers = queue.waiting_numbers()[: limit - len(found)]
-    volatile = {number: queue.volatile(number) for number in numbers if number < 0}
-    sequences = [number for number in numbers if number > 0]
+    looked = queue.look(limit)
+    sequences = [sequence for sequence, message in looked if message is None]
     stored = dict(zip(sequences, await service.read_stored(destination, sequences), strict=True))
-    for number in numbers:
-        reference = volatile.get(number)
-        message = stored.get(number) if number > 0 else (None if reference is None else reference.message)
-        if message is not None:
-            found.append(message)
-    return found
+    found = [stored.get(sequence) if message is None else message for sequence, message in looked]
+    return [message for message in found if message is not None]
 
 
 def purge(service: BrokerService, destination: Destination) -> int:
@@ -41,7 +35,7 @@ def purge(service: BrokerService, destination: Destination) -> int:
         return 0
     now = service.environment.now()
     service.broker.run(now, RUN_NOTHING)
-    count = queue.clear()
+    count = queue.purge()
     service.broker.run(now, RUN_NOTHING)  # sends that waited for memory go on
     service.wake()
     return count

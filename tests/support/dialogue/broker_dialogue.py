@@ -39,6 +39,8 @@ class Fields(TypedDict, total=False):
     expiration_ms: int
     priority: int
     properties: dict[str, object]
+    group: str
+    group_sequence: int
 
 
 class FixedEnvironment:

@@ -37,6 +37,9 @@ def text_message(
     priority: int = DEFAULT_PRIORITY,
     properties: dict[str, object] | None = None,
     original: str | None = None,
+    group: str | None = None,
+    group_sequence: int = 0,
+    first: bool = False,
 ) -> Message:
     """The ``number``-th message of the producer 1:1 of a connection."""
     head = {
@@ -48,6 +51,9 @@ def text_message(
         "priority": priority,
         "properties": properties if properties is not None else {},
         "original": original,
+        "group": group,
+        "group_sequence": group_sequence,
+        "first": first,
     }
     encoded = json.dumps(head).encode()
     return TextFormat().index(len(encoded).to_bytes(4, "big") + encoded + body)
@@ -76,6 +82,11 @@ def properties_of(message: Message) -> dict[str, object]:
     return found
 
 
+def is_first(message: Message) -> bool:
+    """Whether it says that it is the first of its group for its consumer."""
+    return bool(_head(message)["first"])
+
+
 def _head(message: Message) -> dict[str, object]:
     found: dict[str, object] = json.loads(message.raw[4 : message.content_start])
     return found
@@ -101,12 +112,15 @@ class TextFormat:
             head["priority"],
             head["expiration"],
             0,
+            head["group"],
         )
 
     def properties(self, message: Message) -> dict[str, PropertyValue]:
         return {name: (_type_of(value), value) for name, value in properties_of(message).items()}
 
     def header(self, message: Message, name: str) -> object:
+        if name == "JMSXGroupSeq":
+            return _head(message)["group_sequence"]
         return "a type" if name == "JMSType" else None
 
     def view(self, message: Message) -> MessageView:
@@ -147,7 +161,13 @@ class TextFormat:
             priority=message.priority,
             properties=properties_of(message),
             original=original_of(message) or message.destination.qualified_name,
+            group=message.group_id,
         )
+
+    def first_for_consumer(self, message: Message) -> Message:
+        head = {**_head(message), "first": True}
+        encoded = json.dumps(head).encode()
+        return self.index(len(encoded).to_bytes(4, "big") + encoded + message.raw[message.content_start :])
 
 
 def _plain(properties: dict[str, PropertyValue]) -> dict[str, object]:

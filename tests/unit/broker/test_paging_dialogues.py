@@ -8,7 +8,9 @@ from array import array
 import pytest
 
 from spanwire.broker.policy import PolicyEntry
-from spanwire.broker.queue import MAX_PAGE_BYTES, MAX_RESIDENT_MESSAGES, Queue
+from spanwire.broker.backlog import MAX_PAGE_BYTES, MAX_RESIDENT_MESSAGES
+from spanwire.broker.queue import Queue
+from spanwire.broker.recovery import RecoveredDestination, no_expirations
 from tests.support.dialogue.broker_dialogue import Listener, Stage, destination
 
 QUEUE = "queue://Q"
@@ -152,8 +154,9 @@ def test_pages_asked_for_before_a_purge_are_void_even_when_they_are_answered_las
     listener = peer.consumes(QUEUE)
     queue = listener.subscription.homes[0]
     assert isinstance(queue, Queue)
-    assert queue.clear() == 3
-    queue.recover(array("q", [again.store.append(destination(QUEUE), peer.message(QUEUE, "4"))]), {}, True)
+    queue.drop()
+    fourth = array("q", [again.store.append(destination(QUEUE), peer.message(QUEUE, "4"))])
+    queue.recover(RecoveredDestination(destination(QUEUE), fourth, {}, {}, no_expirations()), True)
     queue.fill()
     assert len(again.store.reads) == 2
     again.store.answer(again.broker, again.now, 1)

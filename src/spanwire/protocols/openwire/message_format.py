@@ -58,6 +58,7 @@ FLAGS: Final = (1 << FLAG_BITS) - 1
 MAX_REMEMBERED: Final = 4096  # producers and destinations known by their octets; forgotten all at once when it is full
 MAX_REMEMBERED_OCTETS: Final = 1100  # of one of them: a destination name of 1 KiB
 MAX_PRIORITY: Final = 9
+FIRST_FOR_CONSUMER_VERSION: Final = 10  # since which a message can say that it is the first of its group
 NULLS: Final = b"\x00\x00"  # no content, no properties
 
 
@@ -200,6 +201,16 @@ class OpenWireMessageFormat(MessageFormat):
         copy.head = new_head
         copy.tail = message.tail
         copy.broker_path = message.broker_path
+        copy.redelivery_count = message.redelivery_count
+        return copy
+
+    def first_for_consumer(self, message: Message) -> Message:
+        """A copy with JMSXGroupFirstForConsumer set; versions before 10 have no place for it."""
+        if self.version < FIRST_FOR_CONSUMER_VERSION:
+            return message
+        structure = self._decoded(message.encoded())
+        structure.jmsx_group_first_for_consumer = True
+        copy = self.index(self.octets_of(structure))
         copy.redelivery_count = message.redelivery_count
         return copy
 
@@ -349,6 +360,7 @@ def view_of(structure: wire.Message, message: Message) -> MessageView:
     view.timestamp_ms = message.timestamp_ms
     view.group_id = structure.group_id
     view.group_sequence = structure.group_sequence
+    view.first_for_consumer = structure.jmsx_group_first_for_consumer
     view.user_id = structure.user_id
     view.redelivery_count = structure.redelivery_counter
     properties = structure.marshalled_properties
@@ -368,6 +380,7 @@ def structure_of(view: MessageView) -> wire.Message:
     structure.original_destination = None if original is None else wire_destination(original)
     structure.group_id = view.group_id
     structure.group_sequence = view.group_sequence
+    structure.jmsx_group_first_for_consumer = view.first_for_consumer
     structure.correlation_id = view.correlation_id
     structure.persistent = view.persistent
     structure.expiration = view.expiration_ms

@@ -47,6 +47,7 @@ STANDARD_HEADERS: Final = frozenset(
         "original-destination",
     }
 )
+FIRST_FOR_CONSUMER: Final = "JMSXGroupFirstForConsumer"
 OWN_HEADERS: Final = frozenset({"subscription", "message-id", "ack", "redelivered", "content-length"})
 """Headers that no property may take the place of: they are the broker's word or frame the body."""
 
@@ -129,6 +130,7 @@ class StompMessageFormat(MessageFormat):
         view.timestamp_ms = message.timestamp_ms
         view.group_id = message.group_id
         view.group_sequence = number_in(tail, "JMSXGroupSeq", 0)
+        view.first_for_consumer = FIRST_FOR_CONSUMER in tail
         view.user_id = head.get("JMSXUserID")
         view.properties = self._typed(head, tail)
         view.body = message.raw[message.content_start : message.properties_start]
@@ -203,6 +205,31 @@ class StompMessageFormat(MessageFormat):
         )
         copy.head = new_head + b"\n"
         copy.tail = encode_headers(list(tail.items()), V1_2)
+        return copy
+
+    def first_for_consumer(self, message: Message) -> Message:
+        """A copy that says so when it is converted; a STOMP frame does not show it, as in ActiveMQ."""
+        tail = tail_of(message)
+        tail[FIRST_FOR_CONSUMER] = "true"
+        copy = Message(
+            FORMAT_STOMP,
+            message.raw,
+            message.content_start,
+            message.properties_start,
+            message.tail_start,
+            message.destination,
+            message.message_id,
+            message.persistent,
+            message.priority,
+            message.expiration_ms,
+            message.timestamp_ms,
+            message.group_id,
+            message.format_index,
+        )
+        copy.head = message.head
+        copy.tail = encode_headers(list(tail.items()), V1_2)
+        copy.broker_path = message.broker_path
+        copy.redelivery_count = message.redelivery_count
         return copy
 
     def _is_temporary(self, view: MessageView) -> bool:

@@ -1105,6 +1105,9 @@ class Unreadable:
     def encode_from_view(self, view: MessageView) -> Message:
         return self._stomp.encode_from_view(view)
 
+    def first_for_consumer(self, message: Message) -> Message:
+        return self._stomp.first_for_consumer(message)
+
     def readdressed(self, message: Message, destination: Destination) -> Message:
         return self._stomp.readdressed(message, destination)
 

@@ -1,0 +1,236 @@
+"""Long work on a queue's backlog, a slice of at most some hundred messages at a time: expiry and purge."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from spanwire.broker.backlog import Backlog
+from spanwire.broker.chunk import CHUNK_MESSAGES, KEPT, TAKEN, Chunk
+from spanwire.broker.context import BrokerContext
+from spanwire.broker.line import LineCursor, MessageLine
+from spanwire.broker.reference import BrokerDestination, MessageReference
+from spanwire.model.message import Message
+
+
+class LineWalk:
+    """One walk from the front of a line to where its end was at the beginning."""
+
+    __slots__ = ("cursor", "line", "mark")
+
+    def __init__(self, line: MessageLine) -> None:
+        self.line: Final[MessageLine] = line
+        self.cursor: Final[LineCursor] = line.open(False)
+        self.mark: Final[LineCursor] = line.open_end()
+
+    def chunk(self) -> Chunk | None:
+        """The piece to look at next, from the cursor's offset on; None when the walk is over."""
+        chunk = self.line.chunk_at(self.cursor)
+        return chunk if chunk is not None and self.line.is_before(self.cursor, self.mark) else None
+
+    def end(self, chunk: Chunk, budget: int) -> int:
+        """Up to which index of ``chunk`` one slice may go."""
+        end = min(len(chunk), self.cursor.offset + budget)
+        if self.cursor.place == self.mark.place:
+            end = min(end, self.mark.offset)
+        return end
+
+    def close(self) -> None:
+        """The walk is over."""
+        self.line.close(self.cursor)
+        self.line.close(self.mark)
+
+
+class ExpiryWalk:
+    """Finds the messages whose time is over, in memory and on the disk, and hands them to ``home.expire``.
+
+    Those on the disk are taken out of the line by their due times and read only if the policy wants dead letters.
+    ``pending`` counts those that are being read.
+    """
+
+    def __init__(self, home: BrokerDestination, backlog: Backlog, context: BrokerContext) -> None:
+        self._home: Final[BrokerDestination] = home
+        self._backlog: Final[Backlog] = backlog
+        self._context: Final[BrokerContext] = context
+        self._walks: list[LineWalk] = []
+        self._reads: Final[dict[int, list[int]]] = {}
+        self.pending = 0
+
+    def start(self) -> bool:
+        """Begin, unless it is under way or there is nothing to look at."""
+        if self._walks:
+            return False
+        self._walks = [LineWalk(line) for line in self._backlog.lines if line.count > 0]
+        return len(self._walks) > 0
+
+    def is_under_way(self) -> bool:
+        """Whether there is more to look at."""
+        return len(self._walks) > 0
+
+    def stop(self) -> None:
+        """Forget the walk."""
+        for walk in self._walks:
+            walk.close()
+        self._walks = []
+
+    def work(self) -> bool:
+        """One slice; False when there is nothing more to do before the store answers."""
+        budget = CHUNK_MESSAGES
+        due: list[int] = []
+        while budget > 0 and self._walks and not self._reads:
+            walk = self._walks[0]
+            chunk = walk.chunk()
+            if chunk is None:
+                walk.close()
+                self._walks.pop(0)
+                continue
+            if chunk.packed is None:
+                budget -= self._in_memory(walk, chunk, budget)
+            else:
+                budget -= self._on_disk(walk, chunk, due, budget)
+        if due:
+            self._remove(due)
+        return len(self._walks) > 0 and not self._reads
+
+    def _in_memory(self, walk: LineWalk, chunk: Chunk, budget: int) -> int:
+        cursor = walk.cursor
+        start = cursor.offset
+        end = walk.end(chunk, budget)
+        found: list[MessageReference] = []
+        for index in range(start, end):
+            item = chunk.items[index]
+            if item is not None and item.message.is_expired(self._context.wall_ms):
+                found.append(item)
+                chunk.items[index] = None
+        cursor.offset = end
+        if found:
+            walk.line.taken(chunk, len(found))
+            for reference in found:
+                self._home.expire(reference)
+        return end - start
+
+    def _on_disk(self, walk: LineWalk, chunk: Chunk, due: list[int], budget: int) -> int:
+        """A packed piece in which nothing is due is passed by as a whole."""
+        packed = chunk.packed
+        assert packed is not None
+        cursor = walk.cursor
+        wall_ms = self._context.wall_ms
+        if chunk.reading or packed.earliest == 0 or packed.earliest > wall_ms:
+            cursor.offset = len(chunk)
+            return 1
+        start = cursor.offset
+        end = walk.end(chunk, budget)
+        found: list[int] = []
+        for index in range(start, end):
+            if 0 < packed.dues[index] <= wall_ms:
+                found.append(index)
+        cursor.offset = end
+        if end == len(chunk):
+            packed.note_earliest_after(wall_ms)
+        for index in found:
+            number = walk.line.take_packed(chunk, index)
+            if number == KEPT:
+                self._home.expire(packed.kept.pop(index))
+            elif number != TAKEN:
+                due.append(number)
+        return end - start
+
+    def _remove(self, due: list[int]) -> None:
+        home = self._home
+        strategy = home.policy.dead_letter
+        store = self._context.store
+        assert store is not None
+        if strategy.process_expired and strategy.target(home.destination) is not None:
+            self.pending += len(due)
+            self._reads[self._context.fetch(home, home.destination, due)] = due
+            return
+        for sequence in due:
+            self._backlog.forget(sequence)
+            home.expired += 1
+            home.dequeued += 1
+            store.remove(home.destination, sequence)
+
+    def fetched(self, request: int, messages: list[Message | None]) -> bool:
+        """The store's answer; False if somebody else asked."""
+        due = self._reads.pop(request, None)
+        if due is None:
+            return False
+        self.pending -= len(due)
+        home = self._home
+        for place, message in enumerate(messages):
+            sequence = due[place]
+            self._backlog.forget(sequence)
+            if message is not None and not home.removed:
+                home.hold(message)
+                home.expire(MessageReference(home, message, sequence, 0, 0))
+        if self._walks:
+            self._context.schedule(home)
+        return True
+
+
+class Purge:
+    """Removes what waits in a queue at the moment of the call, without reading it."""
+
+    def __init__(self, home: BrokerDestination, backlog: Backlog, context: BrokerContext) -> None:
+        self._home: Final[BrokerDestination] = home
+        self._backlog: Final[Backlog] = backlog
+        self._context: Final[BrokerContext] = context
+        self._walks: list[LineWalk] = []
+
+    def start(self) -> None:
+        """Begin; what a purge that is under way has not reached yet is part of this one."""
+        self.stop()
+        self._walks = [LineWalk(line) for line in self._backlog.lines if line.count > 0]
+
+    def is_under_way(self) -> bool:
+        """Whether there is more to remove."""
+        return len(self._walks) > 0
+
+    def stop(self) -> None:
+        """Forget the walk."""
+        for walk in self._walks:
+            walk.close()
+        self._walks = []
+
+    def work(self) -> bool:
+        """One slice; False when there is nothing more to do before a page that is being read is here."""
+        budget = CHUNK_MESSAGES
+        while budget > 0 and self._walks:
+            walk = self._walks[0]
+            chunk = walk.chunk()
+            if chunk is None:
+                walk.close()
+                self._walks.pop(0)
+                continue
+            if chunk.reading:
+                return False
+            start = walk.cursor.offset
+            end = walk.end(chunk, budget)
+            walk.cursor.offset = end
+            budget -= end - start
+            if chunk.packed is None:
+                self._from_memory(walk.line, chunk, start, end)
+            else:
+                self._from_disk(walk.line, chunk, start, end)
+        return len(self._walks) > 0
+
+    def _from_memory(self, line: MessageLine, chunk: Chunk, start: int, end: int) -> None:
+        gone = [item for item in chunk.items[start:end] if item is not None]
+        for index in range(start, end):
+            chunk.items[index] = None
+        line.taken(chunk, len(gone))
+        for reference in gone:
+            self._home.discard(reference)
+
+    def _from_disk(self, line: MessageLine, chunk: Chunk, start: int, end: int) -> None:
+        packed = chunk.packed
+        store = self._context.store
+        assert packed is not None
+        home = self._home
+        for index in range(start, end):
+            number = line.take_packed(chunk, index) if packed.numbers[index] != TAKEN else TAKEN
+            if number == KEPT:
+                home.discard(packed.kept.pop(index))
+            elif number != TAKEN and store is not None:
+                self._backlog.forget(number)
+                home.dequeued += 1
+                store.remove(home.destination, number)
