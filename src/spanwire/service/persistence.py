@@ -11,7 +11,7 @@ from spanwire.broker.recovery import RecoveredDestination
 from spanwire.model.errors import StoreError
 from spanwire.service.config.model import PersistenceConfiguration
 from spanwire.stores.directory import DataDirectory
-from spanwire.stores.journal_store import Failed, Fetched, JournalStore, Schedule, Stored
+from spanwire.stores.journal_store import Failed, Fetched, JournalStore, Room, Schedule, Stored
 
 FOREIGN_STORE: Final = "db-*.log"  # KahaDB's journal files
 
@@ -45,6 +45,7 @@ class Persistence:
         self,
         formats: MessageFormats,
         callbacks: tuple[Stored, Fetched, Failed, Schedule],
+        on_room: Room,
     ) -> None:
         """Claim the directory and recover the journal."""
         place = self.place
@@ -58,7 +59,7 @@ class Persistence:
                     f"{place} holds a KahaDB store, which cannot be read; name another directory for the journal"
                 )
             self.journal = JournalStore.open(
-                place, formats, *callbacks, segment_bytes=self._configuration.segment_bytes
+                place, formats, *callbacks, segment_bytes=self._configuration.segment_bytes, on_room=on_room
             )
         except StoreError:
             self.release()

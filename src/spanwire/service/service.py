@@ -183,7 +183,9 @@ class BrokerService:
         formats = message_formats()
         post = asyncio.get_running_loop().call_soon_threadsafe
         self._persistence.open(
-            formats, (self._stored, self._fetched, self._store_failed, lambda callback: _post(post, callback))
+            formats,
+            (self._stored, self._fetched, self._store_failed, lambda callback: _post(post, callback)),
+            self._room_changed,
         )
         broker_id = configuration.broker_id or IdGenerator(environment).next_id()
         broker = Broker(
@@ -277,6 +279,10 @@ class BrokerService:
                 look.set_result(messages)
             return
         self.broker.fetched(request, messages, self.environment.now())
+        self.wake()
+
+    def _room_changed(self, has_room: bool) -> None:
+        self.broker.room_changed(self.environment.now())
         self.wake()
 
     def _store_failed(self, error: StoreError) -> None:
