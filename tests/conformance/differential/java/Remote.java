@@ -1,6 +1,7 @@
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
 import java.io.PrintStream;
+import java.lang.reflect.InvocationTargetException;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.Collections;
@@ -80,7 +81,8 @@ public final class Remote {
             Map<String, Object> answer = new LinkedHashMap<>();
             try {
                 answer.put("result", remote.act(new Request(new Json(line).object())));
-            } catch (Throwable failure) {
+            } catch (Throwable thrown) {
+                Throwable failure = thrown instanceof InvocationTargetException ? thrown.getCause() : thrown;
                 answer.put("error", failure.getClass().getName());
                 answer.put("text", failure.getMessage());
                 if (failure instanceof XAException) {
@@ -159,6 +161,9 @@ public final class Remote {
             case "delete":
                 ((ActiveMQConnection) of(request, "on", Connection.class)).deleteTempDestination(
                         (org.apache.activemq.command.ActiveMQTempDestination) destination(request, "to"));
+                return null;
+            case "delete_own":
+                target.getClass().getMethod("delete").invoke(target);
                 return null;
             case "commit":
                 ((Session) target).commit();

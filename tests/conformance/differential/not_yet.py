@@ -1,0 +1,139 @@
+"""What this version does otherwise than ActiveMQ Classic: on purpose, or because it cannot do it yet.
+
+`DEVIATIONS` names the lines of a transcript that differ on purpose (`docs/deviations.md` says why). `NOT_YET` names the
+scenarios that a later version makes equal. Where Spanwire refuses, ``refusal`` is what it says; where it goes on
+without the feature, the feature is one whose configuration it refuses by name unless it is started with
+``--skip-unsupported``, or ``silent`` says that nothing tells the user.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+
+@dataclass(frozen=True, slots=True)
+class NotYet:
+    """Why a scenario differs today, and how a user learns of it."""
+
+    reason: str
+    refusal: str = ""  # part of an exception's text
+    configured: str = ""  # what the log says of the configuration at the start
+    silent: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Deviation:
+    """What of a scenario differs on purpose: the ends of the lines of Spanwire's transcript that Classic's has not."""
+
+    reason: str
+    lines: tuple[str, ...]
+
+
+_DURABLE: Final = NotYet("durable subscriptions", refusal="durable subscriptions are not supported yet")
+_XA: Final = NotYet("XA transactions", refusal="XA transactions are not supported yet")
+_GROUPS: Final = NotYet("message groups: the property is passed on and means nothing", silent=True)
+_PRIORITIES: Final = NotYet("priorities", configured="later feature: priorities")
+_VIRTUAL: Final = NotYet("virtual destinations", configured="later feature: virtual destinations")
+_SCHEDULED: Final = NotYet("scheduled messages", configured="later feature: scheduled messages")
+_ADVISORIES: Final = NotYet("more advisories", configured="later feature: more advisories")
+_RETROACTIVE: Final = NotYet("retroactive consumers", configured="later feature: retroactive consumers")
+_AWAITING: Final = NotYet("dispatch that waits", configured="later feature: dispatch that waits for consumers")
+
+NOT_YET: Final[dict[str, NotYet]] = {
+    # queues
+    "acknowledgement.dead_letters_can_be_dropped": NotYet(
+        "dead letters that are dropped", configured="later feature: dead letters that are dropped"
+    ),
+    "acknowledgement.the_delivery_count_survives_the_consumer": NotYet(
+        "a rolled back message counts one delivery too many when its consumer closes", silent=True
+    ),
+    "queues.strict_order_serves_the_first_consumer_first": NotYet(
+        "strict order of dispatch", configured="later feature: a choice of the order of dispatch"
+    ),
+    "queues.higher_priority_comes_first_where_the_policy_says_so": _PRIORITIES,
+    "queues.one_priority_keeps_the_order_of_sending": _PRIORITIES,
+    "queues.consumers_are_exclusive_where_the_policy_says_so": NotYet(
+        "exclusive consumers by policy", configured="later feature: exclusive consumers by policy"
+    ),
+    "queues.a_group_stays_with_one_consumer": _GROUPS,
+    "queues.the_first_message_of_a_group_says_so": _GROUPS,
+    "queues.a_closed_group_is_given_away_anew": _GROUPS,
+    "queues.the_group_of_a_closed_consumer_goes_to_another": _GROUPS,
+    "queues.a_browser_sees_what_is_out_elsewhere": NotYet("browsers see waiting messages alone", silent=True),
+    "queues.dispatch_waits_for_the_second_consumer": _AWAITING,
+    "queues.dispatch_waits_for_a_time": _AWAITING,
+    # topics
+    "topics.a_durable_subscription_collects_while_nobody_is_there": _DURABLE,
+    "topics.a_durable_subscription_outlives_its_connection": _DURABLE,
+    "topics.a_durable_subscription_survives_a_kill": _DURABLE,
+    "topics.unsubscribing_forgets_what_was_collected": _DURABLE,
+    "topics.another_selector_starts_the_subscription_anew": _DURABLE,
+    "topics.another_topic_starts_the_subscription_anew": _DURABLE,
+    "topics.durable_subscriptions_know_no_local": _DURABLE,
+    "topics.what_a_durable_subscriber_did_not_acknowledge_comes_again": _DURABLE,
+    "topics.two_subscriptions_of_one_client_are_independent": _DURABLE,
+    "topics.a_subscription_in_use_is_refused": _DURABLE,
+    "topics.a_retroactive_consumer_gets_the_last_ones": _RETROACTIVE,
+    "topics.every_consumer_gets_the_last_image_where_the_policy_says_so": _RETROACTIVE,
+    # transactions
+    "transactions.one_phase_commits_a_branch": _XA,
+    "transactions.two_phases_commit_a_branch": _XA,
+    "transactions.a_prepared_branch_can_be_rolled_back": _XA,
+    "transactions.a_branch_without_work_is_read_only": _XA,
+    "transactions.a_prepared_branch_is_listed": _XA,
+    "transactions.a_prepared_branch_survives_a_kill": _XA,
+    "transactions.a_prepared_branch_can_be_rolled_back_after_a_kill": _XA,
+    "transactions.an_unprepared_branch_is_gone_after_a_kill": _XA,
+    "transactions.a_client_that_dies_in_doubt_leaves_its_branch_prepared": _XA,
+    "transactions.work_can_be_suspended_and_resumed": _XA,
+    "transactions.a_second_session_joins_the_branch": _XA,
+    "transactions.failed_work_can_still_be_rolled_back": _XA,
+    "transactions.a_branch_covers_a_durable_subscription": _DURABLE,
+    # destinations
+    "destinations.a_virtual_topic_fills_the_queue_of_each_group": _VIRTUAL,
+    "destinations.the_queue_of_a_group_collects_while_nobody_is_there": _VIRTUAL,
+    "destinations.a_selector_aware_virtual_topic_leaves_out_what_nobody_wants": _VIRTUAL,
+    "destinations.a_composite_queue_forwards": _VIRTUAL,
+    "destinations.a_composite_queue_can_keep_its_own": _VIRTUAL,
+    "destinations.a_composite_topic_filters": _VIRTUAL,
+    # time
+    "timing.the_sweep_finds_expired_messages_nobody_asks_for": NotYet(
+        "expireMessagesPeriod switches the sweep on or off; its time is always 30 s", silent=True
+    ),
+    "timing.a_message_is_delivered_after_its_delay": _SCHEDULED,
+    "timing.a_message_is_delivered_several_times": _SCHEDULED,
+    "timing.a_scheduled_message_of_a_transaction_waits_for_its_commit": _SCHEDULED,
+    "timing.scheduled_messages_are_browsed_and_removed_by_message": _SCHEDULED,
+    # advisories
+    "advisories.a_message_nobody_takes_is_told_where_the_policy_says_so": _ADVISORIES,
+    "advisories.a_delivered_message_is_told_where_the_policy_says_so": _ADVISORIES,
+    "advisories.an_expired_message_is_told": NotYet("advisories on expired messages", silent=True),
+    "advisories.a_dead_letter_is_told": NotYet("advisories on dead letters", silent=True),
+    "advisories.the_statistics_plugin_answers": NotYet("the statistics plugin", configured="statisticsBrokerPlugin"),
+}
+
+DEVIATIONS: Final[dict[str, Deviation]] = {
+    "queues.order_is_kept": Deviation(
+        "persistent and other messages of one queue keep their order",
+        ('receives → {"body": "c", "persistent": false, "to": "queue://order_is_kept.Q"}',),
+    ),
+    "messages.a_large_message_survives_a_kill": Deviation(
+        "after a stop that was not in order, every message is flagged: it may have been delivered",
+        (
+            'receives → {"body": "3000000 characters 115777536", "deliveries": 2, "redelivered": true, '
+            '"to": "queue://a_large_message_survives_a_kill.Q"}',
+        ),
+    ),
+    "destinations.a_send_to_a_wildcard_reaches_what_is_there": Deviation(
+        "a send to a pattern reaches what it matches", ('drains → ["x"]', 'drains → ["x"]')
+    ),
+    "advisories.clients_cannot_send_advisories": Deviation(
+        "advisories come from the broker alone",
+        (
+            "to topic://ActiveMQ.Advisory.Consumer.Queue.clients_cannot_send_advisories.Q ✗ "
+            "javax.jms.JMSSecurityException: User anonymous is not authorized to write to: "
+            "topic://ActiveMQ.Advisory.Consumer.Queue.clients_cannot_send_advisories.Q (only the broker does)",
+        ),
+    ),
+}

@@ -1,0 +1,104 @@
+"""Time: messages that expire, and messages that are delivered later (ActiveMQ, "Delay and Schedule Message")."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.conformance.differential.stage import Stage
+
+SOON_MS: Final = 60  # passes while a consumer looks in vain, and not before a message has arrived
+
+
+def an_expired_message_is_not_delivered(jms: Stage) -> None:
+    session = jms.connection().session()
+    producer = session.producer(jms.queue("Q"))
+    producer.sends("short", ttl=SOON_MS, properties={"scenario": jms.scenario})
+    producer.sends("long", ttl=600_000)
+    producer.sends("ever")
+    session.consumer(jms.queue("EMPTY")).receives_nothing()
+    session.consumer(jms.queue("Q")).receives(2, silence=True)
+    jms.counts(jms.queue("Q"))
+
+
+def an_expired_message_becomes_a_dead_letter(jms: Stage) -> None:
+    session = jms.connection().session()
+    session.producer(jms.queue("Q")).sends("short", ttl=SOON_MS, properties={"scenario": jms.scenario}, correlation="c")
+    session.consumer(jms.queue("EMPTY")).receives_nothing()
+    session.consumer(jms.queue("Q")).receives_nothing()
+    session.consumer("queue://ActiveMQ.DLQ", f"scenario = '{jms.scenario}'").receives(1, silence=True)
+
+
+def an_expired_volatile_message_is_gone(jms: Stage) -> None:
+    session = jms.connection().session()
+    session.producer(jms.queue("Q")).sends("short", ttl=SOON_MS, volatile=True, properties={"scenario": jms.scenario})
+    session.consumer(jms.queue("EMPTY")).receives_nothing()
+    session.consumer(jms.queue("Q")).receives_nothing()
+    session.consumer("queue://ActiveMQ.DLQ", f"scenario = '{jms.scenario}'").receives_nothing()
+    jms.counts(jms.queue("Q"))
+
+
+def the_sweep_finds_expired_messages_nobody_asks_for(jms: Stage) -> None:
+    session = jms.connection().session()
+    session.producer("queue://SWEPT.Q").sends("short", ttl=SOON_MS, properties={"scenario": jms.scenario})
+    session.consumer("queue://ActiveMQ.DLQ", f"scenario = '{jms.scenario}'").receives(1)
+
+
+def an_expired_message_of_a_topic_is_not_delivered(jms: Stage) -> None:
+    connection = jms.connection(stopped=True)
+    session = connection.session()
+    consumer = session.consumer(jms.topic("T"))
+    sender = jms.connection().session()
+    sender.producer(jms.topic("T")).sends("short", ttl=SOON_MS, volatile=True)
+    sender.producer(jms.topic("T")).sends("ever", volatile=True)
+    sender.consumer(jms.queue("EMPTY")).receives_nothing()
+    connection.starts()
+    consumer.receives(1, silence=True)
+
+
+def a_message_is_delivered_after_its_delay(jms: Stage) -> None:
+    session = jms.connection().session()
+    consumer = session.consumer(jms.queue("Q"))
+    session.producer(jms.queue("Q")).sends("later", properties={"AMQ_SCHEDULED_DELAY": 400})
+    session.producer(jms.queue("Q")).sends("now")
+    consumer.receives(1, silence=True)
+    consumer.receives(1)
+
+
+def a_message_is_delivered_several_times(jms: Stage) -> None:
+    session = jms.connection().session()
+    consumer = session.consumer(jms.queue("Q"))
+    session.producer(jms.queue("Q")).sends(
+        "again",
+        properties={"AMQ_SCHEDULED_DELAY": 50, "AMQ_SCHEDULED_PERIOD": 50, "AMQ_SCHEDULED_REPEAT": ["int", 2]},
+    )
+    consumer.receives(3, silence=True)
+
+
+def a_scheduled_message_of_a_transaction_waits_for_its_commit(jms: Stage) -> None:
+    connection = jms.connection()
+    consumer = connection.session().consumer(jms.queue("Q"))
+    session = connection.session("transacted")
+    producer = session.producer(jms.queue("Q"))
+    producer.sends("never", properties={"AMQ_SCHEDULED_DELAY": 50})
+    session.rolls_back()
+    producer.sends("later", properties={"AMQ_SCHEDULED_DELAY": 50})
+    consumer.receives_nothing()
+    session.commits()
+    consumer.receives(1, silence=True)
+
+
+def scheduled_messages_are_browsed_and_removed_by_message(jms: Stage) -> None:
+    session = jms.connection().session()
+    manager = "topic://ActiveMQ.Scheduler.Management"
+    answers = session.temporary()
+    found = session.consumer(answers)
+    consumer = session.consumer(jms.queue("Q"))
+    session.producer(jms.queue("Q")).sends("later", properties={"AMQ_SCHEDULED_DELAY": 600_000})
+    session.producer(manager).sends("", kind="plain", properties={"AMQ_SCHEDULER_ACTION": "BROWSE"}, replyTo=answers)
+    message = found.receives(1)
+    if message:
+        found.receives_nothing()
+    session.producer(manager).sends("", kind="plain", properties={"AMQ_SCHEDULER_ACTION": "REMOVEALL"})
+    session.producer(manager).sends("", kind="plain", properties={"AMQ_SCHEDULER_ACTION": "BROWSE"}, replyTo=answers)
+    found.receives_nothing()
+    consumer.receives_nothing()
