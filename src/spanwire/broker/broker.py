@@ -51,6 +51,7 @@ from spanwire.broker.reference import BrokerDestination
 from spanwire.broker.rights import Rights
 from spanwire.broker.sending import Sending
 from spanwire.broker.subscription import Subscription
+from spanwire.broker.transactions import MAX_UNCOMMITTED
 from spanwire.broker.unfinished_logins import UnfinishedLogins
 from spanwire.broker.unstored import Unstored, unstored_limit
 from spanwire.broker.usage import MemoryUsage, UsageLimits
@@ -101,6 +102,7 @@ class Broker:
         policies: PolicyMap | None = None,
         limits: UsageLimits | None = None,
         producer_audit: ProducerAudit | None = None,
+        max_uncommitted: int = MAX_UNCOMMITTED,
     ) -> None:
         self.name: Final[str] = name
         self.broker_id: Final[str] = broker_id
@@ -151,6 +153,7 @@ class Broker:
             self._unstored,
             self._usage,
             self.producer_audit,
+            self._flow,
         )
         self._producing: Final[Producing] = Producing(self._map, self._destinations, self._rights, self._advisories)
         self._consuming: Final[Consuming] = Consuming(
@@ -168,6 +171,7 @@ class Broker:
         self._connections: Final[dict[str, ConnectionState]] = {}
         self._client_ids: Final[dict[str, ConnectionState]] = {}
         self._dirty: Final[list[Outlet]] = []
+        self._max_uncommitted: Final[int] = max_uncommitted
         self._expiry_due = 0.0
 
     # -- connections ---------------------------------------------------------------------------------------------------
@@ -187,7 +191,7 @@ class Broker:
                 raise InvalidClientIdError(
                     f"Broker: {self.name} - Client: {client_id} already connected from {holder.info.remote_address}"
                 )
-        state = ConnectionState(Outlet(connection, self._dirty), info, principal)
+        state = ConnectionState(Outlet(connection, self._dirty), info, principal, self._max_uncommitted)
         self._connections[info.connection_id] = state
         if client_id is not None:
             self._client_ids[client_id] = state
@@ -520,10 +524,11 @@ class Broker:
             for queue in self._map.queues.values():
                 if queue.policy.expire_messages_period_ms > 0:
                     queue.start_expiry()
-        for home in self._context.take_jobs():
+        jobs = self._context.take_jobs()
+        for home in jobs:
             if home.work():
                 self._context.schedule(home)
-        self._flow.run()
+        self._flow.run(len(jobs) > 0)
 
     def recover(self, recovered: list[RecoveredDestination], clean: bool, now: Time) -> None:
         """What the store kept; call before the first connection."""

@@ -8,6 +8,7 @@ from spanwire.broker.connection_state import MAX_TRANSACTIONS_PER_CONNECTION, Co
 from spanwire.broker.context import BrokerContext
 from spanwire.broker.dead_letters import EXPIRED, DeadLetters
 from spanwire.broker.destinations import Destinations
+from spanwire.broker.flow_control import FlowControl
 from spanwire.broker.ports import NO_TOKEN
 from spanwire.broker.producer_audit import ProducerAudit
 from spanwire.broker.queue import Queue
@@ -38,6 +39,7 @@ class Committing:
         unstored: Unstored,
         usage: MemoryUsage,
         audit: ProducerAudit,
+        flow: FlowControl,
     ) -> None:
         self._context: Final[BrokerContext] = context
         self._sending: Final[Sending] = sending
@@ -46,6 +48,7 @@ class Committing:
         self._unstored: Final[Unstored] = unstored
         self._usage: Final[MemoryUsage] = usage
         self._audit: Final[ProducerAudit] = audit
+        self._flow: Final[FlowControl] = flow
 
     def begin(self, state: ConnectionState, transaction_id: TransactionId) -> None:
         """Open a transaction; one that is open already stays as it is."""
@@ -159,6 +162,8 @@ class Committing:
         dead letters behind them.
         """
         own = len(sends)
+        for send in sends:
+            self._flow.check_commit(send.home, send.message)
         sends.extend(letters)
         additions: list[tuple[Destination, Message]] = []
         places: list[int] = []

@@ -43,7 +43,7 @@ class ConnectionState:
     ``repeats`` that it may send what it sent before (`spanwire.broker.producer_audit`).
     """
 
-    def __init__(self, outlet: Outlet, info: ConnectionInfo, principal: Principal) -> None:
+    def __init__(self, outlet: Outlet, info: ConnectionInfo, principal: Principal, max_uncommitted: int) -> None:
         self.outlet: Final[Outlet] = outlet
         self.info: Final[ConnectionInfo] = info
         self.principal: Final[Principal] = principal
@@ -53,7 +53,7 @@ class ConnectionState:
         self.automatic: Final[list[Subscription]] = []
         self.temporary: Final[dict[str, Destination]] = {}
         self.transactions: Final[dict[str, LocalTransaction]] = {}
-        self.uncommitted: Final[Uncommitted] = Uncommitted()
+        self.uncommitted: Final[Uncommitted] = Uncommitted(max_uncommitted)
         self.parked: Final[deque[ParkedSend]] = deque()
         self.parked_bytes = 0
         self.reading_paused = False

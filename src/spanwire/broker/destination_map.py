@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import Final
 
 from spanwire.broker.context import BrokerContext
-from spanwire.broker.policy import PolicyMap
+from spanwire.broker.policy import PolicyEntry, PolicyMap
 from spanwire.broker.queue import Queue
 from spanwire.broker.reference import BrokerDestination
 from spanwire.broker.subscription import Subscription
@@ -39,6 +39,7 @@ class DestinationMap:
         self.queues: Final[dict[str, Queue]] = {}
         self.topics: Final[dict[str, Topic]] = {}
         self._patterns: Final[list[PatternSubscription]] = []
+        self._limited: Final[dict[str, int]] = {}  # destinations under each policy that limits their number
 
     def queue(self, destination: Destination) -> Queue | None:
         """The queue of this name, if there is one."""
@@ -62,6 +63,9 @@ class DestinationMap:
         if not destination.is_advisory:
             check_physical(destination)
         policy = self._policies.entry_for(destination)
+        if _counts(policy, destination) and self.find(destination) is None:
+            name = policy.destination.qualified_name
+            self._limited[name] = self._limited.get(name, 0) + 1
         if destination.is_queue:
             queue = Queue(destination, policy, self._usage, self._context)
             self.queues[destination.qualified_name] = queue
@@ -70,16 +74,33 @@ class DestinationMap:
         self.topics[destination.qualified_name] = topic
         return topic
 
-    def check_room(self, count: int) -> None:
-        """Raises `IllegalStateError` when ``count`` more would be over `MAX_DESTINATIONS`."""
-        if len(self.queues) + len(self.topics) + count > MAX_DESTINATIONS:
+    def check_room(self, wanted: list[Destination]) -> None:
+        """Raises `IllegalStateError` when these new ones would be over `MAX_DESTINATIONS`, or over the number that
+        their policy allows.
+        """
+        if len(self.queues) + len(self.topics) + len(wanted) > MAX_DESTINATIONS:
             raise IllegalStateError(
                 f"The maximum number of destinations allowed ({MAX_DESTINATIONS}) has already been reached: "
                 f"remove some or use fewer"
             )
+        more: dict[str, int] = {}
+        for destination in wanted:
+            policy = self._policies.entry_for(destination)
+            if _counts(policy, destination):
+                name = policy.destination.qualified_name
+                more[name] = more.get(name, 0) + 1
+                if self._limited.get(name, 0) + more[name] > policy.max_destinations:
+                    raise IllegalStateError(
+                        f"The maximum number of destinations allowed ({policy.max_destinations}) under the policy of "
+                        f"{name} has already been reached: {destination} is not made; remove some or raise "
+                        f"maxDestinations"
+                    )
 
     def remove(self, destination: Destination) -> None:
         """Forget a queue or topic."""
+        found = self.find(destination)
+        if found is not None and _counts(found.policy, destination):
+            self._limited[found.policy.destination.qualified_name] -= 1
         if destination.is_queue:
             self.queues.pop(destination.qualified_name, None)
         else:
@@ -114,6 +135,11 @@ class DestinationMap:
             if entry.subscription not in found and entry.pattern.matches(destination):
                 found.append(entry.subscription)
         return found
+
+
+def _counts(policy: PolicyEntry, destination: Destination) -> bool:
+    """Whether ``destination`` is one of those whose number ``policy`` limits."""
+    return policy.max_destinations >= 0 and not destination.is_temporary and not destination.is_advisory
 
 
 def check_physical(destination: Destination) -> None:

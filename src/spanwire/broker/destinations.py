@@ -56,12 +56,12 @@ class Destinations:
 
     def ensure_all(self, state: ConnectionState, destinations: list[Destination]) -> list[BrokerDestination]:
         """All of these, in order; the rights to make those that are missing are checked before the first is made."""
-        missing = 0
+        missing: list[Destination] = []
         for destination in destinations:
             if self._map.find(destination) is None:
                 self._check_new(state, destination)
-                missing += 1
-        if missing > 0:
+                missing.append(destination)
+        if missing:
             self._map.check_room(missing)
         homes: list[BrokerDestination] = []
         for destination in destinations:
@@ -84,7 +84,7 @@ class Destinations:
         """A dead letter queue; the ``shared`` one when there are too many destinations for one more."""
         if destination != shared and self._map.find(destination) is None:
             try:
-                self._map.check_room(1)
+                self._map.check_room([destination])
             except IllegalStateError:
                 return self.ensure_own(shared)
         return self.ensure_own(destination)
@@ -132,13 +132,13 @@ class Destinations:
             raise ResourceAllocationError(f"a bridge announces at most {MAX_REMOTE_TEMPORARY} temporary destinations")
         check_physical(destination)
         self._rights.check_create(state, destination)
-        self._map.check_room(1)
+        self._map.check_room([destination])
         if self._advisories is not None:
             self._advisories.routed(destination, broker_path)
         self._own(state, destination)
 
     def _own(self, state: ConnectionState, destination: Destination) -> None:
-        self._map.check_room(1)
+        self._map.check_room([destination])
         self._owners[destination.qualified_name] = state
         state.temporary[destination.qualified_name] = destination
         self._make(destination, state.connection_id)

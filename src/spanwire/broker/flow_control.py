@@ -146,7 +146,7 @@ class FlowControl:
 
     def check_commit(self, home: BrokerDestination, message: Message) -> None:
         """Raises `ResourceAllocationError` when the store has no room for a message of a transaction."""
-        if self._store_is_tight:
+        if self._store_is_tight and message.persistent and home.destination.kind == QUEUE:
             reason = self._store_obstacle(home)
             if reason == DISK or reason == STORE:
                 raise ResourceAllocationError(self._refusal(home, message, reason))
@@ -290,8 +290,10 @@ class FlowControl:
             return 0.0
         return self._due if self._due < NEVER else None
 
-    def run(self) -> None:
-        """Refuse what has waited too long, ask the disk again, tell who waits; then whoever has room goes on."""
+    def run(self, worked: bool) -> None:
+        """Refuse what has waited too long, ask the disk again, tell who waits; then whoever has room goes on.
+        ``worked`` says that some job may have made room.
+        """
         if not self.parked:
             return
         if self._due <= self._context.monotonic:
@@ -300,7 +302,7 @@ class FlowControl:
             for state in list(self.parked):
                 self._look_after(state)
             self._unvisited = len(self.parked)
-        elif self._unvisited <= 0:
+        elif worked and self._unvisited <= 0:
             self._unvisited = len(self.parked)
         self._visit()
 

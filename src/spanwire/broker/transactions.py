@@ -17,11 +17,12 @@ MAX_UNCOMMITTED: Final = (
 
 
 class Uncommitted:
-    """How many messages the open transactions of one connection hold."""
+    """How many messages the open transactions of one connection hold, and how many they may."""
 
-    __slots__ = ("count",)
+    __slots__ = ("count", "limit")
 
-    def __init__(self) -> None:
+    def __init__(self, limit: int) -> None:
+        self.limit: Final[int] = limit
         self.count = 0
 
 
@@ -85,7 +86,7 @@ class LocalTransaction:
         self.refusal: JmsError | None = None  # of a message or acknowledgement: it can only be rolled back then
 
     def add_send(self, send: TransactedSend) -> None:
-        """One more message; raises `ResourceAllocationError` over `MAX_UNCOMMITTED`."""
+        """One more message; raises `ResourceAllocationError` over the limit."""
         self._grow(1)
         self.sends.append(send)
         size = send.message.size
@@ -93,7 +94,7 @@ class LocalTransaction:
         self._usage.add(size)
 
     def add_ack(self, ack: TransactedAck) -> None:
-        """Some more acknowledged messages; raises `ResourceAllocationError` over `MAX_UNCOMMITTED`."""
+        """Some more acknowledged messages; raises `ResourceAllocationError` over the limit."""
         self._grow(len(ack.references))
         self.acks.append(ack)
 
@@ -110,10 +111,10 @@ class LocalTransaction:
         self.count = 0
 
     def _grow(self, count: int) -> None:
-        if self._uncommitted.count + count > MAX_UNCOMMITTED:
+        if self._uncommitted.count + count > self._uncommitted.limit:
             raise ResourceAllocationError(
                 f"the connection of transaction {self.transaction_id} holds {self._uncommitted.count} uncommitted "
-                f"messages; at most {MAX_UNCOMMITTED} are allowed: commit more often"
+                f"messages; at most {self._uncommitted.limit} are allowed: commit more often"
             )
         self._uncommitted.count += count
         self.count += count

@@ -16,6 +16,7 @@ from spanwire.broker.connection_state import ConnectionState
 from spanwire.broker.policy import PolicyEntry, PolicyMap
 from spanwire.broker.ports import NO_TOKEN, AdvisoryFormat, Authenticator, Authorizer
 from spanwire.broker.subscription import Subscription
+from spanwire.broker.transactions import MAX_UNCOMMITTED
 from spanwire.broker.usage import UsageLimits
 from spanwire.broker.views import ConnectionView, DestinationView
 from spanwire.model.acks import INDIVIDUAL_ACK, LAST_DELIVERED_UNKNOWN, STANDARD_ACK
@@ -363,6 +364,8 @@ class Stage:
         authenticator: Authenticator | None = None,
         advisory_format: AdvisoryFormat | None = None,
         memory_limit_bytes: int = 1024 * 1024 * 1024,
+        limits: UsageLimits | None = None,
+        max_uncommitted: int = MAX_UNCOMMITTED,
     ) -> None:
         self.environment = FixedEnvironment()
         self.dispatches: list[tuple[Listener, Delivery]] = []  # all dispatches in their order
@@ -377,7 +380,8 @@ class Stage:
             authenticator=authenticator,
             authorizer=authorizer,
             policies=PolicyMap(list(policies)),
-            limits=UsageLimits(memory_bytes=memory_limit_bytes),
+            limits=limits if limits is not None else UsageLimits(memory_bytes=memory_limit_bytes),
+            max_uncommitted=max_uncommitted,
         )
 
     @property

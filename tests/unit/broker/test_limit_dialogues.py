@@ -7,6 +7,7 @@ import pytest
 from spanwire.broker.connection_state import MAX_SESSIONS_PER_CONNECTION
 from spanwire.broker.destination_map import MAX_DESTINATIONS
 from spanwire.broker.destinations import MAX_TEMPORARY_PER_CONNECTION
+from spanwire.broker.policy import PolicyEntry
 from spanwire.broker.ports import Principal
 from spanwire.model.acks import POISON_ACK
 from spanwire.model.destination import MAX_COMPOSITE_PARTS
@@ -105,6 +106,45 @@ def test_s45_destinations_are_limited_for_clients_and_never_for_the_broker_itsel
     peer.sends(QUEUE, "2")
     listener.acknowledges("1", ack_type=POISON_ACK, count=1)
     assert stage.view("queue://ActiveMQ.DLQ").pending == 1
+
+
+def test_s45_a_policy_limits_the_destinations_under_it() -> None:
+    stage = Stage(
+        PolicyEntry(destination("queue://A.>"), max_destinations=2),
+        PolicyEntry(destination("topic://A.>")),
+        persistent=False,
+    )
+    peer = stage.peer("p")
+    peer.sends("queue://A.1,queue://A.2", "1")
+    with pytest.raises(IllegalStateError) as refused:
+        peer.sends("queue://A.3", "1")
+    assert str(refused.value) == (
+        "The maximum number of destinations allowed (2) under the policy of queue://A.> has already been reached: "
+        "queue://A.3 is not made; remove some or raise maxDestinations"
+    )
+    peer.sends("queue://A.1,queue://B.1,topic://A.3", "1")
+    peer.temporary()
+    peer.removes("queue://A.1")
+    with pytest.raises(IllegalStateError, match="under the policy"):
+        peer.sends("queue://A.4,queue://A.5", "1")
+    assert not stage.has("queue://A.4")
+    peer.sends("queue://A.4", "1")
+    stage.broker.configure_destination(destination("queue://A.5"))
+    assert stage.has("queue://A.5"), "what the broker makes for itself is never refused"
+
+
+def test_s45_the_configuration_says_how_many_messages_a_connection_may_leave_uncommitted() -> None:
+    stage = Stage(max_uncommitted=3)
+    peer, neighbour = stage.peer("p"), stage.peer("n")
+    for other in (peer, neighbour):
+        other.begins(1)
+    peer.sends(QUEUE, "1", "2", "3", transaction=1)
+    with pytest.raises(ResourceAllocationError, match="holds 3 uncommitted messages; at most 3 are allowed"):
+        peer.sends(QUEUE, "4", transaction=1)
+    neighbour.sends(QUEUE, "5", transaction=1)
+    neighbour.commits(1)
+    stage.settle()
+    assert stage.view(QUEUE).pending == 1
 
 
 def test_s45_a_composite_counts_its_parts() -> None:
