@@ -98,6 +98,7 @@ class FileDisk:
 
     def rename(self, name: str, new_name: str) -> None:
         os.rename(self._directory / name, self._directory / new_name)
+        self._close(new_name)  # what it was is gone
         self._synced.discard(new_name)
         if name in self._synced:
             self._synced.remove(name)

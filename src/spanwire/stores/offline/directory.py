@@ -1,0 +1,72 @@
+"""A data directory whose broker does not run: found, and held so that none starts meanwhile."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from spanwire.model.errors import StoreError
+from spanwire.stores.directory import LOCK_NAME, MAX_PID_BYTES, DataDirectory
+from spanwire.stores.journal.segment import segment_number
+from spanwire.stores.journal_store import JOURNAL_DIRECTORY
+
+FOREIGN_STORE: Final = "db-*.log"  # KahaDB's journal files
+
+
+@contextmanager
+def read_directory(path: Path) -> Iterator[Path]:
+    """The journal in ``path`` to be read only: not a byte is changed, not even in the lock.
+
+    Raises `StoreError` when there is none or a broker uses it.
+    """
+    journal = _journal(path)
+    try:
+        descriptor = os.open(path / LOCK_NAME, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except FileNotFoundError:
+        yield journal  # a copy or a backup: no broker has it
+        return
+    except OSError as error:
+        raise StoreError(f"{path / LOCK_NAME} cannot be opened: {error.strerror}; look at its rights") from error
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            owner = os.pread(descriptor, MAX_PID_BYTES, 0).decode("ascii", "replace").strip()
+            by = f"process {owner}" if owner.isdigit() else "another process"
+            raise StoreError(f"the store in {path} is in use by {by}: stop that broker first") from error
+        yield journal
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def own_directory(path: Path, make: bool) -> Iterator[Path]:
+    """The journal in ``path`` to be changed; with ``make`` it may be a new one, which is made by its first file's
+    writer.
+    """
+    journal = path / JOURNAL_DIRECTORY if make and not (path / JOURNAL_DIRECTORY).exists() else _journal(path)
+    locked = DataDirectory(path)
+    try:
+        yield journal
+    finally:
+        locked.release()
+
+
+def _journal(path: Path) -> Path:
+    """The directory with the segments; raises `StoreError` when ``path`` holds none."""
+    if not path.is_dir():
+        raise StoreError(f"{path} is no directory; name the data directory of a broker")
+    journal = path / JOURNAL_DIRECTORY
+    if journal.is_dir():
+        return journal
+    if any(segment_number(child.name) > 0 for child in path.iterdir()):
+        raise StoreError(f"{path} is the inside of a store; name the directory above it, {path.parent}")
+    if next(path.glob(FOREIGN_STORE), None) is not None:
+        raise StoreError(f"{path} holds a KahaDB store of ActiveMQ, which this command does not read")
+    below = sorted(child.parent for child in path.glob(f"*/{JOURNAL_DIRECTORY}"))
+    hint = f"; there is one in {below[0]}" if below else ""
+    raise StoreError(f"{path} holds no store (no directory {JOURNAL_DIRECTORY}){hint}")

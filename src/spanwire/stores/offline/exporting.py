@@ -1,0 +1,97 @@
+"""Writes the contents of a store as JSON Lines, so that another store, another version or another program can read them.
+
+One JSON object a line, UTF-8. Version 1:
+
+| line | members |
+|---|---|
+| the first | ``spanwire-store-export``: 1, the version; ``store``: the id of the store, hexadecimal |
+| a line of messages | ``destination``: its qualified name; ``messages``: how many follow |
+| a message | ``sequence``, ``priority``, ``expiration`` (milliseconds since 1970, 0: never), ``redelivery_count``, ``format``: the number of the message format, ``bytes``: the message in base64; it belongs to the destination above it |
+| a fact | ``table``, ``key`` and ``value`` in base64 |
+| the last | ``end``: how many lines of messages there are, ``messages`` and ``facts``: how many of these |
+"""  # noqa: E501
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import BinaryIO, Final
+
+from spanwire.broker.formats import MessageFormats
+from spanwire.broker.recovery import RecoveredDestination
+from spanwire.model.destination import Destination
+from spanwire.model.errors import SpanwireError, StoreError
+from spanwire.stores.journal.disk_port import Disk
+from spanwire.stores.offline.contents import StoreContents
+from spanwire.stores.offline.inspection import Progress
+
+EXPORT_NAME: Final = "spanwire-store-export"
+EXPORT_VERSION: Final = 1
+
+
+def export_store(
+    disk: Disk, formats: MessageFormats, output: BinaryIO, pattern: Destination | None, progress: Progress
+) -> tuple[int, int]:
+    """Writes everything, or with ``pattern`` the destinations that fall under it and no facts.
+
+    Gives the number of messages and of facts. Raises `StoreError` for a store that cannot be read whole.
+    """
+    contents = StoreContents(disk)
+    lines = [line for line in contents.lines if pattern is None or pattern.matches(line.destination)]
+    lines.sort(key=lambda line: line.destination.qualified_name)
+    total = sum(len(line.sequences) for line in lines)
+    _write(output, {EXPORT_NAME: EXPORT_VERSION, "store": contents.recovery.store_id.hex()})
+    done = 0
+    for line in lines:
+        _write(output, {"destination": line.destination.qualified_name, "messages": len(line.sequences)})
+        done += _export_line(contents, line, formats, output, (done, total), progress)
+    facts = 0
+    if pattern is None:
+        for table, values in sorted(contents.facts.items()):
+            for key, value in sorted(values.items()):
+                facts += 1
+                _write(output, {"table": table, "key": _text(key), "value": _text(value)})
+    _write(output, {"end": len(lines), "messages": done, "facts": facts})
+    progress("messages", done, done)
+    return done, facts
+
+
+def _export_line(
+    contents: StoreContents,
+    line: RecoveredDestination,
+    formats: MessageFormats,
+    output: BinaryIO,
+    done: tuple[int, int],
+    progress: Progress,
+) -> int:
+    count = 0
+    for stored in contents.read(line):
+        try:
+            message = formats.index(stored.format_id, stored.raw)
+        except SpanwireError as error:
+            raise StoreError(
+                f"message {stored.sequence} of {line.destination} cannot be read: {error}; run spanwire store check"
+            ) from error
+        _write(
+            output,
+            {
+                "sequence": stored.sequence,
+                "priority": message.priority,
+                "expiration": message.expiration_ms,
+                "redelivery_count": line.redeliveries.get(stored.sequence, 0),
+                "format": stored.format_id,
+                "bytes": _text(stored.raw),
+            },
+        )
+        count += 1
+        if count % 1000 == 0:
+            progress("messages", done[0] + count, done[1])
+    return count
+
+
+def _write(output: BinaryIO, value: dict[str, object]) -> None:
+    output.write(json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass") + b"\n")
+
+
+def _text(data: bytes) -> str:
+    return base64.b64encode(data).decode("ascii")

@@ -1,0 +1,287 @@
+"""Reads what `spanwire.stores.offline.exporting` wrote into a store: a new one, or behind what another holds.
+
+The file is read twice: once to see that every line fits, and only then to store it. A new store is made beside its
+place and moved there when it is whole. In a store that exists the messages get new sequences where theirs are taken;
+their order stays.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO, Final
+
+from spanwire.broker.facts import check_fact
+from spanwire.broker.formats import MessageFormats
+from spanwire.model.destination import SCHEMES, Destination, check_name
+from spanwire.model.errors import SpanwireError, StoreError
+from spanwire.model.message import Message
+from spanwire.stores.directory import DIRECTORY_MODE
+from spanwire.stores.disk import FileDisk
+from spanwire.stores.journal.batch import write_batch
+from spanwire.stores.journal.disk_port import Disk
+from spanwire.stores.journal.index import destination_of
+from spanwire.stores.journal.journal import Journal, OpenedJournal, open_journal
+from spanwire.stores.journal.segment import DEFAULT_SEGMENT_BYTES, SPARE_NAME, STORE_ID_SIZE, segment_name
+from spanwire.stores.offline.exporting import EXPORT_NAME, EXPORT_VERSION
+from spanwire.stores.offline.inspection import TABLES, Progress
+
+MAX_LINE_BYTES: Final = 256 * 1024 * 1024  # a message as large as a frame may be, in base64, with room
+MAX_BACKLOG_BYTES: Final = 4 * 1024 * 1024  # gathered before it is written
+MAX_SEQUENCE: Final = (1 << 62) - 1
+MAX_REDELIVERIES: Final = 0xFFFFFFFF
+MAKING_NAME: Final = "journal.importing"
+
+
+@dataclass(frozen=True, slots=True)
+class ImportedMessage:
+    """One message and what the store knows of it beside its bytes."""
+
+    destination: Destination
+    sequence: int
+    redelivery_count: int
+    message: Message
+
+
+@dataclass(frozen=True, slots=True)
+class ImportedFact:
+    """One fact."""
+
+    table: int
+    key: bytes
+    value: bytes
+
+
+Item = Destination | ImportedMessage | ImportedFact
+"""A line of messages that begins, one of its messages, or a fact."""
+
+
+def import_store(place: Path, source: Path, formats: MessageFormats, progress: Progress) -> tuple[int, int]:
+    """Stores everything in the file ``source``; ``place`` is the journal's directory, which may be missing.
+
+    Gives the number of messages and of facts. Raises `StoreError` naming the line that does not fit, before anything is
+    written, and `OSError`.
+    """
+    with source.open("rb") as stream:
+        reader = ImportReader(stream, source.name, formats)
+        for number, _ in enumerate(reader.items()):
+            if number % 1000 == 0:
+                progress("read", reader.offset, source.stat().st_size)
+    if place.exists():
+        return _fill(place, source, formats, progress)
+    making = place.with_name(MAKING_NAME)
+    if making.exists():
+        shutil.rmtree(making)  # an import that was cut off
+    making.mkdir(mode=DIRECTORY_MODE)
+    try:
+        done = _fill(making, source, formats, progress)
+    except BaseException:
+        shutil.rmtree(making, ignore_errors=True)
+        raise
+    making.rename(place)
+    descriptor = os.open(place.parent, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+    return done
+
+
+def _fill(place: Path, source: Path, formats: MessageFormats, progress: Progress) -> tuple[int, int]:
+    disk = FileDisk(place)
+    try:
+        size = source.stat().st_size
+        with source.open("rb") as stream:
+            return fill(disk, ImportReader(stream, source.name, formats), lambda at: progress("stored", at, size))
+    finally:
+        disk.close()
+
+
+def fill(
+    disk: Disk, reader: ImportReader, told: Callable[[int], None], segment_bytes: int = DEFAULT_SEGMENT_BYTES
+) -> tuple[int, int]:
+    """Stores what ``reader`` gives on ``disk`` and closes the store in order."""
+    opened = open_journal(disk, os.urandom(STORE_ID_SIZE), segment_bytes)
+    journal = opened.journal
+    messages = facts = 0
+    for item in reader.items():
+        if isinstance(item, Destination):
+            journal.add_destination(item)
+        elif isinstance(item, ImportedFact):
+            journal.put_fact(item.table, item.key, item.value)
+            facts += 1
+        else:
+            _append(opened, item)
+            messages += 1
+        if journal.backlog_bytes > MAX_BACKLOG_BYTES:
+            _write(journal, disk)
+            told(reader.offset)
+    _write(journal, disk)
+    journal.note_clean_stop()
+    _write(journal, disk)
+    disk.resize(segment_name(journal.segment), journal.segment_end)
+    if SPARE_NAME in disk.files():
+        disk.delete(SPARE_NAME)
+    told(reader.offset)
+    return messages, facts
+
+
+def _append(opened: OpenedJournal, item: ImportedMessage) -> None:
+    """Under its own sequence, unless that is not above all others."""
+    journal = opened.journal
+    owner = opened.recovery.index.by_name[item.destination.qualified_name]
+    if owner.high < item.sequence - 1:
+        owner.high = item.sequence - 1
+    sequence = journal.append(item.destination, item.message)
+    if item.redelivery_count > 0:
+        journal.note_redelivery(item.destination, sequence, item.redelivery_count)
+
+
+def _write(journal: Journal, disk: Disk) -> None:
+    batch = journal.next_batch()
+    while batch is not None:
+        write_batch(disk, batch, True)
+        journal.completed(batch)
+        batch = journal.next_batch()
+
+
+class ImportReader:
+    """Reads an export line by line. ``offset`` is how far it has come."""
+
+    def __init__(self, stream: BinaryIO, name: str, formats: MessageFormats) -> None:
+        self._stream: Final = stream
+        self._name: Final = name
+        self._formats: Final = formats
+        self._line = 0
+        self._destination: Destination | None = None
+        self._expected = 0  # messages that must follow
+        self._last = 0  # the sequence before
+        self._counts = [0, 0, 0]  # lines of messages, messages, facts
+        self.offset = 0
+
+    def items(self) -> Iterator[Item]:
+        """Everything in it; raises `StoreError` naming the first line that does not fit."""
+        first = self._object()
+        if first is None or EXPORT_NAME not in first:
+            raise self._refusal("this is no export of a store")
+        if first[EXPORT_NAME] != EXPORT_VERSION:
+            raise self._refusal(
+                f"the export has version {first[EXPORT_NAME]!r}, this build reads {EXPORT_VERSION}: use the Spanwire"
+                " that wrote it, or a newer one"
+            )
+        while True:
+            found = self._object()
+            if found is None:
+                raise self._refusal("the file ends before its last line")
+            if "end" in found:
+                self._check_end(found)
+                return
+            yield self._item(found)
+
+    def _item(self, found: dict[str, object]) -> Item:
+        if "bytes" in found:
+            return self._message(found)
+        if self._expected != 0:
+            raise self._refusal(f"{self._expected} messages of {self._destination} are missing")
+        if "destination" in found:
+            return self._begin(found)
+        if "table" in found:
+            return self._fact(found)
+        raise self._refusal("this is neither a destination, a message nor a fact")
+
+    def _begin(self, found: dict[str, object]) -> Destination:
+        name = found["destination"]
+        if not isinstance(name, str):
+            raise self._refusal("destination is no text")
+        try:
+            destination = destination_of(name)
+            if destination.kind < len(SCHEMES):
+                check_name(destination.name)
+        except SpanwireError as error:
+            raise self._refusal(str(error)) from error
+        self._destination = destination
+        self._expected = self._number(found, "messages", 0, MAX_SEQUENCE)
+        self._last = 0
+        self._counts[0] += 1
+        return destination
+
+    def _message(self, found: dict[str, object]) -> ImportedMessage:
+        destination = self._destination
+        if destination is None or self._expected == 0:
+            raise self._refusal("no destination announced this message")
+        sequence = self._number(found, "sequence", self._last + 1, MAX_SEQUENCE)
+        count = self._number(found, "redelivery_count", 0, MAX_REDELIVERIES)
+        raw = self._bytes(found, "bytes")
+        try:
+            message = self._formats.index(self._number(found, "format", 0, 0xFFFF), raw)
+        except SpanwireError as error:
+            raise self._refusal(f"the message cannot be read: {error}") from error
+        if message.priority != found.get("priority") or message.expiration_ms != found.get("expiration"):
+            raise self._refusal("priority or expiration are not those of the message")
+        self._last = sequence
+        self._expected -= 1
+        self._counts[1] += 1
+        return ImportedMessage(destination, sequence, count, message)
+
+    def _fact(self, found: dict[str, object]) -> ImportedFact:
+        key = self._bytes(found, "key")
+        value = self._bytes(found, "value")
+        table = self._number(found, "table", min(TABLES), max(TABLES))
+        try:
+            check_fact(key, value)
+        except SpanwireError as error:
+            raise self._refusal(str(error)) from error
+        self._counts[2] += 1
+        return ImportedFact(table, key, value)
+
+    def _check_end(self, found: dict[str, object]) -> None:
+        if self._expected != 0:
+            raise self._refusal(f"{self._expected} messages of {self._destination} are missing")
+        if [found.get("end"), found.get("messages"), found.get("facts")] != self._counts:
+            raise self._refusal("the counts do not fit: lines are missing or were added")
+        if self._stream.read(1):
+            self._line += 1
+            raise self._refusal("something follows the last line")
+
+    def _number(self, found: dict[str, object], name: str, lowest: int, highest: int) -> int:
+        value = found.get(name)
+        if not isinstance(value, int) or isinstance(value, bool) or not lowest <= value <= highest:
+            raise self._refusal(f"{name} is no whole number from {lowest} to {highest}")
+        return value
+
+    def _bytes(self, found: dict[str, object], name: str) -> bytes:
+        value = found.get(name)
+        if isinstance(value, str):
+            try:
+                return base64.b64decode(value.encode("ascii"), validate=True)
+            except (binascii.Error, UnicodeError):
+                pass
+        raise self._refusal(f"{name} is no base64")
+
+    def _object(self) -> dict[str, object] | None:
+        """The next line; None at the end of the file."""
+        line = self._stream.readline(MAX_LINE_BYTES + 1)
+        if not line:
+            return None
+        self._line += 1
+        self.offset += len(line)
+        if len(line) > MAX_LINE_BYTES:
+            raise self._refusal(f"the line is longer than {MAX_LINE_BYTES} bytes")
+        if not line.endswith(b"\n"):
+            raise self._refusal("the line is cut off")
+        try:
+            found = json.loads(line.decode("utf-8", "surrogatepass"))
+        except (ValueError, RecursionError) as error:
+            raise self._refusal("the line is no JSON") from error
+        if not isinstance(found, dict):
+            raise self._refusal("the line is no JSON object")
+        return found
+
+    def _refusal(self, text: str) -> StoreError:
+        return StoreError(f"{self._name} line {self._line}: {text}; nothing was stored")
