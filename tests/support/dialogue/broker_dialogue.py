@@ -448,10 +448,10 @@ class Stage:
         """Bytes of memory in use."""
         return self.broker.statistics().memory_bytes
 
-    def restarts(self, clean: bool = False, position: int = -1) -> Stage:
+    def restarts(self, clean: bool = False, position: int = -1, policies: tuple[PolicyEntry, ...] = ()) -> Stage:
         """A new broker over what the store kept."""
         store = self.store.crash(position)
-        stage = Stage(store=store)
+        stage = Stage(*policies, store=store)
         stage.environment.time = self.environment.time
         stage.broker.recover(store.recovered(), clean, stage.now)
         return stage

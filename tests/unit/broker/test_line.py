@@ -1,0 +1,265 @@
+"""The line of a queue: pieces in memory and packed, cursors that stay where they are while pieces come and go."""
+
+from __future__ import annotations
+
+from array import array
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from spanwire.broker.chunk import CHUNK_MESSAGES, KEPT, PACKED_MESSAGES, TAKEN, Chunk
+from spanwire.broker.line import LineCursor, MessageLine
+from spanwire.broker.policy import PolicyEntry
+from spanwire.broker.queue import Queue
+from spanwire.broker.reference import BrokerDestination, MessageReference
+from spanwire.broker.usage import MemoryUsage
+from tests.support.dialogue.broker_dialogue import Stage, destination
+from tests.support.dialogue.text_format import text_message
+
+HOME = BrokerDestination(destination("queue://Q"), PolicyEntry(destination("queue://>")), MemoryUsage(0))
+NONE = array("q")
+
+
+def reference(order: int, sequence: int = 0) -> MessageReference:
+    """A message with a place in the order."""
+    return MessageReference(HOME, text_message(HOME.destination, order), sequence, order, 0)
+
+
+def orders(line: MessageLine) -> list[int]:
+    """The orders of what is in memory."""
+    return [item.order for chunk in line.snapshot(line.count) for item in chunk.items if item is not None]
+
+
+def load(line: MessageLine, chunk: Chunk, first_order: int = 0) -> None:
+    """The store answers."""
+    packed = chunk.packed
+    assert packed is not None
+    items: list[MessageReference | None] = []
+    for index, number in enumerate(packed.numbers):
+        order = packed.orders[index] if len(packed.orders) > 0 else first_order + index
+        items.append(None if number == TAKEN else packed.kept[index] if number == KEPT else reference(order, number))
+    line.load(chunk, items)
+
+
+def test_a_line_gives_its_oldest_first() -> None:
+    line = MessageLine()
+    for order in range(1, 4):
+        line.append(reference(order))
+    oldest = line.peek()
+    assert oldest is not None
+    assert oldest.order == 1
+    line.pop()
+    assert orders(line) == [2, 3]
+    assert (line.count, line.loaded) == (2, 2)
+
+
+def test_a_cursor_stays_at_its_message_while_the_pieces_before_it_go() -> None:
+    line = MessageLine()
+    for order in range(5 * CHUNK_MESSAGES):
+        line.append(reference(order))
+    cursor = line.open(True)
+    for _ in range(3 * CHUNK_MESSAGES + 7):
+        assert line.chunk_at(cursor) is not None
+        cursor.offset += 1
+    for _ in range(2 * CHUNK_MESSAGES + 3):
+        line.pop()
+    chunk = line.chunk_at(cursor)
+    assert chunk is not None
+    item = chunk.items[cursor.offset]
+    assert item is not None
+    assert item.order == 3 * CHUNK_MESSAGES + 7
+
+
+def test_what_comes_back_takes_its_old_place() -> None:
+    line = MessageLine()
+    for order in (2, 5, 7):
+        line.append(reference(order))
+    cursor = line.open(True)
+    chunk = line.chunk_at(cursor)
+    assert chunk is not None
+    line.take(chunk, 1)
+    cursor.offset = 3
+    line.give_back([reference(1), reference(3), reference(9)])
+    assert orders(line) == [1, 2, 3, 7, 9]
+    first = line.chunk_at(cursor)
+    assert first is not None
+    assert (first.items[cursor.offset], line.count) == (first.items[0], 5)
+
+
+def test_what_comes_back_into_packed_messages_cuts_them_in_two() -> None:
+    line = MessageLine()
+    for order in (10, 20, 30, 40):
+        line.append(reference(order, order))
+    cursor = line.open(True)
+    for number in range(CHUNK_MESSAGES):
+        line.append(reference(50 + number, 50 + number))
+    assert line.chunk_at(cursor) is not None
+    cursor.offset = CHUNK_MESSAGES
+    assert line.chunk_at(cursor) is not None
+    assert len(line.pack_passed(1)) == CHUNK_MESSAGES
+    line.give_back([reference(25, 25)])
+    numbers = [list(chunk.packed.numbers[:3]) if chunk.packed else orders_of(chunk) for chunk in line.snapshot(9999)]
+    assert numbers[:3] == [[10, 20], [25], [30, 40, 50]]
+    found = line.chunk_at(cursor)
+    assert found is not None
+    assert orders_of(found) == [25]
+    cursor.offset = 1
+    following = line.chunk_at(cursor)
+    assert following is not None
+    assert orders_of(following)[:1] == [50 + CHUNK_MESSAGES - 4]  # what it has seen is passed over
+
+
+def orders_of(chunk: Chunk) -> list[int]:
+    return [item.order for item in chunk.items if item is not None]
+
+
+def test_ten_million_recovered_messages_take_eight_bytes_each() -> None:
+    line = MessageLine()
+    line.extend(array("q", range(1, 100_001)), NONE, NONE)
+    chunks = line.snapshot(line.count)
+    assert line.count == 100_000
+    assert len(chunks) == -(-100_000 // PACKED_MESSAGES)
+    assert sum(chunk.packed.numbers.itemsize * len(chunk) for chunk in chunks if chunk.packed) == 800_000
+    assert not any(len(chunk.packed.orders) + len(chunk.packed.dues) for chunk in chunks if chunk.packed)
+
+
+def test_due_times_stand_beside_their_messages_and_follow_them_when_a_piece_is_cut() -> None:
+    line = MessageLine()
+    line.extend(array("q", range(1, 11)), array("q", [3, 8]), array("q", [300, 100]))
+    chunk = line.first_packed(1)
+    assert chunk is not None
+    assert chunk.packed is not None
+    assert chunk.packed.earliest == 100
+    line.cut(chunk, 5)
+    parts = [found.packed for found in line.snapshot(10) if found.packed is not None]
+    assert [(list(part.numbers), part.earliest) for part in parts] == [([1, 2, 3, 4, 5], 300), ([6, 7, 8, 9, 10], 100)]
+
+
+def test_the_holes_of_a_selective_queue_do_not_pile_up() -> None:
+    stage = Stage(persistent=False)
+    listener = stage.peer("c").consumes("queue://Q", selector="kind = 'a'")
+    late = stage.peer("l").consumes("queue://Q", selector="kind = 'c'")
+    producer = stage.peer("p")
+    producer.sends("queue://Q", "first", properties={"kind": "b"})
+    queue = listener.subscription.homes[0]
+    for _ in range(60_000):
+        producer.sends("queue://Q", "x", properties={"kind": "a"})
+        listener.acknowledges("x", count=1)
+        listener.deliveries.clear()
+    assert isinstance(queue, Queue)
+    line = queue.walk()[0]
+    assert line.count == 1
+    assert len(line._chunks) < 100
+    producer.sends("queue://Q", "wanted", properties={"kind": "c"})
+    assert late.takes() == ["wanted"]
+    assert stage.peer("e").consumes("queue://Q").takes() == ["first"]
+
+
+class LineModel(RuleBasedStateMachine):
+    """A line beside a plain list of orders. Readers that look back see everything that is in the line; those that do
+    not see each message once at most.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.line = MessageLine()
+        self.number = 0
+        self.model: list[int] = []
+        self.out: list[MessageReference] = []
+        self.looking = self.line.open(True)
+        self.walking = self.line.open(False)
+        self.looked: set[int] = set()
+        self.walked: list[int] = []
+
+    @rule(count=st.integers(1, 700), stored=st.booleans())
+    def append(self, count: int, stored: bool) -> None:
+        for _ in range(count):
+            self.number += 1
+            self.model.append(self.number)
+            self.line.append(reference(self.number, self.number if stored else 0))
+
+    @precondition(lambda self: self.line.peek() is not None)
+    @rule(count=st.integers(1, 300))
+    def pop(self, count: int) -> None:
+        for _ in range(count):
+            oldest = self.line.peek()
+            if oldest is None:
+                return
+            assert oldest.order == self.model.pop(0)
+            self.line.pop()
+            self.out.append(oldest)
+
+    @rule(back=st.booleans(), steps=st.integers(1, 900), every=st.integers(1, 50))
+    def look(self, back: bool, steps: int, every: int) -> None:
+        """Look on, take some of what is seen; load what is packed."""
+        cursor: LineCursor = self.looking if back else self.walking
+        for step in range(steps):
+            chunk = self.line.chunk_at(cursor)
+            if chunk is None:
+                return
+            if chunk.packed is not None:
+                load(self.line, chunk)
+                continue
+            item = chunk.items[cursor.offset]
+            if item is not None:
+                if back:
+                    self.looked.add(item.order)
+                else:
+                    assert item.order not in self.walked
+                    self.walked.append(item.order)
+                if back and step % every == 0:
+                    self.line.take(chunk, cursor.offset)
+                    self.model.remove(item.order)
+                    self.out.append(item)
+                    continue
+            cursor.offset += 1
+
+    @rule(pieces=st.integers(1, 3))
+    def pack(self, pieces: int) -> None:
+        self.line.pack_passed(pieces)
+
+    @precondition(lambda self: self.out)
+    @rule(data=st.data())
+    def give_back(self, data: st.DataObject) -> None:
+        chosen = data.draw(st.sets(st.integers(0, len(self.out) - 1), min_size=1, max_size=20))
+        back = sorted((self.out[index] for index in chosen), key=lambda item: item.order)
+        self.out = [item for index, item in enumerate(self.out) if index not in chosen]
+        self.line.give_back(back)
+        for item in back:
+            self.looked.discard(item.order)
+            if item.order in self.walked:
+                self.walked.remove(item.order)
+        self.model = sorted(self.model + [item.order for item in back])
+
+    @rule(count=st.integers(1, 200))
+    def cut(self, count: int) -> None:
+        chunk = self.line.first_packed(1000)
+        if chunk is not None:
+            self.line.cut(chunk, count)
+
+    @invariant()
+    def agree(self) -> None:
+        found: list[int] = []
+        loaded = 0
+        for chunk in self.line.snapshot(1 << 60):
+            if chunk.packed is None:
+                found.extend(orders_of(chunk))
+                loaded += chunk.live
+                assert chunk.live == len(orders_of(chunk))
+            else:
+                numbers = chunk.packed.numbers
+                found.extend(o for o, n in zip(chunk.packed.orders, numbers, strict=True) if n != TAKEN)
+                assert chunk.live == chunk.packed.live()
+        assert found == self.model
+        assert (self.line.count, self.line.loaded) == (len(self.model), loaded)
+
+    @invariant()
+    def nothing_is_overlooked(self) -> None:
+        """A reader at the end that looks back has seen all there is."""
+        if self.line.chunk_at(self.looking) is None:
+            assert set(self.model) <= self.looked
+
+
+TestLineModel = LineModel.TestCase
+TestLineModel.settings = settings(stateful_step_count=40)
