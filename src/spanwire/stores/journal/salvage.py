@@ -34,7 +34,7 @@ from spanwire.stores.journal.record import (
     Record,
     expiration_size,
 )
-from spanwire.stores.journal.segment import encode_segment_header, segment_name, segment_seed
+from spanwire.stores.journal.segment import encode_segment_header, segment_name, segment_number, segment_seed
 from spanwire.stores.journal.segment_files import SegmentFile, SegmentFiles
 from spanwire.stores.journal.segment_scan import Hole, SegmentScan, filler_header
 
@@ -95,8 +95,12 @@ class Salvage:
 
     @property
     def disk(self) -> PatchedDisk:
-        """The store as it would be when put right."""
-        return PatchedDisk(self._disk, self.patched, set(self.unused))
+        """The segments as they would be when put right, without the files that only save reading them."""
+        hidden = set(self.unused)
+        for name in self._sizes:
+            if segment_number(name) == 0:
+                hidden.add(name)
+        return PatchedDisk(self._disk, self.patched, hidden)
 
     def look(self) -> bool:
         """Reads one more segment; False when that was not needed, and all is known."""

@@ -26,6 +26,7 @@ from spanwire.stores.journal.segment import (
     segment_seed,
 )
 
+MISTAKABLE: Final = ".summary"  # the other files of a store; a segment may have got such a name
 FIRST_LOOK: Final = 1024 * 1024  # bytes read to tell whose segment it is when its header is destroyed
 
 
@@ -76,13 +77,14 @@ class SegmentFiles:
         headers: dict[str, SegmentHeader] = {}
         newer = ""
         for name in self._sizes:
-            if segment_number(name) == 0:
+            is_named = segment_number(name) > 0
+            if not is_named and not name.endswith(MISTAKABLE):
                 continue
             first = read_what_can_be(self._disk, name, 0, SEGMENT_HEADER_SIZE)
             header = header_of(first)
             if header is not None:
                 headers[name] = header
-            elif first[: len(MAGIC)] == MAGIC and int.from_bytes(first[8:10], "little") > FORMAT_VERSION:
+            elif is_named and first[: len(MAGIC)] == MAGIC and int.from_bytes(first[8:10], "little") > FORMAT_VERSION:
                 newer = name
         if not headers and newer != "":
             raise StoreError(

@@ -10,6 +10,7 @@ from spanwire.broker.recovery import RecoveredDestination
 from spanwire.stores.journal.disk_port import Disk
 from spanwire.stores.journal.fetch import Read, check_read
 from spanwire.stores.journal.journal import Journal
+from spanwire.stores.journal.record import HEADER_SIZE
 from spanwire.stores.journal.recovery import Recovery, recover
 from spanwire.stores.journal.segment import segment_name
 from spanwire.stores.reader import blocks
@@ -62,4 +63,6 @@ class StoreContents:
             for place in group:
                 read = reads[place]
                 found = check_read(read, block, read.offset - first.offset)
-                yield StoredMessage(read.sequence, found.format_id, found.raw, read.segment, read.offset, read.size)
+                yield StoredMessage(
+                    read.sequence, found.format_id, found.raw, read.segment, read.offset, read.size - HEADER_SIZE
+                )

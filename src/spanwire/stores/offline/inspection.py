@@ -14,6 +14,7 @@ from spanwire.stores.journal.record import HEADER_SIZE, MESSAGE
 from spanwire.stores.journal.salvage import Salvage
 from spanwire.stores.journal.segment import segment_number
 from spanwire.stores.journal.segment_scan import Hole
+from spanwire.stores.journal.summary import summary_number
 from spanwire.stores.offline.contents import StoreContents
 
 TABLES: Final = {
@@ -86,6 +87,8 @@ def inspect(disk: Disk, formats: MessageFormats, progress: Progress) -> Inspecti
         progress("segments", salvage.done_bytes, salvage.total_bytes)
     contents = StoreContents(salvage.disk)
     _read_messages(contents, formats, salvage, found, progress)
+    if not salvage.findings:
+        _check_summaries(disk, contents, salvage)
     found.findings = salvage.findings
     found.warnings = salvage.warnings
     found.used_bytes = sum(disk.files().values())
@@ -122,6 +125,30 @@ def _read_messages(
         found.live_bytes += report.bytes + HEADER_SIZE * report.messages
     if total:
         progress("messages", total, total)
+
+
+def _check_summaries(disk: Disk, contents: StoreContents, salvage: Salvage) -> None:
+    """A start with the summaries must find what one without them does."""
+    summaries = [name for name in disk.files() if summary_number(name) > 0]
+    if not summaries:
+        return
+    try:
+        others = StoreContents(disk)
+    except StoreError as error:
+        others = None
+        text = str(error)
+    else:
+        text = "the summaries of the segments do not say what the segments say"
+    if others is None or _state(others) != _state(contents):
+        salvage.findings.append(Finding(summaries[0], -1, text, False))
+        salvage.unused.extend(summaries)
+
+
+def _state(contents: StoreContents) -> tuple[object, object]:
+    lines = {
+        line.destination.qualified_name: (line.sequences, line.redeliveries, line.priorities) for line in contents.lines
+    }
+    return lines, contents.facts
 
 
 def _count_losses(holes: list[Hole], contents: StoreContents, found: Inspection) -> None:

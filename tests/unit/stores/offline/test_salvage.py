@@ -1,0 +1,349 @@
+"""What can be saved of damaged stores: every record that is whole, nothing that was never stored, and a clean store.
+
+SPANWIRE_DAMAGED sets how many are tried (1,000 unless told), SPANWIRE_FIRST_DAMAGED where they begin.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from functools import cache
+from random import Random
+from typing import Final
+
+import pytest
+
+from spanwire.model.destination import QUEUE, Destination
+from spanwire.model.errors import StoreError
+from spanwire.stores.journal.record import (
+    CHECKPOINT,
+    DESTINATION,
+    EXPIRES,
+    HEADER_SIZE,
+    MESSAGE,
+    REMOVAL,
+    Record,
+    encode_header,
+    expiration_size,
+)
+from spanwire.stores.journal.segment import BATCH_HEAD_SIZE, SEGMENT_HEADER_SIZE, SegmentReader, segment_number
+from spanwire.stores.offline.inspection import Inspection, inspect
+from spanwire.stores.offline.repair import finish, is_interrupted, repair
+from tests.simulation.damage import Damage, Sample
+from tests.simulation.disk import PowerCutError, SimulatedDisk
+from tests.support.journal_driver import JournalDriver, recovered_state
+from tests.support.plain_format import plain_formats, plain_message
+
+DAMAGED: Final = int(os.environ.get("SPANWIRE_DAMAGED", "1000"))
+FIRST: Final = int(os.environ.get("SPANWIRE_FIRST_DAMAGED", "0"))
+SAMPLES: Final = 12
+REPLAY: Final = (
+    "SPANWIRE_FIRST_DAMAGED={0} SPANWIRE_DAMAGED=1 python -m pytest tests/unit/stores/offline/test_salvage.py"
+)
+A: Final = Destination(QUEUE, "A")
+
+
+def looked_at(disk: SimulatedDisk) -> Inspection:
+    """Looks and changes nothing."""
+    before = disk.contents()
+    found = inspect(disk, plain_formats(), lambda what, done, total: None)
+    assert disk.contents() == before
+    return found
+
+
+def repaired(disk: SimulatedDisk) -> tuple[SimulatedDisk, SimulatedDisk, Inspection]:
+    """The disk after a repair, the quarantine, and what was found before."""
+    found = looked_at(disk)
+    disk = disk.copy()
+    quarantine = SimulatedDisk()
+    if found.findings:
+        assert found.salvage is not None
+        repair(disk, quarantine, found.salvage)
+    return disk, quarantine, found
+
+
+def records_of(files: dict[str, bytes]) -> list[tuple[str, Record, bytes]]:
+    """Every record of undamaged segments, with its payload."""
+    found: list[tuple[str, Record, bytes]] = []
+    for name, data in sorted(files.items()):
+        if segment_number(name) > 0:
+            reader = SegmentReader(name, data, None)
+            batch = reader.next_batch()
+            while batch is not None:
+                found += [(name, record, reader.payload(record)) for record in batch]
+                batch = reader.next_batch()
+    return found
+
+
+@cache
+def sample(number: int) -> Sample:
+    return Sample(number, clean=number % 2 == 0)
+
+
+@cache
+def stored_bytes(number: int) -> dict[bytes, tuple[str, int, int]]:
+    """Every message that the sample ever held, live or not, and where its record lies."""
+    return {
+        payload[expiration_size(record.flags & EXPIRES) :]: (name, record.offset, record.end)
+        for name, record, payload in records_of(sample(number).files)
+        if record.kind == MESSAGE
+    }
+
+
+def saved_rightly(number: int, damage: Damage) -> str:
+    """Repairs one damaged store; raises AssertionError when too little is saved or too much."""
+    files = sample(number).files
+    originals = stored_bytes(number)
+    try:
+        disk, quarantine, found = repaired(SimulatedDisk.holding(damage.files))
+    except StoreError as error:
+        if "restore a backup" in str(error) and "\n" not in str(error):
+            return "unreadable"
+        raise
+    for name, data in quarantine.contents().items():
+        assert damage.files[name] == data
+    for name, data in damage.files.items():
+        assert name in quarantine.contents() or disk.contents()[name] == data
+    assert not looked_at(disk).findings
+    saved = {raw for messages in recovered_state(disk).values() for raw, _ in messages.values()}
+    if "another store" not in damage.text:
+        assert saved <= set(originals)
+    for messages in sample(number).state.values():
+        for raw, _ in messages.values():
+            name, start, end = originals[raw]
+            whole = any(data[start:end] == files[name][start:end] for data in damage.files.values())
+            assert raw in saved or not whole or damage.shortens, "a whole record was not saved"
+    same = recovered_state(SimulatedDisk.holding(disk.contents())) == sample(number).state
+    assert same or found.loses or damage.shortens, "something is lost and nobody was told"
+    return "repaired" if found.findings else "harmless"
+
+
+@pytest.mark.timeout(120 + DAMAGED // 20)
+def test_all_whole_records_of_damaged_stores_are_saved_and_nothing_else() -> None:
+    outcomes: Counter[str] = Counter()
+    for seed in range(FIRST, FIRST + DAMAGED):
+        damage = Damage(sample(seed % SAMPLES), Random(seed))
+        try:
+            outcomes[saved_rightly(seed % SAMPLES, damage)] += 1
+        except Exception as error:
+            raise AssertionError(f"{damage.text}: {error}\nreplay: {REPLAY.format(seed)}") from error
+    print(dict(outcomes))
+    if DAMAGED >= 1000:
+        assert outcomes["repaired"] > DAMAGED // 2
+        assert outcomes["harmless"] > DAMAGED // 50
+        assert outcomes["unreadable"] < DAMAGED // 20
+
+
+def filled_disk(messages: int = 12) -> SimulatedDisk:
+    """Three or four segments with messages that all live, stopped in order."""
+    driver = JournalDriver()
+    for number in range(messages):
+        driver.store.append(A, plain_message(A, number, b"%d" % (number % 10) * 700))
+        driver.turn()
+    driver.store.note_clean_stop()
+    driver.turn()
+    return driver.disk.copy()
+
+
+def segments(disk: SimulatedDisk) -> list[str]:
+    """The files of the segments in their order."""
+    return sorted(name for name in disk.files() if segment_number(name) > 0)
+
+
+def first_record(disk: SimulatedDisk, kind: int, number: int = 0) -> tuple[str, Record]:
+    """The ``number``-th record of a kind and its file."""
+    found = [(name, record) for name, record, _ in records_of(disk.contents()) if record.kind == kind]
+    return found[number]
+
+
+def test_a_clean_store_has_no_damage_and_a_report() -> None:
+    found = looked_at(filled_disk())
+    assert not found.findings
+    assert [(line.name, line.messages, line.lost) for line in found.lines] == [("queue://A", 12, 0)]
+    assert 12 * 700 < found.live_bytes < found.used_bytes
+
+
+def test_a_damaged_message_is_named_and_all_others_are_saved() -> None:
+    disk = filled_disk()
+    name, record = first_record(disk, MESSAGE, 3)
+    disk.patch(name, record.payload_start + 100, b"!")
+    before = recovered_state(filled_disk())["queue://A"]
+    after, quarantine, found = repaired(disk)
+    texts = [finding.line() for finding in found.findings]
+    assert texts == [
+        f"{name} at byte {record.offset}: a record's checksum does not hold: message {record.sequence} of queue://A"
+    ]
+    assert found.loses
+    assert [line.lost for line in found.lines] == [1]
+    del before[record.sequence]
+    assert recovered_state(after)["queue://A"] == before
+    assert quarantine.contents()[name] == disk.contents()[name]
+
+
+def test_a_lost_removal_brings_the_message_back() -> None:
+    driver = JournalDriver()
+    for number in range(3):
+        driver.store.append(A, plain_message(A, number))
+    driver.turn()
+    driver.store.remove(A, 2)
+    driver.turn()
+    driver.store.append(A, plain_message(A, 9))
+    driver.turn()
+    disk = driver.disk.copy()
+    name, record = first_record(disk, REMOVAL)
+    disk.patch(name, record.offset + 1, b"\xff")
+    after, _, found = repaired(disk)
+    assert found.loses
+    assert sorted(recovered_state(after)["queue://A"]) == [1, 2, 3, 4]
+
+
+def test_the_head_of_a_batch_is_made_again_and_nothing_is_lost() -> None:
+    disk = filled_disk()
+    name, record = first_record(disk, MESSAGE, 3)
+    expected = recovered_state(disk.copy())
+    disk.patch(name, record.offset - BATCH_HEAD_SIZE, b"\0" * BATCH_HEAD_SIZE)
+    after, _, found = repaired(disk)
+    assert [finding.offset for finding in found.findings] == [record.offset - BATCH_HEAD_SIZE]
+    assert recovered_state(after) == expected
+
+
+def test_the_header_of_a_segment_is_made_again() -> None:
+    disk = filled_disk()
+    expected = recovered_state(disk.copy())
+    name = segments(disk)[1]
+    disk.patch(name, 0, bytes(SEGMENT_HEADER_SIZE))
+    after, _, found = repaired(disk)
+    assert [(finding.name, finding.text) for finding in found.findings] == [(name, "its header is damaged")]
+    assert not found.loses
+    assert recovered_state(after) == expected
+
+
+def test_swapped_files_get_their_own_names_back() -> None:
+    disk = filled_disk()
+    expected = recovered_state(disk.copy())
+    one, other = segments(disk)[:2]
+    contents = disk.contents()
+    disk.put(one, contents[other])
+    disk.put(other, contents[one])
+    after, _, found = repaired(disk)
+    assert not found.loses
+    assert recovered_state(after) == expected
+    assert after.contents()[one] == contents[one]
+    assert after.contents()[other] == contents[other]
+
+
+def test_a_missing_segment_costs_its_messages_alone() -> None:
+    disk = filled_disk()
+    name, _ = first_record(disk, MESSAGE, 4)
+    gone = {
+        record.sequence for place, record, _ in records_of(disk.contents()) if place == name if record.kind == MESSAGE
+    }
+    expected = recovered_state(disk.copy())["queue://A"]
+    disk.lose(name)
+    after, _, found = repaired(disk)
+    assert f"{name}: it is missing" in [finding.line() for finding in found.findings]
+    state = recovered_state(after)["queue://A"]
+    assert state == {sequence: kept for sequence, kept in expected.items() if sequence not in gone}
+    assert gone
+
+
+def test_the_name_of_a_queue_is_learnt_from_its_messages() -> None:
+    disk = filled_disk(2)
+    expected = recovered_state(disk.copy())
+    name, record = first_record(disk, DESTINATION)
+    disk.patch(name, record.payload_start, b"?")
+    after, _, _ = repaired(disk)
+    assert recovered_state(after) == expected
+
+
+def test_a_lost_check_point_is_made_anew() -> None:
+    disk = filled_disk()
+    expected = recovered_state(disk.copy())
+    name, record = [(name, record) for name, record, _ in records_of(disk.contents()) if record.kind == CHECKPOINT][-1]
+    disk.patch(name, record.payload_start, b"\xff" * 8)
+    after, _, found = repaired(disk)
+    assert any("check-point" in finding.text for finding in found.findings)
+    assert recovered_state(after) == expected
+
+
+def test_sequences_of_what_was_lost_are_not_given_out_again() -> None:
+    disk = filled_disk()
+    name, record = first_record(disk, MESSAGE, 11)
+    disk.patch(name, record.payload_start + 50, b"??")
+    after, _, _ = repaired(disk)
+    driver = JournalDriver(after)
+    assert driver.store.append(A, plain_message(A, 99)) > record.sequence
+
+
+def test_a_message_that_nobody_can_read_is_put_aside() -> None:
+    driver = JournalDriver()
+    for number in range(3):
+        driver.store.append(A, plain_message(A, number))
+    driver.turn()
+    disk = driver.disk.copy()
+    contents = disk.contents()
+    name, record = first_record(disk, MESSAGE, 1)
+    reader = SegmentReader(name, contents[name], None)
+    broken = b"PLAIM" + reader.payload(record)[5:]
+    data = contents[name]
+    disk.put(name, resealed(data, reader.header.seed, record, broken))
+    after, _, found = repaired(disk)
+    assert "message 2 of queue://A cannot be read" in found.findings[0].text
+    assert sorted(recovered_state(after)["queue://A"]) == [1, 3]
+
+
+def resealed(data: bytes, seed: int, record: Record, payload: bytes) -> bytes:
+    """The segment with another payload in a record, under a checksum that holds."""
+    header = encode_header(
+        seed, record.offset, record.kind, record.flags, record.format_id, record.destination, record.sequence, payload
+    )
+    end = record.offset + HEADER_SIZE + len(payload)
+    return data[: record.offset] + header + payload + data[end:]
+
+
+def test_a_store_of_a_newer_version_is_refused_and_stays_as_it_is() -> None:
+    disk = filled_disk()
+    for name in disk.files():
+        disk.patch(name, 8, (99).to_bytes(2, "little"))
+    before = disk.contents()
+    with pytest.raises(StoreError, match="start a newer Spanwire"):
+        looked_at(disk)
+    assert disk.contents() == before
+
+
+def test_a_repair_that_is_cut_off_anywhere_leaves_the_old_store_or_ends_later() -> None:
+    disk = filled_disk()
+    expected = recovered_state(filled_disk())["queue://A"]
+    for number in (2, 7):
+        name, record = first_record(filled_disk(), MESSAGE, number)
+        disk.patch(name, record.payload_start, b"???")
+        del expected[record.sequence]
+    disk.put(segments(disk)[1].replace("journal", "summary"), b"old")
+    disk.patch(segments(disk)[-2], 0, bytes(8))
+    before = disk.contents()
+    outcomes: Counter[str] = Counter()
+    for seed in range(300):
+        random = Random(seed)
+        victim = SimulatedDisk.holding(before)
+        salvage = looked_at(victim).salvage
+        assert salvage is not None
+        victim.cut_at = seed % 60
+        try:
+            repair(victim, SimulatedDisk(), salvage)
+            outcomes["done"] += 1
+            after = victim.copy()
+        except PowerCutError:
+            after = victim.power_cut(random)
+            if is_interrupted(after):
+                outcomes["half"] += 1
+            elif {name: data for name, data in after.contents().items() if name in before} == before:
+                outcomes["as it was"] += 1
+            else:
+                outcomes["ended"] += 1
+                assert not looked_at(after).findings
+            finish(after)
+            again, _, _ = repaired(after)
+            after = again
+        assert recovered_state(after)["queue://A"] == expected
+        assert not looked_at(after).findings
+    assert min(outcomes["done"], outcomes["as it was"], outcomes["half"]) > 5, outcomes
