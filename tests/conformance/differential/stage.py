@@ -213,7 +213,7 @@ class Connection(_Kept):
         timeout = self.stage.patience_ms if count else SILENCE_MS
         self.does("heard", count=count or 1, timeout=timeout)
 
-    def raw(self, what: str, **request: Any) -> None:
+    def raw(self, what: str, /, **request: Any) -> None:
         """A command that no well-behaved client sends."""
         words = " ".join(f"{key}={value}" for key, value in request.items())
         try:
