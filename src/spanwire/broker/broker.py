@@ -378,11 +378,11 @@ class Broker:
         """Take a message. True: answer now. False: `ClientConnection.completed` will be called with ``token``."""
         self._turn(now)
         if transaction_id is None:
-            if state.repeats and self._sending.is_repeated(message):
+            if state.repeats and self._sending.is_repeated(state, message):
                 return self._sending.answer_when_stored(state, token)
             return self._sending.send(state, message, None, token)
         transaction = self._committing.find(state, transaction_id)
-        if transaction.is_repeated or (state.repeats and self._sending.is_repeated(message)):
+        if transaction.is_repeated or (state.repeats and self._sending.is_repeated(state, message)):
             return True
         try:
             return self._sending.send(state, message, transaction, token)

@@ -10,18 +10,25 @@ not persistent is not known and passes when it comes again. What lies below a wi
 *Bounded.* As many producers as `MAX_PRODUCERS` and as many sequences of each as `DEFAULT_DEPTH`; beyond that the
 producer that was quiet for longest is forgotten, and a repetition of its sends would pass.
 
-*Kept.* The store writes a snapshot at the beginning of each of its segments, without what is not written by then; with
-the messages and cancellations of the segment it tells all. Committed transactions are facts of their commit's unit.
+*Kept.* The store copies all of it into its journal now and then (`ProducerAudit.audit_facts`); with the messages and
+cancellations behind the newest copy that tells all. A committed transaction is a fact of its commit's unit.
 
-Keys of the snapshot, one letter and a name in UTF-8: ``P`` and the producer id, ``T`` and the connection id of local
-transactions, ``L`` and the names of a link (the remote broker's id, a line feed, the destination). For the values see
-``sequence_window.py``.
+*Links.* A broker that forwards a message out of its store sends a number along that no other message of any store has
+(`ProducerAudit.number_of`). What was not answered when the link broke is forwarded again, flagged as delivered before;
+if this broker took a message of that number from a link, it is a repetition. A message that is not flagged is never
+one, nor is one that comes back from another store: it has another number there. So nothing is dropped that was only
+once in the store of its sender.
+
+Keys of the facts, one letter and a name in UTF-8: ``P`` and the producer id, ``T`` and the connection id of local
+transactions, ``L``, the upper half of the numbers of a link in hexadecimal, a blank and the destination; the values
+stand in ``sequence_window.py``. ``I`` alone: random octets, by which this store's numbers differ from all others.
 """
 
 from __future__ import annotations
 
 import logging
 from typing import Final
+from zlib import crc32
 
 from spanwire.broker.facts import MAX_KEY_BYTES, PRODUCER_AUDIT, Fact
 from spanwire.broker.sequence_window import DEFAULT_DEPTH, MAX_DEPTH, SequenceWindow, decoded_window
@@ -35,6 +42,12 @@ MAX_TRACKED: Final = 65_536  # the most that a configuration may ask for: 20 MiB
 PRODUCER: Final = "P"
 TRANSACTIONS: Final = "T"
 LINK: Final = "L"
+IDENTITY: Final = "I"
+IDENTITY_SIZE: Final = 8  # octets
+
+HALF_BITS: Final = 32
+LOWER_HALF: Final = (1 << HALF_BITS) - 1
+UPPER_SIGN: Final = 1 << HALF_BITS - 1
 
 logger = logging.getLogger(__name__)
 
@@ -55,16 +68,17 @@ class AuditedProducer:
 class ProducerAudit:
     """The windows of all producers, of committed transactions and of what came over links from other brokers.
 
-    Leaves to its callers who is to be judged. ``duplicates`` counts what was recognised.
+    Leaves to its callers who is to be judged. ``duplicates`` counts what was recognised. ``identity`` are random octets
+    for a new store; one that has been used has its own, and a broker without a store needs none.
     """
 
-    def __init__(self, depth: int = DEFAULT_DEPTH, max_producers: int = MAX_PRODUCERS) -> None:
+    def __init__(self, depth: int = DEFAULT_DEPTH, max_producers: int = MAX_PRODUCERS, identity: bytes = b"") -> None:
+        self._identity = identity
         self._depth: Final[int] = max(1, min(depth, MAX_DEPTH))
         self._max: Final[int] = max(1, min(max_producers, MAX_TRACKED))
         self._producers: Final[dict[ProducerId, AuditedProducer]] = {}
         self._transactions: Final[dict[str, SequenceWindow]] = {}
         self._links: Final[dict[str, SequenceWindow]] = {}
-        self._kept: set[bytes] = set()  # keys of the last snapshot
         self.duplicates = 0
 
     # -- producers -----------------------------------------------------------------------------------------------------
@@ -92,8 +106,7 @@ class ProducerAudit:
         """`is_stored` for a message that somebody may have sent before, counted and logged."""
         if not self.is_stored(message_id):
             return False
-        self.duplicates += 1
-        logger.debug("message %s was sent again; it is answered and not taken", message_id)
+        self._count(message_id)
         return True
 
     def _place(self, audited: AuditedProducer) -> None:
@@ -118,7 +131,7 @@ class ProducerAudit:
         facts: list[Fact] = []
         key = _key(TRANSACTIONS, name)
         if len(key) <= MAX_KEY_BYTES:
-            facts.append(Fact(PRODUCER_AUDIT, key, self._transactions[name].encoded(set())))
+            facts.append(Fact(PRODUCER_AUDIT, key, self._transactions[name].encoded()))
         for old in forgotten:
             facts.append(Fact(PRODUCER_AUDIT, _key(TRANSACTIONS, old), None))
         return facts
@@ -136,59 +149,81 @@ class ProducerAudit:
 
     # -- links ---------------------------------------------------------------------------------------------------------
 
-    def came_over_link(self, remote: str, destination: Destination, number: int) -> None:
-        """The store took what was number ``number`` of ``destination`` at the broker ``remote``."""
-        _note(self._links, _link(remote, destination), number, self._depth, self._max)
+    def number_of(self, destination: Destination, sequence: int) -> int:
+        """The number of a message of this broker's store for the next broker; 0 when it is not in the store.
 
-    def has_come_over_link(self, remote: str, destination: Destination, number: int) -> bool:
-        """Whether the store took it before."""
-        window = self._links.get(_link(remote, destination))
-        return window is not None and window.holds(number)
+        The lower half is that of the sequence; the upper half stands for the store, the destination and the rest of the
+        sequence, which changes with each start after a crash.
+        """
+        if sequence <= 0 or not self._identity:
+            return 0
+        epoch = sequence >> HALF_BITS
+        key = self._identity + epoch.to_bytes(HALF_BITS >> 3, "little") + destination.qualified_name.encode()
+        upper = crc32(key)
+        if upper == 0:
+            return 0
+        number = upper << HALF_BITS | sequence & LOWER_HALF
+        return number if upper < UPPER_SIGN else number - (1 << 2 * HALF_BITS)
+
+    def came_over_link(self, message: Message) -> None:
+        """The store took what another broker forwarded."""
+        if is_numbered(message):
+            _note(self._links, _link(message), message.link_number & LOWER_HALF, self._depth, self._max)
+
+    def is_repeated_over_link(self, message: Message) -> bool:
+        """Whether another broker forwards what it has forwarded before and the store took; counted and logged."""
+        if message.redelivery_count == 0 or not is_numbered(message):
+            return False
+        window = self._links.get(_link(message))
+        if window is None or not window.holds(message.link_number & LOWER_HALF):
+            return False
+        self._count(message.message_id)
+        return True
 
     # -- the store's side ----------------------------------------------------------------------------------------------
 
-    def snapshot(self, unwritten: list[MessageId]) -> list[Fact]:
-        """All that is to be kept of producers now, and what is not any more, but for the messages that are not written
-        yet. Transactions are kept by their commits.
-        """
-        missing: dict[ProducerId, set[int]] = {}
-        for message_id in unwritten:
-            missing.setdefault(message_id.producer_id, set()).add(message_id.sequence)
-        nothing: set[int] = set()
+    def audit_facts(self) -> list[Fact]:
+        """All that is to be kept."""
         facts: list[Fact] = []
-        kept: set[bytes] = set()
+        if self._identity:
+            facts.append(Fact(PRODUCER_AUDIT, IDENTITY.encode(), self._identity))
         for producer_id, audited in self._producers.items():
-            key = _key(PRODUCER, str(producer_id))
-            value = audited.window.encoded(missing.get(producer_id, nothing))
-            if value and len(key) <= MAX_KEY_BYTES:
-                facts.append(Fact(PRODUCER_AUDIT, key, value))
-                kept.add(key)
-        for old in self._kept:
-            if old not in kept:
-                facts.append(Fact(PRODUCER_AUDIT, old, None))
-        self._kept = kept
+            _add_fact(facts, PRODUCER, str(producer_id), audited.window)
+        for name, window in self._transactions.items():
+            _add_fact(facts, TRANSACTIONS, name, window)
+        for name, window in self._links.items():
+            _add_fact(facts, LINK, name, window)
         return facts
 
     def restore(self, key: bytes, value: bytes) -> None:
         """Takes a fact of an earlier run; one that cannot be read is left out, which only lets repetitions pass."""
-        window = decoded_window(value, self._depth)
         try:
             text = key.decode("utf-8", "surrogatepass")
         except UnicodeDecodeError:
             return
-        if window is None or len(text) < 2:
+        if text == IDENTITY:
+            self._identity = value
             return
-        if text[0] == PRODUCER:
-            self._kept.add(key)
-            producer_id = parsed_producer_id(text[1:])
+        window = decoded_window(value, self._depth)
+        if window is None:
+            return
+        kind, name = text[:1], text[1:]
+        if kind == PRODUCER:
+            producer_id = parsed_producer_id(name)
             if producer_id is not None:
                 self._place(AuditedProducer(producer_id, window))
-        elif text[0] == TRANSACTIONS and len(self._transactions) < self._max:
-            self._transactions[text[1:]] = window
+        elif kind == TRANSACTIONS and len(self._transactions) < self._max:
+            self._transactions[name] = window
+        elif kind == LINK and len(self._links) < self._max:
+            self._links[name] = window
 
     def recovered(self, message: Message) -> None:
-        """A message that was written after the snapshot. Those of other brokers say nothing about producers here."""
-        if not message.broker_path:
+        """A message that was written after the newest copy. What other brokers forwarded says nothing about producers:
+        they may send to this broker what only another one has taken in full.
+        """
+        if message.broker_path:
+            self.came_over_link(message)
+        else:
             self.stored(None, message.message_id)
 
     def recovered_cancellation(self, producer: str, sequence: int) -> None:
@@ -196,6 +231,15 @@ class ProducerAudit:
         producer_id = parsed_producer_id(producer)
         if producer_id is not None:
             self.stored(None, MessageId(producer_id, sequence))
+
+    def _count(self, message_id: MessageId) -> None:
+        self.duplicates += 1
+        logger.debug("message %s was sent again; it is answered and not taken", message_id)
+
+
+def is_numbered(message: Message) -> bool:
+    """Whether the broker that forwarded ``message`` gave it a number that no other message has (`number_of`)."""
+    return message.link_number >> HALF_BITS != 0
 
 
 def parsed_producer_id(text: str) -> ProducerId | None:
@@ -222,12 +266,19 @@ def _note(table: dict[str, SequenceWindow], name: str, sequence: int, depth: int
     return forgotten
 
 
+def _add_fact(facts: list[Fact], kind: str, name: str, window: SequenceWindow) -> None:
+    key = _key(kind, name)
+    value = window.encoded()
+    if value and len(key) <= MAX_KEY_BYTES:  # a producer with a longer name is only known until the broker stops
+        facts.append(Fact(PRODUCER_AUDIT, key, value))
+
+
 def _key(kind: str, name: str) -> bytes:
     return (kind + name).encode("utf-8", "surrogatepass")
 
 
-def _link(remote: str, destination: Destination) -> str:
-    return f"{remote}\n{destination.qualified_name}"
+def _link(message: Message) -> str:
+    return f"{message.link_number >> HALF_BITS & LOWER_HALF:x} {message.destination.qualified_name}"
 
 
 def _is_number(text: str) -> bool:

@@ -91,8 +91,10 @@ class Sending(ParkedSender):
                 return self._flow.park(state, home, message, token, obstacle)
         return self._deliver_all(state, homes, copies, token)
 
-    def is_repeated(self, message: Message) -> bool:
+    def is_repeated(self, state: ConnectionState, message: Message) -> bool:
         """Whether the store has what a client that reconnected sends; then it is only to be answered."""
+        if state.forwards:
+            return self._audit.is_repeated_over_link(message)
         return message.persistent and self._audit.is_repeated(message.message_id)
 
     def _gather(self, transaction: LocalTransaction, home: BrokerDestination, message: Message) -> None:
@@ -242,7 +244,9 @@ class Sending(ParkedSender):
         store = self._context.store
         assert store is not None
         self._unstored.add(message.size)
-        if not state.forwards:
+        if state.forwards:
+            self._audit.came_over_link(message)
+        else:
             state.audited = self._audit.stored(state.audited, message.message_id)
         if home.policy.dispatch_before_sync and home.withheld == 0:
             self.dispatch(home, message, sequence)

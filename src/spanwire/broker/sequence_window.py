@@ -67,13 +67,10 @@ class SequenceWindow:
         """The lowest number of which anything is known."""
         return max(self._lowest, self.highest - self._depth + 1)
 
-    def encoded(self, without: set[int]) -> bytes:
-        """The bytes to keep; the numbers of ``without`` count as not seen. Empty when nothing is left."""
+    def encoded(self) -> bytes:
+        """The bytes to keep; empty when nothing has been seen."""
         lowest = self.lowest
         seen = self._seen(lowest)
-        for sequence in without:
-            if lowest <= sequence <= self.highest:
-                seen &= -1 ^ 1 << sequence - lowest
         if seen == 0:
             return b""
         gap = _trailing_zeros(seen)

@@ -118,6 +118,10 @@ class Subscription:
         self.consumer.dispatch(message, reference.order, reference.redelivery_count)
         self.outlet.add(message.size)
 
+    def newest_stored_as(self) -> int:
+        """The sequence in the store of what was dispatched last; 0 when the store does not have it."""
+        return self.dispatched[-1].sequence
+
     def drain(self, wall_ms: int) -> None:
         """Dispatch what waits here as far as the window goes (topics)."""
         pending = self.pending

@@ -36,7 +36,8 @@ class Message:
     ``expiration_ms`` is an absolute wall time or 0 for never; ``size`` is what the message costs in `MemoryUsage`.
     ``format_index`` belongs to the format alone (an offset into ``raw`` it wants to find again). ``holders`` counts the
     subscriptions and queues that keep it in memory; ``converted`` caches one other form. ``broker_path`` are the
-    brokers that forwarded it, ``redelivery_count`` how often it was delivered before it came here.
+    brokers that forwarded it, ``redelivery_count`` how often it was delivered before it came here, ``link_number`` what
+    the last of them sent along in the place of the broker's sequence (0: nothing).
     """
 
     __slots__ = (
@@ -50,6 +51,7 @@ class Message:
         "group_id",
         "head",
         "holders",
+        "link_number",
         "message_id",
         "persistent",
         "priority",
@@ -97,6 +99,7 @@ class Message:
         self.tail: bytes | None = None
         self.broker_path: tuple[str, ...] = NO_PATH
         self.redelivery_count = 0
+        self.link_number = 0
         self.holders = 0
         self.converted: Message | None = None
         self.properties_cache: dict[str, PropertyValue] | None = None

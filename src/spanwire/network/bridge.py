@@ -221,7 +221,7 @@ class NetworkBridge(ClientConnection, ProtocolConnection, Forwarding):
         self._remote.says(wire.ShutdownInfo())
         self._fail(str(error), self._broker.environment.now())
 
-    def forward(self, demand: DemandSubscription, message: Message, redelivery_count: int) -> None:
+    def forward(self, demand: DemandSubscription, message: Message, stored_as: int, redelivery_count: int) -> None:
         """Send ``message`` to the remote broker."""
         entry = Forwarded(demand, message.message_id)
         demand.out.append(entry)
@@ -233,7 +233,8 @@ class NetworkBridge(ClientConnection, ProtocolConnection, Forwarding):
         command_id = self._remote.next_command_id()
         answered = message.persistent or self.settings.always_sync_send
         try:
-            forwarder.append(self._remote.output, message, command_id, answered, min(redelivery_count, FLAGGED))
+            number = self._broker.producer_audit.number_of(message.destination, stored_as)
+            forwarder.append(self._remote.output, message, command_id, answered, min(redelivery_count, FLAGGED), number)
         except (JmsError, ProtocolError) as error:
             self._given_up.append((entry, str(error)))
             return

@@ -37,8 +37,10 @@ class Forwarded:
 class Forwarding(Protocol):
     """The bridge, as its subscriptions see it."""
 
-    def forward(self, demand: DemandSubscription, message: Message, redelivery_count: int) -> None:
-        """Send a message on and remember it in ``demand.out``."""
+    def forward(self, demand: DemandSubscription, message: Message, stored_as: int, redelivery_count: int) -> None:
+        """Send a message on and remember it in ``demand.out``. ``stored_as`` is its sequence in the store, 0 if it is
+        not there.
+        """
         ...
 
     def demand_ended(self, demand: DemandSubscription, reason: JmsError) -> None:
@@ -61,7 +63,9 @@ class DemandSubscription(MessageConsumer):
 
     def dispatch(self, message: Message, sequence: int, redelivery_count: int) -> None:
         """Forward ``message``."""
-        self._bridge.forward(self, message, redelivery_count)
+        subscription = self.subscription
+        assert subscription is not None
+        self._bridge.forward(self, message, subscription.newest_stored_as(), redelivery_count)
 
     def dispatch_end(self) -> None:
         """Only for pulls and browses; a bridge does neither."""

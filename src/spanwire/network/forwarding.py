@@ -5,15 +5,17 @@
     … | content | properties | structure | target | compressed 1 | redelivery counter 4 | broker path | …
         as it is               '------- as it is -------'          of this broker         + this broker
 
-Everything else stays: id, body and properties are the same octets in every broker. The head is cut where the message
-before was cut when the octets up to there are the same, a tail that is the same as before is made once.
+In the id the place of the broker's sequence holds the number by which the next broker knows a repetition
+(`spanwire.broker.producer_audit`). Everything else stays: id, body and properties are the same octets in every broker.
+The head is cut where the message before was cut when the octets up to there are the same, a tail that is the same as
+before is made once.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-from librt.strings import BytesWriter, write_i32_be
+from librt.strings import BytesWriter, write_i32_be, write_i64_be
 
 from spanwire.broker.formats import MessageFormats
 from spanwire.model.errors import JmsError
@@ -22,13 +24,14 @@ from spanwire.protocols.base import MAX_FRAME_SIZE
 from spanwire.protocols.openwire import _marshallers as wire
 from spanwire.protocols.openwire.codec import decode_message
 from spanwire.protocols.openwire.loose import LooseWriter
-from spanwire.protocols.openwire.message_format import CANONICAL_VERSIONS, OpenWireMessageFormat
+from spanwire.protocols.openwire.message_format import CANONICAL_VERSIONS, FLAG_BITS, OpenWireMessageFormat
 from spanwire.protocols.openwire.message_layout import ROUTE_START, MessageScanner
 from spanwire.protocols.openwire.output import SEPARATE_CHUNK_BYTES, OutputBuffer
 
 NULL_TRANSACTION: Final = b"\x00"
 COUNTER_START: Final = 3  # in a tail without structure and target consumer
 PATH_START: Final = 7
+NUMBER_OCTETS: Final = 8
 
 
 class MessageForwarder:
@@ -58,16 +61,18 @@ class MessageForwarder:
         self._old_count = -1
         self._new_tail = b""
 
-    def append(self, output: OutputBuffer, message: Message, command_id: int, answered: bool, count: int) -> None:
-        """Write ``message``, delivered ``count`` times before; raises `JmsError` or `ProtocolError` when it cannot be
-        brought into the remote broker's format, or would be too large there.
+    def append(
+        self, output: OutputBuffer, message: Message, command_id: int, answered: bool, count: int, number: int
+    ) -> None:
+        """Write ``message``, delivered ``count`` times before, with its ``number`` there; raises `JmsError`
+        or `ProtocolError` when it cannot be brought into the remote broker's format, or would be too large there.
         """
         own = self._in_format(message)
         if own.size + (len(own.head) if own.head is not None else 0) > self._largest:  # its overhead stands for the hop
             raise JmsError(f"it is larger than the {self._largest} bytes that broker takes")
         plain = own.raw[own.tail_start : own.tail_start + 2] == b"\x00\x00"
         if not plain or own.tail is not None or not output.passes_messages:
-            output.append(self._rewritten(own, command_id, answered, count))
+            output.append(self._rewritten(own, command_id, answered, count, number))
             return
         head = own.head if own.head is not None else own.raw
         scanner = self._scanner
@@ -75,10 +80,13 @@ class MessageForwarder:
         destination = head[scanner.destination_start : scanner.transaction_start]
         tail = self._tail(own, count)
         raw = own.raw
-        rest_start = own.content_start if own.head is not None else scanner.original_destination_start
-        between = head[scanner.original_destination_start :] if own.head is not None else b""
+        place = own.format_index >> FLAG_BITS
+        before = head[scanner.original_destination_start : place]
+        behind = head[place + NUMBER_OCTETS :] if own.head is not None else b""
+        rest_start = own.content_start if own.head is not None else place + NUMBER_OCTETS
         rest = raw[rest_start : own.tail_start]
-        size = ROUTE_START + len(self._producer) + len(destination) + 1 + len(between) + len(rest) + len(tail)
+        size = ROUTE_START + len(self._producer) + len(destination) + 1
+        size += len(before) + NUMBER_OCTETS + len(behind) + len(rest) + len(tail)
         writer = output.writer
         write_i32_be(writer, size)
         writer.append(raw[0])
@@ -87,8 +95,9 @@ class MessageForwarder:
         writer.write(self._producer)
         writer.write(destination)
         writer.write(NULL_TRANSACTION)
-        if between:
-            writer.write(between)
+        writer.write(before)
+        write_i64_be(writer, number)
+        writer.write(behind)
         if len(rest) < SEPARATE_CHUNK_BYTES:
             writer.write(rest)
         else:
@@ -127,7 +136,7 @@ class MessageForwarder:
         self._new_tail = out.getvalue()
         return self._new_tail
 
-    def _rewritten(self, message: Message, command_id: int, answered: bool, count: int) -> wire.Message:
+    def _rewritten(self, message: Message, command_id: int, answered: bool, count: int, number: int) -> wire.Message:
         """The same by its fields, for what is rare: messages that carry a structure, tight connections."""
         structure = decode_message(message.encoded(), CANONICAL_VERSIONS[message.format_id])
         structure.command_id = command_id
@@ -135,6 +144,8 @@ class MessageForwarder:
         structure.producer_id = self._producer_id
         structure.transaction_id = None
         structure.redelivery_counter = count
+        if structure.message_id is not None:
+            structure.message_id.broker_sequence_id = number
         path = structure.broker_path
         structure.broker_path = [*(path if path is not None else []), wire.BrokerId(self._broker_id)]
         return structure

@@ -6,6 +6,8 @@ from spanwire.broker.facts import PRODUCER_AUDIT, Fact
 from spanwire.broker.producer_audit import AuditedProducer, ProducerAudit, parsed_producer_id
 from spanwire.model.destination import QUEUE, Destination
 from spanwire.model.ids import MessageId, ProducerId, TransactionId
+from spanwire.model.message import Message
+from tests.support.plain_format import plain_message
 
 ORDERS = Destination(QUEUE, "ORDERS")
 
@@ -74,27 +76,16 @@ def test_a_producer_that_was_forgotten_while_it_is_connected_is_known_again_with
     assert audit.is_stored(MessageId(maker, 2)) and not audit.is_stored(MessageId(maker, 1))
 
 
-def test_a_snapshot_brings_back_everything_but_what_was_not_written() -> None:
+def test_the_facts_bring_back_everything_and_what_is_found_behind_them_is_added() -> None:
     audit = ProducerAudit()
-    sends(audit, 1, 1, 2, 3)
+    sends(audit, 1, 1, 2)
     sends(audit, 2, 7)
-    back = restored(audit.snapshot([MessageId(producer(1), 3), MessageId(producer(2), 7)]))
+    back = restored(audit.audit_facts())
     assert [knows(back, 1, sequence) for sequence in (1, 2, 3)] == [True, True, False]
-    assert not knows(back, 2, 7)
+    assert knows(back, 2, 7)
     back.recovered_cancellation(str(producer(1)), 3)
-    assert knows(back, 1, 3)
-
-
-def test_a_snapshot_discards_the_producers_that_were_forgotten_since_the_last_one() -> None:
-    audit = ProducerAudit(max_producers=1)
-    sends(audit, 1, 1)
-    first = audit.snapshot([])
-    sends(audit, 2, 1)
-    discarded = [fact.key for fact in audit.snapshot([]) if fact.value is None]
-    assert discarded == [fact.key for fact in first]
-    again = restored(first, max_producers=1)
-    sends(again, 2, 1)
-    assert [fact.key for fact in again.snapshot([]) if fact.value is None] == discarded
+    back.recovered(plain_message(ORDERS, 8, connection_id=producer(2).connection_id))
+    assert knows(back, 1, 3) and knows(back, 2, 8)
 
 
 def test_facts_that_cannot_be_read_are_left_out() -> None:
@@ -103,7 +94,7 @@ def test_facts_that_cannot_be_read_are_left_out() -> None:
     audit.restore(b"Pno producer", bytes(17))
     audit.restore(b"\xff\xff", b"\x01" + bytes(16))
     audit.restore(b"P" + str(producer(1)).encode(), b"\x02" + bytes(16))
-    assert audit.snapshot([]) == []
+    assert audit.audit_facts() == []
 
 
 def test_a_producer_id_is_read_back_from_its_text() -> None:
@@ -140,10 +131,66 @@ def test_transactions_of_connections_that_were_quiet_for_longest_are_discarded()
     assert not audit.was_committed(TransactionId("ID:b", 1))
 
 
-def test_what_came_over_a_link_is_known_by_its_number_there() -> None:
+def over_link(number: int, *, delivered_before: int = 0, destination: Destination = ORDERS) -> Message:
+    message = plain_message(destination, 1)
+    message.broker_path = ("A",)
+    message.link_number = number
+    message.redelivery_count = delivered_before
+    return message
+
+
+def test_what_a_broker_forwards_again_is_known_by_its_number() -> None:
+    sender, audit = ProducerAudit(identity=b"senders."), ProducerAudit()
+    number = sender.number_of(ORDERS, 17)
+    audit.came_over_link(over_link(number))
+    for known in (audit, restored(audit.audit_facts())):
+        assert known.is_repeated_over_link(over_link(number, delivered_before=1))
+        assert known.duplicates == 1
+        assert not known.is_repeated_over_link(over_link(sender.number_of(ORDERS, 18), delivered_before=1))
+
+
+def test_what_says_that_it_was_not_delivered_before_is_no_repetition() -> None:
+    sender, audit = ProducerAudit(identity=b"senders."), ProducerAudit()
+    number = sender.number_of(ORDERS, 17)
+    audit.came_over_link(over_link(number))
+    assert not audit.is_repeated_over_link(over_link(number))
+
+
+def test_a_message_has_another_number_in_each_store_and_queue_and_after_each_crash() -> None:
+    other = Destination(QUEUE, "OTHER")
+    senders = [ProducerAudit(identity=b"senders."), ProducerAudit(identity=b"another.")]
+    numbers = {
+        sender.number_of(destination, epoch << 32 | 17)
+        for sender in senders
+        for destination in (ORDERS, other)
+        for epoch in (0, 1, 2)
+    }
+    assert len(numbers) == 12 and 0 not in numbers
+    assert all(-(1 << 63) <= number < 1 << 63 for number in numbers)
+
+
+def test_what_is_not_in_a_store_has_no_number_and_is_no_repetition() -> None:
+    assert ProducerAudit(identity=b"senders.").number_of(ORDERS, 0) == 0
+    assert ProducerAudit().number_of(ORDERS, 5) == 0
     audit = ProducerAudit()
-    audit.came_over_link("broker a", ORDERS, 17)
-    assert audit.has_come_over_link("broker a", ORDERS, 17)
-    assert not audit.has_come_over_link("broker a", ORDERS, 18)
-    assert not audit.has_come_over_link("broker b", ORDERS, 17)
-    assert not audit.has_come_over_link("broker a", Destination(QUEUE, "OTHER"), 17)
+    for number in (0, 1, (1 << 32) - 1):  # other brokers leave the place empty or count in it
+        audit.came_over_link(over_link(number))
+        assert not audit.is_repeated_over_link(over_link(number, delivered_before=1))
+
+
+def test_a_store_that_has_been_used_keeps_its_numbers() -> None:
+    first = ProducerAudit(identity=b"senders.")
+    again = ProducerAudit(identity=b"another.")
+    for fact in first.audit_facts():
+        assert fact.value is not None
+        again.restore(fact.key, fact.value)
+    assert again.number_of(ORDERS, 1) == first.number_of(ORDERS, 1)
+
+
+def test_messages_of_other_brokers_say_nothing_about_producers() -> None:
+    sender, audit = ProducerAudit(identity=b"senders."), ProducerAudit()
+    number = sender.number_of(ORDERS, 17)
+    message = over_link(number)
+    audit.recovered(message)
+    assert not audit.is_stored(message.message_id)
+    assert audit.is_repeated_over_link(over_link(number, delivered_before=3))

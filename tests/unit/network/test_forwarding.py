@@ -19,16 +19,17 @@ CASES = [
     case for case in load_vectors("vectors")["cases"] if case["type"].endswith("Message") and "ActiveMQ" in case["type"]
 ]
 FORMATS = {format_id: OpenWireMessageFormat(format_id) for format_id in CANONICAL_VERSIONS}
+NUMBER = -0x1234_5678_9ABC_DEF0
 PRODUCER = wire.ProducerId(connection_id="ID:bridge", session_id=1, value=1)
 
 
-def forwarded(message: Message, version: int, wire_format: WireFormat, count: int = 0) -> wire.Message:
+def forwarded(message: Message, version: int, wire_format: WireFormat, count: int = 0, number: int = 0) -> wire.Message:
     """What the remote broker reads."""
     output = OutputBuffer()
     output.negotiated(wire_format)
     message_format = FORMATS[format_id_of(version)]
     forwarder = MessageForwarder("A", PRODUCER, MessageFormats({**FORMATS}), message_format, version)
-    forwarder.append(output, message, 77, True, count)
+    forwarder.append(output, message, 77, True, count, number)
     decoder = FrameDecoder(pass_messages=False)
     decoder.authenticated()
     decoder.negotiated(wire_format)
@@ -65,7 +66,9 @@ def test_every_field_but_those_of_the_hop_stays_as_it_is(version: int, tight: bo
         expected.transaction_id = None
         expected.redelivery_counter = 3
         expected.broker_path = [*(expected.broker_path or []), wire.BrokerId("A")]
-        got = forwarded(message, version, WireFormat(version=version, tight=tight, cache=tight), 3)
+        assert expected.message_id is not None
+        expected.message_id.broker_sequence_id = NUMBER
+        got = forwarded(message, version, WireFormat(version=version, tight=tight, cache=tight), 3, NUMBER)
         assert values_of(got, version, True) == values_of(expected, version, True)
 
 
@@ -76,7 +79,7 @@ def test_a_second_message_of_the_same_producer_takes_the_same_way() -> None:
     forwarder = MessageForwarder("A", PRODUCER, MessageFormats({**FORMATS}), message_format, 12)
     messages = golden(12)[:5] * 2
     for number, message in enumerate(messages):
-        forwarder.append(output, message, number, False, number % 2)
+        forwarder.append(output, message, number, False, number % 2, number << 32)
     decoder = FrameDecoder(pass_messages=False)
     decoder.authenticated()
     decoder.negotiated(WireFormat())
@@ -92,7 +95,8 @@ def test_a_readdressed_copy_is_forwarded_to_its_own_destination() -> None:
     message_format = FORMATS[format_id_of(12)]
     for message in golden(12):
         copy = message_format.readdressed(message, parse_destination("queue://ELSEWHERE"))
-        got = forwarded(copy, 12, WireFormat())
+        got = forwarded(copy, 12, WireFormat(), 0, NUMBER)
+        assert got.message_id is not None and got.message_id.broker_sequence_id == NUMBER
         assert got.destination is not None and got.destination.physical_name == "ELSEWHERE"
         assert got.content == decode_message(message.raw, 12).content
 
@@ -107,7 +111,7 @@ def test_a_large_body_is_not_copied_into_the_buffer() -> None:
     output = OutputBuffer()
     output.negotiated(WireFormat())
     forwarder = MessageForwarder("A", PRODUCER, MessageFormats({**FORMATS}), message_format, 12)
-    forwarder.append(output, message, 1, True, 0)
+    forwarder.append(output, message, 1, True, 0, NUMBER)
     assert len(output.take()) == 3
     assert forwarded(message, 12, WireFormat()).content == structure.content
 

@@ -101,6 +101,7 @@ class ClientCommands(wire.CommandVisitor):
         """The client is another broker: its messages are of other makers, and some were delivered there before."""
         self._serves_bridge = True
         self.state.forwards = True
+        self.state.repeats = True
         self._producers.takes_foreign_ids = True
 
     def begin(self, now: Time) -> None:

@@ -127,6 +127,7 @@ class OpenWireMessageFormat(MessageFormat):
         )
         if scanner.broker_path:
             message.broker_path = scanner.broker_path
+            message.link_number = scanner.broker_sequence
         return message
 
     def received(self, frame: wire.MessageFrame) -> Message:
