@@ -38,10 +38,6 @@ EXAMPLES: Final = Path("/usr/share/doc/activemq/examples/conf")
 
 SKIP: Final = "or start with --skip-unsupported"
 NO_WEB: Final = "there is no web console and no REST here; use spanwire status, dstat and browse"
-DISK: Final = (
-    "<storeUsage> is not yet supported (later feature: limits of disk use); the file system's free space is the limit, "
-    f"remove it {SKIP}"
-)
 STORES: Final = f"(later feature: other stores); the journal of Spanwire keeps the messages; remove it {SKIP}"
 FOUND: Final = (
     "the uri multicast: of <networkConnector> is not yet supported (later feature: failover and discovery); "
@@ -53,10 +49,6 @@ DUPLEX: Final = (
 )
 ANNOUNCED: Final = (
     f"discoveryUri of <transportConnector> is not yet supported (later feature: discovery); remove it {SKIP}"
-)
-FLOW: Final = (
-    "producerFlowControl of <policyEntry> with another value than true is not yet supported (later feature: sends that "
-    f"do not wait for memory); remove it {SKIP}"
 )
 ENCRYPTED: Final = (
     "password of <authenticationUser>: ENC(…) needs a password; set the environment variable "
@@ -79,7 +71,6 @@ def bean(class_name: str) -> str:
 def shipped(shift: int) -> list[str]:
     """What stands in the way of the activemq.xml of 5.18 and 6.1; that of 5.15 has six lines more at its front."""
     return [
-        f"{90 + shift}: {DISK}",
         f"{108 + shift}: {transport('amqp', '0.0.0.0:5672?…', 'AMQP')}",
         f"{110 + shift}: {transport('mqtt', '0.0.0.0:1883?…', 'MQTT')}",
         f"{111 + shift}: {transport('ws', '0.0.0.0:61614?…', 'WebSocket')}",
@@ -94,7 +85,6 @@ def told(shift: int) -> list[str]:
     return [
         *([f"32: the bean of class {log}"] if shift else []),
         f"{88 + shift}: {heap}",
-        f"{93 + shift}: <tempUsage> has no effect: messages that are not persistent are never written to disk",
         f"{116 + shift}: the bean of class {hook} has no effect: there is no Spring context here to close",
         f"{127 + shift}: <import> of 'jetty.xml' has no effect: {NO_WEB}",
     ]
@@ -261,13 +251,12 @@ EXAMPLE_OBSTACLES: Final[dict[str, list[str]]] = {
     "activemq-demo.xml": [
         "81: <lastImageSubscriptionRecoveryPolicy> is not yet supported (later feature: retroactive consumers); "
         f"remove it {SKIP}",
-        f"179: {DISK}",
         f"198: {ANNOUNCED}",
         f"205: {transport('ws', 'localhost:61614/', 'WebSocket')}",
         f"221: <import> of 'camel.xml' is not yet supported (later feature: routes); remove it {SKIP}",
     ],
-    "activemq-dynamic-network-broker1.xml": [f"71: {FOUND}", f"88: {DISK}", f"102: {ANNOUNCED}"],
-    "activemq-dynamic-network-broker2.xml": [f"72: {FOUND}", f"90: {DISK}", f"104: {ANNOUNCED}"],
+    "activemq-dynamic-network-broker1.xml": [f"71: {FOUND}", f"102: {ANNOUNCED}"],
+    "activemq-dynamic-network-broker2.xml": [f"72: {FOUND}", f"104: {ANNOUNCED}"],
     "activemq-jdbc-performance.xml": [
         f"62: <jdbcPersistenceAdapter> is not yet supported {STORES}",
         f"73: {bean('org.apache.commons.dbcp2.BasicDataSource')}",
@@ -279,10 +268,10 @@ EXAMPLE_OBSTACLES: Final[dict[str, list[str]]] = {
     "activemq-mqtt.xml": [f"88: {transport('mqtt+nio', '0.0.0.0:1883?…', 'MQTT')}"],
     "activemq-scalability.xml": [],
     "activemq-security.xml": [f"85: {ENCRYPTED}", f"87: {ENCRYPTED}", f"89: {ENCRYPTED}"],
-    "activemq-specjms.xml": [f"53: {FLOW}", f"59: {FLOW}"],
-    "activemq-static-network-broker1.xml": [f"84: {DISK}"],
-    "activemq-static-network-broker2.xml": [f"71: {DUPLEX}", f"84: {DISK}"],
-    "activemq-stomp.xml": [f"63: {FLOW}", f"68: {FLOW}"],
+    "activemq-specjms.xml": [],
+    "activemq-static-network-broker1.xml": [],
+    "activemq-static-network-broker2.xml": [f"71: {DUPLEX}"],
+    "activemq-stomp.xml": [],
     "activemq-throughput.xml": [],
 }
 

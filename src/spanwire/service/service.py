@@ -22,7 +22,6 @@ from spanwire.broker.broker import Broker
 from spanwire.broker.formats import MessageFormats
 from spanwire.broker.policy import PolicyMap
 from spanwire.broker.ports import AdvisoryFormat, MessageFormat
-from spanwire.broker.usage import UsageLimits
 from spanwire.management.control import Command, ControlServer
 from spanwire.management.views import BrokerView
 from spanwire.model.destination import Destination
@@ -35,6 +34,7 @@ from spanwire.service.environment import RealEnvironment
 from spanwire.service.networking import Networking
 from spanwire.service.persistence import Persistence
 from spanwire.service.security import Security
+from spanwire.service.usage import usage_limits
 from spanwire.transports.admission import Admission, ReceiveBudget
 from spanwire.transports.base import CLOSE_LINGER, RECEIVE_SHARE, ConnectionFactory
 from spanwire.transports.connector import TransportConnector
@@ -198,7 +198,8 @@ class BrokerService:
             authenticator=self._security.authenticator(),
             authorizer=self._security.authorizer(),
             policies=PolicyMap(list(configuration.policies)),
-            limits=UsageLimits(memory_bytes=configuration.usage.memory_limit_bytes),
+            limits=usage_limits(configuration.usage, self._persistence.place),
+            max_uncommitted=configuration.max_uncommitted,
         )
         self._broker = broker
         recovered, clean = self._persistence.take_recovered(configuration.delete_all_messages_on_startup)

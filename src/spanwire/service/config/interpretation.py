@@ -7,18 +7,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
+from spanwire.broker.transactions import MAX_UNCOMMITTED
 from spanwire.model.destination import QUEUE, TOPIC, Destination
 from spanwire.model.errors import ConfigurationError
 from spanwire.service.config import words
 from spanwire.service.config.decryption import Decryption
 from spanwire.service.config.document import MAX_CLASS, Attribute, Element, Findings
-from spanwire.service.config.java_options import heap_bytes
 from spanwire.service.config.model import (
     DEFAULT_BROKER_NAME,
     DEFAULT_SEGMENT_BYTES,
     BrokerConfiguration,
     PersistenceConfiguration,
-    UsageConfiguration,
 )
 from spanwire.service.config.network import NetworkReader
 from spanwire.service.config.policies import PolicyInterpreter
@@ -26,6 +25,7 @@ from spanwire.service.config.properties import UnknownPlaceholderError, Variable
 from spanwire.service.config.security import SecurityInterpreter
 from spanwire.service.config.tls import Stores, read_stores
 from spanwire.service.config.uri import connector_settings
+from spanwire.service.config.usage import UsageInterpreter
 from spanwire.service.config.values import Settings
 from spanwire.service.config.words import LATER, NO_EFFECT, ONLY, Rule, Words
 from spanwire.transports.base import ConnectorSettings
@@ -33,6 +33,8 @@ from spanwire.transports.base import ConnectorSettings
 GIB: Final = 1024**3
 MIN_SEGMENT_BYTES: Final = 1024 * 1024
 MAX_SEGMENT_BYTES: Final = 2 * GIB - 1  # a Java int, KahaDB's own bound
+SEGMENTS_OF_LIMIT: Final = 8  # at least so many files share the limit of the store
+MAX_UNCOMMITTED_COUNT: Final = 10_000_000  # what maxUncommittedCount may ask for; memoryUsage holds before
 MAX_BROKER_NAME: Final = 255  # characters; the name stands in directory names
 LOGIN_CONFIG: Final = "java.security.auth.login.config"  # the Java property that names the JAAS configuration
 MAX_PER_CONNECTION: Final = 100_000  # consumers or producers that a connector can be told to grant
@@ -65,6 +67,7 @@ class Interpreter:
         contexts = self.inner(broker, "sslContext", words.SSL_CONTEXT)
         stores = read_stores(contexts, self.findings, self.base, self.variables, self.decryption)
         data_directory = settings.text("dataDirectory")
+        usage = UsageInterpreter(self.findings, self.inner, self.variables.environment).usage(broker)
         return BrokerConfiguration(
             broker_name=self._broker_name(broker),
             broker_id=settings.text("brokerId") or None,
@@ -74,8 +77,9 @@ class Interpreter:
             start=settings.flag("start", True),
             connectors=self._connectors(broker, stores),
             network_connectors=NetworkReader(self.findings, self.inner, self.decryption).connectors(broker, stores),
-            persistence=self._persistence(broker, settings.flag("persistent", True)),
-            usage=self._usage(broker),
+            persistence=self._persistence(broker, settings.flag("persistent", True), usage.store.limit_bytes),
+            usage=usage,
+            max_uncommitted=settings.number("maxUncommittedCount", 0, 0, MAX_UNCOMMITTED_COUNT) or MAX_UNCOMMITTED,
             destinations=self._destinations(broker),
             policies=PolicyInterpreter(self.findings, self.inner).policies(broker),
             authentication=security.authentication(plugins),
@@ -227,7 +231,7 @@ class Interpreter:
             ),
         )
 
-    def _persistence(self, broker: Element, persistent: bool) -> PersistenceConfiguration:
+    def _persistence(self, broker: Element, persistent: bool, store_limit_bytes: int) -> PersistenceConfiguration:
         directory: Path | None = None
         segment_bytes = DEFAULT_SEGMENT_BYTES
         for adapter in self.inner(broker, "persistenceAdapter", words.PERSISTENCE):
@@ -245,27 +249,9 @@ class Interpreter:
                     )
                 if "directory" in store.attributes:
                     directory = self._directory(store, "directory")
+        if 0 < store_limit_bytes < SEGMENTS_OF_LIMIT * segment_bytes:  # so that what was consumed makes room in time
+            segment_bytes = max(MIN_SEGMENT_BYTES, store_limit_bytes // SEGMENTS_OF_LIMIT)
         return PersistenceConfiguration(persistent, directory, segment_bytes)
-
-    def _usage(self, broker: Element) -> UsageConfiguration:
-        limit = UsageConfiguration().memory_limit_bytes
-        heap, origin = heap_bytes(self.variables.environment)
-        for usage in self.inner(broker, "systemUsage", words.SYSTEM_USAGE):
-            for memory in self.inner(usage, "memoryUsage", words.MEMORY_USAGE):
-                settings = Settings(memory, self.findings)
-                percent = (
-                    settings.number("percentOfJvmHeap", 0, 1, 100) if "percentOfJvmHeap" in memory.attributes else 0
-                )
-                if percent:
-                    limit = heap * percent // 100
-                    self.findings.warn(
-                        memory.attributes["percentOfJvmHeap"].line,
-                        f"percentOfJvmHeap is taken as {percent} % of {origin}; write limit instead",
-                    )
-                limit = settings.size("limit", limit)
-        if limit <= 0:
-            self.findings.error(broker.line, "the limit of <memoryUsage> must be above 0")
-        return UsageConfiguration(limit)
 
     def _destinations(self, broker: Element) -> tuple[Destination, ...]:
         found: list[Destination] = []

@@ -12,6 +12,7 @@ from typing import Final, Protocol
 
 from spanwire.broker.authorization_map import AccessList, AuthorizationEntry
 from spanwire.broker.policy import PolicyEntry
+from spanwire.broker.transactions import MAX_UNCOMMITTED
 from spanwire.broker.usage import DEFAULT_MEMORY_LIMIT_BYTES
 from spanwire.model.destination import Destination
 from spanwire.model.secret import Secret
@@ -33,10 +34,24 @@ class PersistenceConfiguration:
 
 
 @dataclass(frozen=True, slots=True)
+class DiskLimit:
+    """How much of a disk may be taken: so many bytes, or so many percent of the file system; both 0: all of it."""
+
+    limit_bytes: int = 0
+    percent: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class UsageConfiguration:
-    """Limits of the whole broker, in bytes."""
+    """Limits of the whole broker. Sends that find no space are refused at once with ``fail_if_no_space``, after
+    ``fail_after_ms`` if that is above 0, and else wait.
+    """
 
     memory_limit_bytes: int = DEFAULT_MEMORY_LIMIT_BYTES
+    store: DiskLimit = DiskLimit()
+    temporary: DiskLimit = DiskLimit()
+    fail_if_no_space: bool = False
+    fail_after_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,8 +149,9 @@ class AuthorizationConfiguration:
 
 @dataclass(frozen=True, slots=True)
 class BrokerConfiguration:
-    """One broker. ``data_directory`` None means the default place for its name; ``warnings`` are for the operator,
-    and so is what was ``skipped`` because he asked for that.
+    """One broker. ``data_directory`` None means the default place for its name; a connection's open transactions hold
+    at most ``max_uncommitted`` messages; ``warnings`` are for the operator, and so is what was ``skipped`` because he
+    asked for that.
     """
 
     broker_name: str = DEFAULT_BROKER_NAME
@@ -148,6 +164,7 @@ class BrokerConfiguration:
     network_connectors: tuple[NetworkConnectorSettings, ...] = ()
     persistence: PersistenceConfiguration = PersistenceConfiguration()
     usage: UsageConfiguration = UsageConfiguration()
+    max_uncommitted: int = MAX_UNCOMMITTED
     destinations: tuple[Destination, ...] = ()
     policies: tuple[PolicyEntry, ...] = ()
     authentication: AuthenticationConfiguration | None = None

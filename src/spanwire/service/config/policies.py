@@ -6,8 +6,11 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from spanwire.broker.policy import (
+    DEFAULT_CURSOR_MARK,
     DEFAULT_DEAD_LETTER_QUEUE,
     DEFAULT_EXPIRE_PERIOD_MS,
+    DEFAULT_STORE_MARK,
+    DEFAULT_WARNING_INTERVAL_MS,
     DeadLetterStrategy,
     IndividualNames,
     PolicyEntry,
@@ -19,7 +22,7 @@ from spanwire.service.config.security import Inner
 from spanwire.service.config.values import Settings, as_flag
 
 MAX_PREFETCH: Final = 32_766  # hard cap of any prefetch
-MAX_PENDING: Final = 2**31 - 1  # a Java int
+MAX_INT: Final = 2**31 - 1  # Java's, as most numbers there
 MAX_DAY_MS: Final = 24 * 3600 * 1000
 TEMPORARY: Final = ("tempQueue", "tempTopic")
 EVERYTHING: Final = (Destination(QUEUE, ">"), Destination(TOPIC, ">"))
@@ -65,6 +68,7 @@ class PolicyInterpreter:
         settings = Settings(element, self.findings)
         self.inner(element, "dispatchPolicy", words.DISPATCH)
         self.inner(element, "subscriptionRecoveryPolicy", words.RECOVERY)
+        given = element.attributes
         return PolicyEntry(
             destination,
             memory_limit_bytes=settings.size("memoryLimit", 0),
@@ -74,6 +78,15 @@ class PolicyInterpreter:
             expire_messages_period_ms=settings.number("expireMessagesPeriod", DEFAULT_EXPIRE_PERIOD_MS, 0, MAX_DAY_MS),
             dead_letter=self._dead_letter_strategy(element),
             pending_message_limit=self._pending_limit(element),
+            producer_flow_control=settings.flag("producerFlowControl", True),
+            send_fail_if_no_space=settings.flag("sendFailIfNoSpace", False) if "sendFailIfNoSpace" in given else None,
+            send_fail_after_ms=settings.number("sendFailIfNoSpaceAfterTimeout", -1, -1, MAX_INT),
+            blocked_producer_warning_interval_ms=settings.number(
+                "blockedProducerWarningInterval", DEFAULT_WARNING_INTERVAL_MS, -1, MAX_INT
+            ),
+            cursor_memory_high_water_mark=settings.number("cursorMemoryHighWaterMark", DEFAULT_CURSOR_MARK, 1, 100),
+            store_usage_high_water_mark=settings.number("storeUsageHighWaterMark", DEFAULT_STORE_MARK, 1, 100),
+            max_destinations=settings.number("maxDestinations", -1, -1, MAX_INT),
         )
 
     def _pending_limit(self, entry: Element) -> int:
@@ -85,7 +98,7 @@ class PolicyInterpreter:
         found = -1
         for element in self.inner(entry, "pendingMessageLimitStrategy", words.PENDING_LIMIT):
             for constant in self.inner(element, "constantPendingMessageLimitStrategy", words.CONSTANT_LIMIT):
-                found = Settings(constant, self.findings).number("limit", -1, -1, MAX_PENDING)
+                found = Settings(constant, self.findings).number("limit", -1, -1, MAX_INT)
         return found
 
     def _dead_letter_strategy(self, entry: Element) -> DeadLetterStrategy:

@@ -58,8 +58,13 @@ JAVA: Final = Rule(NO_EFFECT, note="it tunes the Java implementation")
 NO_JMX: Final = Rule(NO_EFFECT, ("false",), "there is no JMX here; use spanwire status and dstat")
 INDEX: Final = Rule(NO_EFFECT, note="it tunes KahaDB's index, and messages are kept in Spanwire's own journal")
 SYNCED: Final = Rule(NO_EFFECT, ("true", "always"), "every persistent message is synced before its send is answered")
+WATCHED: Final = Rule(
+    NO_EFFECT,
+    ("0", "-1", "true"),
+    "the next journal file is allocated before it is needed, so that a full disk is always noticed in time",
+)
 NO_SCHEDULER: Final = Rule(NO_EFFECT, note="there is no store of scheduled messages here")
-NO_TEMPORARY_STORE: Final = Rule(NO_EFFECT, note="messages that are not persistent are never written to disk")
+NO_TEMPORARY_STORE: Final = Rule(NO_EFFECT, note="what is written to disk for want of memory goes to the journal")
 CURSOR: Final = Rule(NO_EFFECT, note="pending messages beyond the memory limit are always read from the journal")
 BUILT_IN: Final = Rule(NO_EFFECT, note="it asks for a Java class; what Spanwire has in its place is built in")
 OWNED: Final = Rule(NO_EFFECT, note="a temporary destination belongs to the connection that makes it")
@@ -71,7 +76,6 @@ ADVISORIES: Final = "more advisories"
 DISCOVERY: Final = "discovery"
 CLEANING: Final = "removal of unused destinations"
 SLOW: Final = "limits of slow consumers"
-QUOTAS: Final = "quotas of destinations"
 STANDBY: Final = "a second broker on the same store"
 ENTRY_TABLES: Final = "a table of classes in place of elements"
 JOURNAL: Final = "the journal of Spanwire keeps the messages; remove it"
@@ -84,7 +88,9 @@ def _all(rule: Rule, names: str) -> dict[str, Rule]:
 BROKER: Final = Words(
     settings={
         **_all(
-            YES, "brokerName name brokerId dataDirectory persistent advisorySupport deleteAllMessagesOnStartup start"
+            YES,
+            "brokerName name brokerId dataDirectory persistent advisorySupport deleteAllMessagesOnStartup start "
+            "maxUncommittedCount",
         ),
         "id": YES,  # Spring's name of the bean; nothing here refers to it
         "useJmx": Rule(ONLY, ("true", "false")),  # the control socket serves either way
@@ -114,17 +120,16 @@ BROKER: Final = Words(
         "enableStatistics": Rule(NO_EFFECT, ("true",), "statistics are always kept"),
         "useTempMirroredQueues": Rule(ONLY, ("true", "false")),
         "offlineDurableSubscriberTimeout": _only("-1", DURABLE),
-        "maxUncommittedCount": _only("0", "limits of transactions"),
         **_all(_only("0", CLEANING), "schedulePeriodForDestinationPurge maxPurgedDestinationsPerSweep"),
-        "schedulePeriodForDiskUsageCheck": _only("0", "limits of disk use"),
+        **_all(WATCHED, "schedulePeriodForDiskUsageCheck diskUsageCheckRegrowThreshold adjustUsageLimits"),
         "maxSchedulerRepeatAllowed": NO_SCHEDULER,
         "schedulerDirectory": NO_SCHEDULER,
         "schedulerDirectoryFile": NO_SCHEDULER,
         "tmpDataDirectory": NO_TEMPORARY_STORE,
         **_all(
             JAVA,
-            "adjustUsageLimits consumerSystemUsagePortion dedicatedTaskRunner virtualThreadTaskRunner "
-            "deferredNetworkConnectors diskUsageCheckRegrowThreshold maxInflatedDataSize "
+            "consumerSystemUsagePortion dedicatedTaskRunner virtualThreadTaskRunner "
+            "deferredNetworkConnectors maxInflatedDataSize "
             "mbeanInvocationTimeout monitorConnectionSplits offlineDurableSubscriberTaskSchedule passiveSlave "
             "persistenceThreadPriority producerSystemUsagePortion regionBroker restartAllowed restartRequested "
             "rollbackOnlyOnAsyncException startBrokerWithStateless "
@@ -235,7 +240,9 @@ POLICY_ENTRY: Final = Words(
     settings={
         **_all(
             YES,
-            "queue topic memoryLimit queuePrefetch topicPrefetch queueBrowserPrefetch expireMessagesPeriod",
+            "queue topic memoryLimit queuePrefetch topicPrefetch queueBrowserPrefetch expireMessagesPeriod "
+            "producerFlowControl sendFailIfNoSpace sendFailIfNoSpaceAfterTimeout blockedProducerWarningInterval "
+            "cursorMemoryHighWaterMark storeUsageHighWaterMark maxDestinations",
         ),
         **_all(
             _only("false", ADVISORIES),
@@ -255,24 +262,20 @@ POLICY_ENTRY: Final = Words(
         **_all(_only("false", "redelivery counts in the journal"), "persistJMSRedelivered"),
         **_all(_only("false", "a choice of the order of dispatch"), "lazyDispatch strictOrderDispatch"),
         **_all(_only("false", "dead letters of duplicates"), "sendDuplicateFromStoreToDLQ"),
-        **_all(_only("false", "sends that fail when memory is full"), "sendFailIfNoSpace"),
-        **_all(_only("-1", "sends that fail when memory is full"), "sendFailIfNoSpaceAfterTimeout"),
         **_all(_only("false", "policies of temporary destinations"), "tempQueue tempTopic"),
-        **_all(_only("true", "sends that do not wait for memory"), "producerFlowControl"),
         **_all(_only("true", "priorities of consumers by policy"), "useConsumerPriority"),
         **_all(_only("true", "a choice of the prefetch window"), "usePrefetchExtension"),
         **_all(
             _only("0", "dispatch that waits for consumers"), "timeBeforeDispatchStarts consumersBeforeDispatchStarts"
         ),
-        **_all(_only("-1", QUOTAS), "maxDestinations"),
         **_all(_only("100", DURABLE), "durableTopicPrefetch"),
         "messageGroupMapFactoryType": _only("cached simple bucket", "message groups by a Java class"),
         **_all(
             JAVA,
-            "blockedProducerWarningInterval cursorMemoryHighWaterMark doOptimzeMessageStorage enableAudit "
+            "doOptimzeMessageStorage enableAudit "
             "inactiveTimeoutBeforeGC inactiveTimoutBeforeGC maxAuditDepth maxBrowsePageSize maxExpirePageSize "
             "maxPageSize maxProducersToAudit maxQueueAuditDepth minimumMessageSize optimizeMessageStoreInFlightLimit "
-            "optimizedDispatch reduceMemoryFootprint storeUsageHighWaterMark useCache "
+            "optimizedDispatch reduceMemoryFootprint useCache "
             "useTopicSubscriptionInflightStats id",
         ),
     },
@@ -350,16 +353,11 @@ DEAD_LETTER_STRATEGY: Final = Words(
 
 SYSTEM_USAGE: Final = Words(
     settings={
-        **_all(
-            _only("false", "sends that fail when memory is full"), "sendFailIfNoSpace sendFailIfNoSpaceExplicitySet"
-        ),
-        **_all(_only("0", "sends that fail when memory is full"), "sendFailIfNoSpaceAfterTimeout"),
-        **_all(JAVA, "id name checkLimitsLogLevel"),
+        **_all(YES, "sendFailIfNoSpace sendFailIfNoSpaceAfterTimeout"),
+        **_all(JAVA, "id name checkLimitsLogLevel sendFailIfNoSpaceExplicitySet"),
     },
     children={
-        **_all(YES, "memoryUsage systemUsage"),
-        "storeUsage": _later("limits of disk use", "the file system's free space is the limit, remove it"),
-        "tempUsage": NO_TEMPORARY_STORE,
+        **_all(YES, "memoryUsage storeUsage tempUsage systemUsage"),
         "jobSchedulerUsage": NO_SCHEDULER,
     },
 )
@@ -370,6 +368,12 @@ MEMORY_USAGE: Final = Words(
     },
     children=_all(YES, "memoryUsage"),
 )
+DISK_USAGE: Final = {
+    **_all(YES, "limit percentLimit total"),
+    **_all(JAVA, "name percentUsageMinDelta pollingTime id usagePortion"),
+}
+STORE_USAGE: Final = Words(settings=DISK_USAGE, children=_all(YES, "storeUsage"))
+TEMP_USAGE: Final = Words(settings=DISK_USAGE, children=_all(YES, "tempUsage"))
 MANAGEMENT: Final = Words(
     settings=_all(
         NO_JMX,

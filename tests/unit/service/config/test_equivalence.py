@@ -21,7 +21,7 @@ LISTS: Final = frozenset("transportConnectors networkConnectors policyEntries us
 POLICIES: Final = """
 <broker xmlns="http://activemq.apache.org/schema/core" brokerName="b" useJmx="false" dataDirectory="/d">
   <destinationPolicy><policyMap>
-    <defaultEntry><policyEntry memoryLimit="1 mb"/></defaultEntry>
+    <defaultEntry><policyEntry memoryLimit="1 mb" producerFlowControl="false" maxDestinations="9"/></defaultEntry>
     <policyEntries>
       <policyEntry topic="&gt;" topicPrefetch="7">
         <pendingMessageLimitStrategy><constantPendingMessageLimitStrategy limit="1000"/></pendingMessageLimitStrategy>
@@ -34,7 +34,8 @@ POLICIES: Final = """
   <destinations><queue physicalName="A.1"/><topic physicalName="B"/></destinations>
   <persistenceAdapter><kahaDB directory="/k" journalMaxFileLength="16mb" indexCacheSize="9"/></persistenceAdapter>
   <systemUsage><systemUsage><memoryUsage><memoryUsage limit="64 mb"/></memoryUsage>
-    <storeUsage><storeUsage limit="100 gb"/></storeUsage></systemUsage></systemUsage>
+    <storeUsage><storeUsage limit="100 gb"/></storeUsage>
+    <tempUsage><tempUsage percentLimit="5"/></tempUsage></systemUsage></systemUsage>
   <plugins>
     <simpleAuthenticationPlugin><users>
       <authenticationUser username="a" password="x" groups="g"/>
