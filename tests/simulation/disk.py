@@ -120,6 +120,8 @@ class SimulatedDisk:
         self._step(f"rename {name} {new_name}")
 
     def delete(self, name: str) -> None:
+        if name not in self._files:
+            raise FileNotFoundError(errno.ENOENT, "no such file", name)
         self._name_changes.append(("delete", name, "", self._files.pop(name)))
         self._step(f"delete {name}")
 

@@ -65,7 +65,7 @@ def test_the_seeds_are_wild_enough() -> None:
     worlds = [play(seed) for seed in range(8)]
     assert sum(world.power_cuts for world, _ in worlds) >= 8
     assert sum(world.stops for world, _ in worlds) >= 4
-    assert sum(world.disk_errors for world, _ in worlds) >= 2
+    assert sum(world.disk_errors for world, _ in worlds) >= 1
     assert sum(world.clock_leaps for world, _ in worlds) >= 4
     verdicts = [verdict for _, verdict in worlds]
     assert sum(verdict.sent for verdict in verdicts) >= 1_000

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import logging
 import os
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
@@ -47,6 +48,8 @@ from spanwire.stores.writer import JournalWriter, write_error
 logger: Final = logging.getLogger(__name__)
 
 JOURNAL_DIRECTORY: Final = "journal"
+PATIENCE: Final = 1.0  # seconds a start may take before it tells how far it is
+PROGRESS_INTERVAL: Final = 2.0  # seconds between two such lines
 ACK_SYNC_DELAY: Final = 0.005  # seconds that removals nobody waits for may gather; losing them means redelivery
 
 Stored = Callable[[int], None]
@@ -54,6 +57,22 @@ Fetched = Callable[[int, list[Message | None]], None]
 Failed = Callable[[StoreError], None]
 Schedule = Callable[[Callable[[], None]], None]
 Room = Callable[[bool], None]
+
+
+class StartProgress:
+    """Tells in the log how far a start is that takes its time. Reads the clock."""
+
+    def __init__(self, path: Path) -> None:
+        self._path: Final = path
+        self._next = time.monotonic() + PATIENCE
+
+    def advanced(self, done_bytes: int, total_bytes: int) -> None:
+        now = time.monotonic()
+        if now >= self._next and total_bytes > 0:
+            self._next = now + PROGRESS_INTERVAL
+            logger.info(
+                "journal %s: %d %% of %d MiB read", self._path, done_bytes * 100 // total_bytes, total_bytes >> 20
+            )
 
 
 def _nobody(has_room: bool) -> None:
@@ -123,7 +142,7 @@ class JournalStore:
         disk = FileDisk(path, write_through=sync)
         try:
             _check_files(path)
-            opened = open_journal(disk, os.urandom(STORE_ID_SIZE), segment_bytes, sync)
+            opened = open_journal(disk, os.urandom(STORE_ID_SIZE), segment_bytes, sync, StartProgress(path))
         except StoreError as error:
             disk.close()
             locked.release()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from queue import Empty, SimpleQueue
 from threading import Event, Thread
 from typing import Final
@@ -18,6 +19,7 @@ from spanwire.stores.journal.batch import Batch, delete_segments, open_segment
 from spanwire.stores.journal.disk_port import Disk
 from spanwire.stores.journal.segment import SPARE_NAME, segment_name
 from spanwire.stores.journal.space import DISK_FULL
+from spanwire.stores.journal.summary import NEW_NAME, write_summary
 
 SPARE_STEP_BYTES: Final = 1024 * 1024  # zeros written and synced at a time, so that a batch need not wait long
 ROOM_INTERVAL: Final = 1.0  # seconds between two attempts to get room on a full disk
@@ -96,6 +98,7 @@ class JournalWriter:
                 if batch is not NO_BATCH:
                     self._write(batch)
                     self._on_written(batch)
+                    self._summarise(batch)
                 self._sync_in_time()
                 self._fill_spare()
         except StoreError as error:
@@ -132,6 +135,18 @@ class JournalWriter:
                 self._next_attempt = 0.0
         except OSError as error:
             raise write_error(batch, error) from error
+
+    def _summarise(self, batch: Batch) -> None:
+        """The summary of a segment that is full. Nothing depends on it: on a full disk there is none."""
+        if batch.new_segment is None or batch.new_segment.summary is None:
+            return
+        try:
+            write_summary(self._disk, batch.new_segment.summary)
+        except OSError as error:
+            if error.errno not in DISK_FULL:
+                raise StoreError(f"{NEW_NAME} cannot be written: {error.strerror or error}") from error
+            with suppress(OSError):
+                self._disk.delete(NEW_NAME)
 
     def _insist(self, write: Callable[[], None]) -> None:
         """Do ``write``, as often as it takes to find room; at a stop once."""

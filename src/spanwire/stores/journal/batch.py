@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Final
 
 from spanwire.stores.journal.disk_port import Disk
 from spanwire.stores.journal.index import Entry
 from spanwire.stores.journal.segment import SPARE_NAME, segment_name
+from spanwire.stores.journal.summary import Summary, summary_name, write_summary
 
 
 class NewSegment:
-    """A segment that must exist before the batch is written: its number, size in bytes and first bytes."""
+    """A segment that must exist before the batch is written: its number, size in bytes and first bytes. ``summary`` is
+    that of the one before, to be written when there is time.
+    """
 
-    __slots__ = ("number", "parts", "size")
+    __slots__ = ("number", "parts", "size", "summary")
 
-    def __init__(self, number: int, size: int, parts: list[bytes]) -> None:
+    def __init__(self, number: int, size: int, parts: list[bytes], summary: Summary | None) -> None:
         self.number: Final[int] = number
         self.size: Final[int] = size
         self.parts: Final[list[bytes]] = parts
+        self.summary: Final[Summary | None] = summary
 
 
 class Batch:
@@ -71,6 +76,8 @@ def delete_segments(disk: Disk, batch: Batch, sync: bool) -> None:
         return
     for number in batch.deletions:
         disk.delete(segment_name(number))
+        with suppress(FileNotFoundError):  # not every segment has one
+            disk.delete(summary_name(number))
     if sync:
         disk.sync_directory()
 
@@ -88,3 +95,5 @@ def write_batch(disk: Disk, batch: Batch, sync: bool) -> None:
         if sync:
             disk.sync(name)
     delete_segments(disk, batch, sync)
+    if batch.new_segment is not None and batch.new_segment.summary is not None:
+        write_summary(disk, batch.new_segment.summary)

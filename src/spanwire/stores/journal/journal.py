@@ -42,7 +42,7 @@ from spanwire.stores.journal.record import (
     encode_header,
     record_size,
 )
-from spanwire.stores.journal.recovery import Recovery, recover, repair
+from spanwire.stores.journal.recovery import Progress, Recovery, recover, repair, write_summaries
 from spanwire.stores.journal.segment import (
     BATCH_HEAD_SIZE,
     DEFAULT_SEGMENT_BYTES,
@@ -53,6 +53,7 @@ from spanwire.stores.journal.segment import (
     segment_seed,
 )
 from spanwire.stores.journal.space import RESERVED_SHARE, UNMANAGED, DiskSpace, possible_segment
+from spanwire.stores.journal.summary import SummaryDraft
 
 MIB: Final = 1024 * 1024
 MAX_BATCH_BYTES: Final = 4 * MIB  # encoding one batch must not hold the loop for more than some milliseconds
@@ -90,6 +91,7 @@ class Journal(MessageStore):
         self._segment_end = recovery.last_end
         self._segment_size = 0  # full, so that the first batch opens a segment of its own
         self._checkpoint_end = 0  # where the first batch of the segment ends
+        self._draft = SummaryDraft(0, 0)  # the summary of the segment being written
         self._batch_number = recovery.last_batches
         self._asked = False
         self._failed = False
@@ -520,6 +522,7 @@ class Journal(MessageStore):
 
     def _roll(self, size: int) -> NewSegment:
         """Goes on to a new segment that has room for ``size`` bytes."""
+        summary = self._draft.finish(self._store_id, self._segment_end, self._batch_number)
         number = self._segment + 1
         seed = segment_seed(self._store_id, number)
         parts = [encode_segment_header(self._store_id, number, self._segment, self._segment_end, self._batch_number)]
@@ -535,7 +538,10 @@ class Journal(MessageStore):
         if self._space.spare_bytes != UNMANAGED:
             self._space.spare_bytes = 0
         self._batch_number = 1
-        return NewSegment(number, self._segment_size, [b"".join(parts)])
+        self._draft = SummaryDraft(number, self._segment_size)
+        last = end - len(parts[-3]) - len(parts[-2]) - len(parts[-1])  # header, payload and padding
+        self._draft.add(b"".join(parts[1:]), last, parts[-3])
+        return NewSegment(number, self._segment_size, [b"".join(parts)], summary)
 
     def _encode(self, entries: list[Entry], size: int) -> list[bytes]:
         """The bytes of a batch at the end of the current segment; the index learns where everything lies."""
@@ -543,7 +549,10 @@ class Journal(MessageStore):
         seed = self._index.segments.seeds[segment]
         offset = self._segment_end
         self._batch_number += 1
-        small: list[bytes] = [encode_batch_head(seed, offset, self._batch_number, size)]
+        head = encode_batch_head(seed, offset, self._batch_number, size)
+        heads: list[bytes] = [head]  # for the summary: all but the messages
+        last = offset
+        small: list[bytes] = [head]
         parts: list[bytes] = []
         offset += BATCH_HEAD_SIZE
         for entry in entries:
@@ -554,7 +563,13 @@ class Journal(MessageStore):
             if message is not None:
                 format_id = message.format_id
             number = entry.owner.number + entry.table
-            small.append(encode_header(seed, offset, entry.kind, 0, format_id, number, entry.sequence, payload))
+            head = encode_header(seed, offset, entry.kind, 0, format_id, number, entry.sequence, payload)
+            small.append(head)
+            heads.append(head)
+            if message is None and length > 0:
+                heads.append(payload)
+                heads.append(PADDING[length & 7])
+            last = offset
             if length > LARGE_PAYLOAD:
                 parts.append(b"".join(small))
                 parts.append(payload)
@@ -566,6 +581,7 @@ class Journal(MessageStore):
             self._written(entry, segment, offset, length)
             offset += record_size(length)
         parts.append(b"".join(small))
+        self._draft.add(b"".join(heads), last, head)
         return parts
 
     def _written(self, entry: Entry, segment: int, offset: int, length: int) -> None:
@@ -614,13 +630,17 @@ class OpenedJournal:
 
 
 def open_journal(
-    disk: Disk, new_store_id: bytes, segment_bytes: int = DEFAULT_SEGMENT_BYTES, sync: bool = True
+    disk: Disk,
+    new_store_id: bytes,
+    segment_bytes: int = DEFAULT_SEGMENT_BYTES,
+    sync: bool = True,
+    progress: Progress | None = None,
 ) -> OpenedJournal:
     """Recovers the store on ``disk``, repairs it after a crash and opens this run's segment.
 
     ``new_store_id`` (16 unpredictable bytes) names a store that does not exist yet. Raises `StoreError` and `OSError`.
     """
-    recovery = recover(disk)
+    recovery = recover(disk, progress)
     repair(disk, recovery)
     if not recovery.clean:
         recovery.index.skip_lost_sequences()
@@ -629,4 +649,5 @@ def open_journal(
     batch = journal.first_batch()
     write_batch(disk, batch, sync)
     journal.completed(batch)
+    write_summaries(disk, recovery)
     return OpenedJournal(journal, recovery)

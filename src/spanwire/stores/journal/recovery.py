@@ -1,4 +1,4 @@
-"""Reads all segments and rebuilds the index; then, and only then, repairs what a crash left behind.
+"""Reads all segments or their summaries and rebuilds the index; then, and only then, repairs what a crash left behind.
 
 Everything is checked before the first byte is changed. What a crash can have made (a torn last batch, a half-made next
 segment, dropped segments not yet deleted) is put right and reported; all other damage raises `StoreError` with one line
@@ -7,30 +7,57 @@ that names the file and the byte. Crashing in here and starting again gives the 
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, Protocol
 
 from spanwire.broker.recovery import RecoveredDestination
 from spanwire.model.errors import StoreError
 from spanwire.stores.journal.disk_port import Disk
 from spanwire.stores.journal.index import JournalIndex
-from spanwire.stores.journal.record import CHECKPOINT, CLEAN_STOP, SEGMENT_DROPPED, Record, expiration_size
+from spanwire.stores.journal.record import CHECKPOINT, CLEAN_STOP, HEADER_SIZE, SEGMENT_DROPPED, Record, expiration_size
 from spanwire.stores.journal.replay import BODIES, Replay, checkpoint_of
 from spanwire.stores.journal.segment import (
+    BATCH_HEAD_SIZE,
+    SEGMENT_HEADER_SIZE,
     SPARE_NAME,
+    SegmentHeader,
     SegmentReader,
     damage,
+    read_segment_header,
     segment_name,
     segment_number,
 )
+from spanwire.stores.journal.space import DISK_FULL
+from spanwire.stores.journal.summary import (
+    MAX_SUMMARY_BYTES,
+    NEW_NAME,
+    Summary,
+    SummaryDraft,
+    SummaryReader,
+    read_summary,
+    summary_name,
+    summary_number,
+    summary_part,
+    write_summary,
+)
+
+
+class Progress(Protocol):
+    """Who wants to know how far a start is."""
+
+    def advanced(self, done_bytes: int, total_bytes: int) -> None:
+        """So much of what must be read has been read."""
+        ...
 
 
 class Recovery:
     """What was found. ``warnings`` are lines for the log; ``clean`` says that the last stop was in order.
 
     ``last``, ``last_end`` and ``last_batches`` tell where the newest segment ends; ``last`` is 0 for a new store.
+    ``summaries`` are those of segments that had none, `MAX_SUMMARY_BYTES` at most; a later start makes the rest.
     """
 
     __slots__ = (
+        "_summary_bytes",
         "clean",
         "index",
         "last",
@@ -39,6 +66,7 @@ class Recovery:
         "leftovers",
         "replay",
         "store_id",
+        "summaries",
         "torn",
         "warnings",
     )
@@ -54,39 +82,60 @@ class Recovery:
         self.torn = False
         self.leftovers: Final[list[str]] = []
         self.warnings: Final[list[str]] = []
+        self.summaries: Final[list[Summary]] = []
+        self._summary_bytes = 0
 
     def destinations(self) -> list[RecoveredDestination]:
         """What the broker gets."""
         return self.replay.destinations()
+
+    def keep(self, summary: Summary | None) -> None:
+        """Takes the summary of a segment that was read, as far as there is room for it."""
+        if summary is not None:
+            size = len(summary.parts[-1])
+            if self._summary_bytes + size <= MAX_SUMMARY_BYTES:
+                self._summary_bytes += size
+                self.summaries.append(summary)
 
     def facts(self) -> dict[int, dict[bytes, bytes]]:
         """All facts by table and key."""
         return self.replay.facts
 
 
-def recover(disk: Disk) -> Recovery:
+def recover(disk: Disk, progress: Progress | None = None) -> Recovery:
     """Reads the store on ``disk`` and changes nothing; raises `StoreError` when it cannot be read whole, and `OSError`.
 
     `repair` must follow before anything is written.
     """
     recovery = Recovery()
     files = disk.files()
-    if SPARE_NAME in files:
-        recovery.leftovers.append(SPARE_NAME)
     numbers: list[int] = []
     for name in files:
         number = segment_number(name)
         if number > 0:
             numbers.append(number)
+        elif name == SPARE_NAME or name == NEW_NAME:
+            recovery.leftovers.append(name)
     if not numbers:
         return recovery
     numbers.sort()
     last = _SegmentReplay(recovery, disk, numbers[-1], files)
-    needed = last.needed_segments(numbers)
+    sources = _Sources(disk, files, last.needed_segments(numbers), recovery)
     older: SegmentReader | None = None
-    for number in needed:
-        replay = _SegmentReplay(recovery, disk, number, files)
-        _check_end(older, replay.reader)
+    for place, number in enumerate(sources.numbers):
+        if progress is not None:
+            progress.advanced(sources.done_bytes, sources.total_bytes)
+        replay = last
+        if number != recovery.last:
+            summary = sources.summary(place)
+            if summary is not None:
+                _check_end(older, summary.header)
+                recovery.replay.begin(number, summary.header.seed)
+                summary.run(recovery.replay)
+                older = None  # a summary is taken only if it ends where the next segment says
+                continue
+            replay = _SegmentReplay(recovery, disk, number, files)
+        _check_end(older, replay.reader.header)
         replay.run()
         if number != recovery.last:
             older = replay.reader
@@ -106,15 +155,60 @@ def repair(disk: Disk, recovery: Recovery) -> None:
         disk.sync_directory()
 
 
-def _check_end(older: SegmentReader | None, newer: SegmentReader) -> None:
-    """A segment that another one follows must end where that one says."""
+def write_summaries(disk: Disk, recovery: Recovery) -> None:
+    """Gives the segments that had to be read a summary for the next start, unless the disk is full."""
+    try:
+        for summary in recovery.summaries:
+            write_summary(disk, summary)
+    except OSError as error:
+        if error.errno not in DISK_FULL:
+            raise
+        disk.delete(NEW_NAME)
+    recovery.summaries.clear()
+
+
+def _check_end(older: SegmentReader | None, header: SegmentHeader) -> None:
+    """A segment must end where the one with ``header``, that follows it, says."""
     if older is None:
         return
-    header = newer.header
     if header.previous != older.header.number:
         return
     if header.previous_end != older.end or header.previous_batches != older.batches:
         raise damage(older.name, older.bad_offset, "a record's checksum does not hold")
+
+
+class _Sources:
+    """The segments of a store in their order, and what must be read of each: its summary, or itself."""
+
+    def __init__(self, disk: Disk, files: dict[str, int], numbers: list[int], recovery: Recovery) -> None:
+        self.numbers: Final[list[int]] = numbers
+        self.done_bytes = 0
+        self.total_bytes = 0
+        self._disk: Final[Disk] = disk
+        self._files: Final[dict[str, int]] = files
+        self._headers: Final[list[SegmentHeader]] = []
+        for number in numbers:
+            name = segment_name(number)
+            header = read_segment_header(name, disk.read(name, 0, SEGMENT_HEADER_SIZE))
+            if header.store_id != recovery.store_id:
+                raise damage(name, 16, "it belongs to another store")
+            self._headers.append(header)
+            self.total_bytes += self._size(number)
+        wanted = set(numbers)
+        for name in files:
+            number = summary_number(name)
+            if number > 0 and number not in wanted:
+                recovery.leftovers.append(name)
+
+    def summary(self, place: int) -> SummaryReader | None:
+        """The good summary of the segment at ``place`` of ``numbers``, if there is one."""
+        header = self._headers[place]
+        self.done_bytes += self._size(header.number)
+        follower = self._headers[place + 1] if place + 1 < len(self._headers) else None
+        return read_summary(self._disk, self._files, header, follower)
+
+    def _size(self, number: int) -> int:
+        return self._files.get(summary_name(number), self._files[segment_name(number)])
 
 
 class _SegmentReplay:
@@ -183,9 +277,14 @@ class _SegmentReplay:
     def run(self) -> None:
         """Apply all batches."""
         reader = self.reader
+        reader.rewind()
         self._replay.begin(self._number, reader.header.seed)
+        draft = SummaryDraft(self._number, len(reader.data))
+        start = reader.end
         batch = reader.next_batch()
         while batch is not None:
+            self._add(draft, start, batch)
+            start = reader.end
             for record in batch:
                 self._replay.apply(
                     record.kind,
@@ -203,6 +302,15 @@ class _SegmentReplay:
             raise damage(reader.name, reader.bad_offset, "its check-point cannot be read")
         if self._number != self._recovery.last and reader.bytes_after_end() > 0:
             raise damage(reader.name, reader.bad_offset, "a record's checksum does not hold")
+        self._recovery.keep(draft.finish(reader.header.store_id, reader.end, reader.batches))
+
+    def _add(self, draft: SummaryDraft, start: int, batch: list[Record]) -> None:
+        data = self.reader.data
+        parts = [data[start : start + BATCH_HEAD_SIZE]]
+        for record in batch:
+            parts.append(summary_part(data, record.offset, record.kind, record.flags, record.payload_length))
+        last = batch[-1].offset if batch else start
+        draft.add(b"".join(parts), last, data[last : last + HEADER_SIZE])
 
     def _payload(self, record: Record) -> bytes:
         """As much of the payload as `Replay.apply` wants."""

@@ -153,6 +153,11 @@ class SegmentReader:
         self.batches = 0
         self.bad_offset = SEGMENT_HEADER_SIZE
 
+    def rewind(self) -> None:
+        """Begin again with the first batch."""
+        self.end = SEGMENT_HEADER_SIZE
+        self.batches = 0
+
     def next_batch(self) -> list[Record] | None:
         """The records of the next batch, without its head; None when no whole batch follows.
 

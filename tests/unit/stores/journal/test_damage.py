@@ -24,7 +24,7 @@ A = Destination(QUEUE, "A")
 
 
 def filled_disk(messages: int = 20, store_id: bytes = STORE_ID) -> SimulatedDisk:
-    """Some segments with messages that all live, after a crash."""
+    """Some segments with messages that all live, after a crash, and without summaries: all of it is read."""
     driver = JournalDriver()
     if store_id != STORE_ID:
         driver.disk = SimulatedDisk()
@@ -32,7 +32,11 @@ def filled_disk(messages: int = 20, store_id: bytes = STORE_ID) -> SimulatedDisk
     for number in range(messages):
         driver.store.append(A, plain_message(A, number, b"%d" % (number % 10) * 700))
         driver.turn()
-    return driver.disk.copy()
+    disk = driver.disk.copy()
+    for name in disk.files():
+        if name.endswith(".summary"):
+            disk.lose(name)
+    return disk
 
 
 def refusal(disk: SimulatedDisk) -> str:

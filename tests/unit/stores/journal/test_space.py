@@ -191,7 +191,7 @@ def test_segments_that_nothing_needs_are_deleted_while_messages_wait() -> None:
     for sequence in range(1, 100):
         driver.store.remove(A, sequence)
         driver.turn()
-    assert files - set(driver.disk.files()) == {f"{first:010d}.journal"}
+    assert files - set(driver.disk.files()) == {f"{first:010d}.journal", f"{first:010d}.summary"}
     assert driver.store.has_unwritten
 
 
