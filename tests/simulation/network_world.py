@@ -21,15 +21,27 @@ TOPOLOGIES = (CHAIN, PAIRS, LOOP)
 
 
 class NetworkWorld:
-    """The network, its clients, and what they saw."""
+    """The network, its clients, and what they saw. Links break, and brokers crash if they ``may_crash``.
 
-    def __init__(self, seed: int) -> None:
+    ``one_way``: a chain with consumers at its end alone. Elsewhere a message whose fate a broker does not know, because
+    the link broke, may be given to somebody else meanwhile. ``doubled`` are the messages that came once more after
+    somebody's acknowledgement of them was answered.
+    """
+
+    def __init__(self, seed: int, one_way: bool = False, may_crash: bool = True) -> None:
         self.random = Random(seed)
+        self.one_way = one_way
+        self._may_crash = may_crash
+        self._settled: set[str] = set()
+        self.doubled: list[str] = []
         self.network = Network()
         count = self.random.choice((2, 3, 3, 4))
         self.sites = [self.network.site("ABCE"[place]) for place in range(count)]
         self.topology = self.random.choice(TOPOLOGIES)
         self.ttl = self.random.choice((count, count, 1, 2))
+        if one_way:
+            self.topology = CHAIN
+            self.ttl = count
         self._connect()
         self.attempted: set[str] = set()
         self.granted: set[str] = set()
@@ -73,7 +85,7 @@ class NetworkWorld:
             self._link_acts(choose.choice(self.network.links))
         elif kind < 0.97:
             self._timers(site)
-        elif kind < 0.985:
+        elif kind < 0.985 or not self._may_crash:
             self.breaks += 1
             choose.choice(self.network.links).breaks()
         elif kind < 0.99:
@@ -89,8 +101,9 @@ class NetworkWorld:
             for client in site.clients:
                 for inbox in client.inboxes:
                     inbox.manual = False
-            for queue in QUEUES:
-                site.client().consumes(queue)
+            if self._consumes_at(site):
+                for queue in QUEUES:
+                    site.client().consumes(queue)
         self.network.settles()
         self._count()
 
@@ -110,12 +123,15 @@ class NetworkWorld:
             for inbox in client.inboxes:
                 inbox.reads(self.random.choice((1, 3, 20)))
             site.broker.output_progress(client.state, 0, self.network.now)
-        elif choice < 0.95 and len(client.inboxes) < 3:
+        elif choice < 0.95 and len(client.inboxes) < 3 and self._consumes_at(site):
             client.consumes(self.random.choice(QUEUES), prefetch=self.random.choice((1, 10)), manual=True)
         elif client.inboxes:
             self._count()
             self.random.choice(client.inboxes).leaves()
         self._count()
+
+    def _consumes_at(self, site: Site) -> bool:
+        return not self.one_way or site is self.sites[-1]
 
     def _send(self, client: Client) -> None:
         self._number += 1
@@ -124,7 +140,7 @@ class NetworkWorld:
         client.sends(self.random.choice(QUEUES), text)
 
     def _store_turn(self, site: Site) -> None:
-        if self.random.random() < 0.02:
+        if self.random.random() < 0.02 and self._may_crash:
             site.disk.cut_at = site.disk.steps + self.random.randrange(6)
             try:
                 batch = site.journal.next_batch()
@@ -167,9 +183,14 @@ class NetworkWorld:
                 self.granted.update(client.granted)
                 for inbox in client.inboxes:
                     self._count_inbox(inbox)
+        for site in self.sites:
+            for client in site.clients:
+                self._settled.update(client.settled)
 
     def _count_inbox(self, inbox: Inbox) -> None:
         for one in inbox.received:
             self.deliveries.setdefault(one.text, []).append(one.redelivered)
+            if one.text in self._settled:
+                self.doubled.append(one.text)
             self.paths.add(one.path)
         inbox.received.clear()

@@ -15,9 +15,9 @@ from tests.support.seeds import SEEDS
 STEPS = 600
 
 
-def play(seed: int) -> NetworkWorld:
+def play(seed: int, one_way: bool = False, may_crash: bool = True) -> NetworkWorld:
     """One seed: a wild time and a calm end."""
-    world = NetworkWorld(seed)
+    world = NetworkWorld(seed, one_way, may_crash)
     for _ in range(STEPS):
         world.step()
     world.ends()
@@ -37,6 +37,15 @@ def test_nothing_granted_is_lost_in_a_network_that_breaks(seed: int) -> None:
         assert len(set(path)) == len(path) <= world.ttl, f"{told}: {path}"
 
 
+@pytest.mark.parametrize("seed", SEEDS)
+def test_every_message_comes_exactly_once_down_a_chain_whose_links_break(seed: int) -> None:
+    world = play(seed, one_way=True, may_crash=False)
+    told = f"seed {seed}: {len(world.sites)} brokers, {world.breaks} breaks"
+    assert world.deliveries.keys() == world.granted == world.attempted, told
+    assert world.waiting() == 0, told
+    assert {text: flags for text, flags in world.deliveries.items() if len(flags) != 1} == {}, told
+
+
 def test_the_seeds_reach_what_they_are_for() -> None:
     worlds = [play(seed) for seed in range(30)]
     assert {world.topology for world in worlds} == set(TOPOLOGIES)
@@ -44,4 +53,7 @@ def test_the_seeds_reach_what_they_are_for() -> None:
     assert sum(world.breaks for world in worlds) > 30
     hops = Counter(len(path) for world in worlds for path in world.paths)
     assert hops[1] > 0 and hops[2] > 0
+    calm = [play(seed, one_way=True, may_crash=False) for seed in range(30)]
+    duplicates = sum(site.broker.producer_audit.duplicates for world in calm for site in world.sites)
+    assert duplicates > 30, "no answer was lost on a link"
     assert any(any(flags) for world in worlds for flags in world.deliveries.values())

@@ -17,6 +17,7 @@ from collections import deque
 from spanwire.broker.broker import Broker
 from spanwire.broker.formats import MessageFormats
 from spanwire.broker.ports import Authenticator, Authorizer
+from spanwire.broker.producer_audit import ProducerAudit
 from spanwire.broker.subscription import Subscription
 from spanwire.broker.usage import UsageLimits
 from spanwire.model.acks import LAST_DELIVERED_UNKNOWN, STANDARD_ACK
@@ -287,6 +288,7 @@ class Site:
             authenticator=authenticator,
             authorizer=authorizer,
             limits=UsageLimits(memory_bytes=self._memory_limit_bytes),
+            producer_audit=ProducerAudit(identity=self.name.encode().ljust(8, b".")),
         )
         self.broker.recover(opened.recovery.destinations(), opened.recovery.clean, self.network.now)
 
