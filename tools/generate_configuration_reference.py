@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from spanwire.registry import TRANSPORT_SCHEMES
-from spanwire.service.config import network, uri, words
+from spanwire.service.config import network, uri, virtual, words
 from spanwire.service.config.document import snake_case
 from spanwire.service.config.words import HONOURED, LATER, ONLY, Rule, Words
 
@@ -36,6 +36,14 @@ ELEMENTS: Final[dict[str, Words]] = {
     "subscriptionRecoveryPolicy": words.RECOVERY,
     "deadLetterStrategy": words.DEAD_LETTER_STRATEGY,
     "sharedDeadLetterStrategy": words.SHARED_DEAD_LETTERS,
+    "destinationInterceptors": virtual.INTERCEPTORS,
+    "virtualDestinationInterceptor": virtual.INTERCEPTOR,
+    "virtualDestinations": virtual.VIRTUAL_DESTINATIONS,
+    "virtualTopic": virtual.VIRTUAL_TOPIC,
+    "compositeQueue, compositeTopic": virtual.COMPOSITE,
+    "forwardTo": virtual.FORWARD_TO,
+    "filteredDestination": virtual.FILTERED,
+    "mirroredQueue": virtual.MIRRORED,
     "systemUsage": words.SYSTEM_USAGE,
     "memoryUsage": words.MEMORY_USAGE,
     "destinations": words.DESTINATIONS,

@@ -63,6 +63,9 @@ from spanwire.broker.views import (
     connection_view,
     destination_view,
 )
+from spanwire.broker.virtual import VirtualDestinations
+from spanwire.broker.virtual_route import VirtualRoutes
+from spanwire.broker.virtual_settings import VirtualSettings
 from spanwire.broker.waiting import WaitingLine, answer
 from spanwire.model.acks import LAST_DELIVERED_UNKNOWN
 from spanwire.model.destination import Destination
@@ -103,6 +106,7 @@ class Broker:
         limits: UsageLimits | None = None,
         producer_audit: ProducerAudit | None = None,
         max_uncommitted: int = MAX_UNCOMMITTED,
+        virtual: VirtualSettings | None = None,
     ) -> None:
         self.name: Final[str] = name
         self.broker_id: Final[str] = broker_id
@@ -120,7 +124,9 @@ class Broker:
             authenticator if authenticator is not None else OpenAuthenticator(), self._context, audit
         )
         self._rights: Final[Rights] = Rights(authorizer if authorizer is not None else OpenAuthorizer(), audit)
-        self._map: Final[DestinationMap] = DestinationMap(self._context, policy_map, self._usage)
+        self._map: Final[DestinationMap] = DestinationMap(
+            self._context, policy_map, self._usage, VirtualRoutes(virtual if virtual is not None else VirtualSettings())
+        )
         self._advisories: Final[Advisories | None] = (
             Advisories(self._context, self._map, advisory_format, self._rights) if advisory_format is not None else None
         )
@@ -132,6 +138,7 @@ class Broker:
         )
         dead_letters = DeadLetters(self._context, self._destinations, formats, self._unstored)
         self._context.office = dead_letters
+        values = BoundMessageValues(formats)
         self._sending: Final[Sending] = Sending(
             self._context,
             self._map,
@@ -143,6 +150,7 @@ class Broker:
             dead_letters,
             self._flow,
             self.producer_audit,
+            VirtualDestinations(self._map, self._destinations, self._rights, self._flow, values),
         )
         self._flow.sender = self._sending
         self._committing: Final[Committing] = Committing(
@@ -162,7 +170,7 @@ class Broker:
             self._destinations,
             policy_map,
             self._rights,
-            BoundMessageValues(formats),
+            values,
             self._advisories,
         )
         self._acknowledgements: Final[Acknowledgements] = Acknowledgements(

@@ -13,7 +13,8 @@ from spanwire.broker.reference import BrokerDestination
 from spanwire.broker.subscription import Subscription
 from spanwire.broker.topic import Topic
 from spanwire.broker.usage import MemoryUsage
-from spanwire.model.destination import Destination
+from spanwire.broker.virtual_route import VirtualRoutes
+from spanwire.model.destination import QUEUE, Destination
 from spanwire.model.errors import IllegalStateError, InvalidDestinationError
 
 MAX_DESTINATIONS: Final = 50_000  # destinations of one broker; each costs memory and a line in every view
@@ -32,14 +33,16 @@ class PatternSubscription:
 class DestinationMap:
     """Finds, makes and forgets destinations. Rights, advisories and the store are left to the broker."""
 
-    def __init__(self, context: BrokerContext, policies: PolicyMap, usage: MemoryUsage) -> None:
+    def __init__(self, context: BrokerContext, policies: PolicyMap, usage: MemoryUsage, routes: VirtualRoutes) -> None:
         self._context: Final[BrokerContext] = context
         self._policies: Final[PolicyMap] = policies
         self._usage: Final[MemoryUsage] = usage
+        self._routes: Final[VirtualRoutes] = routes
         self.queues: Final[dict[str, Queue]] = {}
         self.topics: Final[dict[str, Topic]] = {}
         self._patterns: Final[list[PatternSubscription]] = []
         self._limited: Final[dict[str, int]] = {}  # destinations under each policy that limits their number
+        self.changes = 0  # how often a permanent queue came or went
 
     def queue(self, destination: Destination) -> Queue | None:
         """The queue of this name, if there is one."""
@@ -68,9 +71,13 @@ class DestinationMap:
             self._limited[name] = self._limited.get(name, 0) + 1
         if destination.is_queue:
             queue = Queue(destination, policy, self._usage, self._context)
+            if destination.kind == QUEUE:
+                self.changes += 1
+            queue.route = self._routes.find(destination)
             self.queues[destination.qualified_name] = queue
             return queue
         topic = Topic(destination, policy, self._usage, self._context)
+        topic.route = self._routes.find(destination)
         self.topics[destination.qualified_name] = topic
         return topic
 
@@ -102,6 +109,8 @@ class DestinationMap:
         if found is not None and _counts(found.policy, destination):
             self._limited[found.policy.destination.qualified_name] -= 1
         if destination.is_queue:
+            if destination.kind == QUEUE:
+                self.changes += 1
             self.queues.pop(destination.qualified_name, None)
         else:
             self.topics.pop(destination.qualified_name, None)

@@ -247,7 +247,7 @@ class FlowControl:
     def _resume(self, state: ConnectionState) -> None:
         sender = self.sender
         assert sender is not None
-        while state.parked and self._has_room_again(state.parked[0].message):
+        while state.parked and self._has_room_again(state.parked[0]):
             parked = state.parked.popleft()
             self._drop(state, parked)
             sender.go_on(state, parked)
@@ -263,16 +263,24 @@ class FlowControl:
             state.reading_paused = False
             state.outlet.mark_dirty()
 
-    def _has_room_again(self, message: Message) -> bool:
-        """With hysteresis for those that need memory: full stays full until a share of it is free."""
-        for part in message.destination.parts():
+    def _has_room_again(self, parked: ParkedSend) -> bool:
+        """In the destinations it names, and in the one it waited for, which may be the target of a virtual one."""
+        if not self._takes_again(parked.home, parked.message):
+            return False
+        for part in parked.message.destination.parts():
             for home in self._map.matching(part):
-                obstacle = self.obstacle(home, message)
-                if obstacle != ROOM and obstacle != TOO_LARGE:  # the latter was not, when it was sent
-                    return False
-                if self._needs_memory(home, message) and home.usage.is_above(RESUME_SHARE):
+                if not self._takes_again(home, parked.message):
                     return False
         return True
+
+    def _takes_again(self, home: BrokerDestination, message: Message) -> bool:
+        """With hysteresis for those that need memory: full stays full until a share of it is free."""
+        if home.removed:
+            return True
+        obstacle = self.obstacle(home, message)
+        if obstacle != ROOM and obstacle != TOO_LARGE:  # the latter was not, when it was sent
+            return False
+        return not (self._needs_memory(home, message) and home.usage.is_above(RESUME_SHARE))
 
     def _needs_memory(self, home: BrokerDestination, message: Message) -> bool:
         """Whether ``message`` will stay in memory: the store does not have it, and somebody is there to keep it for."""

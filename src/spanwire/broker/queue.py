@@ -133,6 +133,10 @@ class Queue(BrokerDestination):
         """How many consumers are attached."""
         return len(self._consumers.all)
 
+    def subscriptions(self) -> list[Subscription]:
+        """Its consumers, best priority first."""
+        return [consumer.subscription for consumer in self._consumers.all]
+
     def attach(self, subscription: Subscription) -> None:
         """Add a consumer, behind those of the same priority; it gets messages from the next `fill` on."""
         self._consumers.attach(subscription)

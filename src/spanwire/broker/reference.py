@@ -6,6 +6,7 @@ from typing import Final
 
 from spanwire.broker.policy import PolicyEntry
 from spanwire.broker.usage import MemoryUsage
+from spanwire.broker.virtual_route import VirtualRoute
 from spanwire.model.destination import Destination
 from spanwire.model.message import Message
 
@@ -28,6 +29,7 @@ class BrokerDestination:
         self.producers = 0
         self.withheld = 0  # messages that wait for the disk before they are dispatched: nothing may overtake them
         self.removed = False
+        self.route: VirtualRoute | None = None  # its messages go on to other destinations
 
     @property
     def consumer_count(self) -> int:

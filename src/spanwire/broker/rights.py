@@ -68,6 +68,17 @@ class Rights:
         except AuthorizationError:
             self.refuse(state, f"remove: {destination}")
 
+    def may_write(self, state: ConnectionState, destination: Destination) -> bool:
+        """Whether a queue that listens to a virtual topic gets what the connection sends there; a line in the audit
+        says when not.
+        """
+        try:
+            self._authorizer.check(state.principal, WRITE, destination)
+        except AuthorizationError:
+            self._note(state, f"write to: {destination}")
+            return False
+        return True
+
     def may_read(self, principal: Principal, destination: Destination) -> bool:
         """Whether a wildcard subscription of ``principal`` gets what ``destination`` holds. Not worth an audit line:
         the subscription asked for what it may have of a pattern.
@@ -80,6 +91,9 @@ class Rights:
 
     def refuse(self, state: ConnectionState, what: str, reason: str = "") -> None:
         """Always raises `AuthorizationError`, with a line in the audit: the connection may not do ``what``."""
+        self._note(state, what)
+        raise AuthorizationError(f"User {state.principal.name} is not authorized to {what}{reason}")
+
+    def _note(self, state: ConnectionState, what: str) -> None:
         info = state.info
         self._audit.refused(state.principal.name, info.remote_address, info.protocol, what.replace(": ", " ", 1))
-        raise AuthorizationError(f"User {state.principal.name} is not authorized to {what}{reason}")

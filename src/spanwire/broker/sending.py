@@ -21,6 +21,7 @@ from spanwire.broker.rights import Rights
 from spanwire.broker.topic import Topic
 from spanwire.broker.transactions import LocalTransaction, TransactedSend
 from spanwire.broker.unstored import Unstored
+from spanwire.broker.virtual import Target, VirtualDestinations
 from spanwire.broker.waiting import Waiting, WaitingLine, WithheldMessage
 from spanwire.model.destination import QUEUE, Destination
 from spanwire.model.errors import DestinationDoesNotExistError, JmsError
@@ -42,6 +43,7 @@ class Sending(ParkedSender):
         dead_letters: DeadLetters,
         flow: FlowControl,
         audit: ProducerAudit,
+        virtual: VirtualDestinations,
     ) -> None:
         self._context: Final[BrokerContext] = context
         self._map: Final[DestinationMap] = destination_map
@@ -53,6 +55,7 @@ class Sending(ParkedSender):
         self._dead_letters: Final[DeadLetters] = dead_letters
         self._flow: Final[FlowControl] = flow
         self._audit: Final[ProducerAudit] = audit
+        self._virtual: Final[VirtualDestinations] = virtual
 
     # -- from a connection ---------------------------------------------------------------------------------------------
 
@@ -60,7 +63,7 @@ class Sending(ParkedSender):
         """Take ``message``; True when it can be answered now. Raises `JmsError` when it is refused."""
         destination = message.destination
         home = self._map.find(destination)
-        if home is None or destination.is_composite:
+        if home is None or destination.is_composite or home.route is not None:
             return self._send_to_many(state, message, transaction, token)
         self._rights.check_write(state, home.destination)
         if transaction is not None:
@@ -74,22 +77,21 @@ class Sending(ParkedSender):
     def _send_to_many(
         self, state: ConnectionState, message: Message, transaction: LocalTransaction | None, token: int
     ) -> bool:
-        """Composites, wildcards and destinations that do not exist yet: all are checked before the first gets a
-        copy.
+        """Composites, wildcards, virtual destinations and those that do not exist yet: all are checked before the first
+        gets a copy.
         """
-        homes = self._resolve(state, message.destination)
-        if state.parked and transaction is None and homes:
-            return self._flow.park(state, homes[0], message, token, TURN)
-        copies = self._copies(homes, message)
+        targets = self._targets(state, message)
+        if state.parked and transaction is None and targets:
+            return self._flow.park(state, targets[0].home, message, token, TURN)
         if transaction is not None:
-            for home, copy in zip(homes, copies, strict=True):
-                self._gather(transaction, home, copy)
+            for target, copy in zip(targets, self._copies(targets, message), strict=True):
+                self._gather(transaction, target.home, copy)
             return True
-        for home in homes:
-            obstacle = self._flow.obstacle(home, message)
+        for target in targets:
+            obstacle = self._flow.obstacle(target.home, message)
             if obstacle != ROOM:
-                return self._flow.park(state, home, message, token, obstacle)
-        return self._deliver_all(state, homes, copies, token)
+                return self._flow.park(state, target.home, message, token, obstacle)
+        return self._deliver_all(state, targets, self._copies(targets, message), token)
 
     def is_repeated(self, state: ConnectionState, message: Message) -> bool:
         """Whether the store has what a client that reconnected sends; then it is only to be answered."""
@@ -102,23 +104,31 @@ class Sending(ParkedSender):
         self._flow.check_transacted(home, message)
         transaction.add_send(TransactedSend(home, message))
 
-    def _copies(self, homes: list[BrokerDestination], message: Message) -> list[Message]:
+    def _targets(self, state: ConnectionState, message: Message) -> list[Target]:
+        """The queues and topics that get the message in the end."""
+        homes = self._resolve(state, message.destination)
+        if any(home.route is not None for home in homes):
+            return self._virtual.expand(state, homes, message)
+        return [Target(home, False) for home in homes]
+
+    def _copies(self, targets: list[Target], message: Message) -> list[Message]:
         copies: list[Message] = []
-        for home in homes:
-            if home.destination == message.destination:
+        for target in targets:
+            if target.keeps_address:
+                copies.append(message.twin())
+            elif target.home.destination == message.destination:
                 copies.append(message)
             else:
-                copies.append(self._formats.format(message.format_id).readdressed(message, home.destination))
+                copies.append(self._formats.format(message.format_id).readdressed(message, target.home.destination))
         return copies
 
-    def _deliver_all(
-        self, state: ConnectionState, homes: list[BrokerDestination], copies: list[Message], token: int
-    ) -> bool:
+    def _deliver_all(self, state: ConnectionState, targets: list[Target], copies: list[Message], token: int) -> bool:
         """One answer for several copies: when those that are stored are safe. They are stored together or not at all,
         so that a repetition of the send finds all of them or none.
         """
         stored: list[WithheldMessage] = []
-        for home, copy in zip(homes, copies, strict=True):
+        for target, copy in zip(targets, copies, strict=True):
+            home = target.home
             if self.is_stored(home, copy) and not copy.is_expired(self._context.wall_ms):
                 stored.append(WithheldMessage(home, copy, 0))
             else:
@@ -170,8 +180,8 @@ class Sending(ParkedSender):
         error: JmsError | None = None
         done = True
         try:
-            homes = self._resolve(state, parked.message.destination)
-            done = self._deliver_all(state, homes, self._copies(homes, parked.message), parked.token)
+            targets = self._targets(state, parked.message)
+            done = self._deliver_all(state, targets, self._copies(targets, parked.message), parked.token)
         except JmsError as refused:
             error = refused
         if done or error is not None:

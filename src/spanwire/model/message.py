@@ -112,6 +112,29 @@ class Message:
         tail = self.tail if self.tail is not None else self.raw[self.tail_start :]
         return head + self.raw[self.content_start : self.tail_start] + tail
 
+    def twin(self) -> Message:
+        """The same message for another destination to hold: its bytes are shared, what counts holders is not."""
+        copy = Message(
+            self.format_id,
+            self.raw,
+            self.content_start,
+            self.properties_start,
+            self.tail_start,
+            self.destination,
+            self.message_id,
+            self.persistent,
+            self.priority,
+            self.expiration_ms,
+            self.timestamp_ms,
+            self.group_id,
+            self.format_index,
+        )
+        copy.head = self.head
+        copy.tail = self.tail
+        copy.broker_path = self.broker_path
+        copy.redelivery_count = self.redelivery_count
+        return copy
+
     def is_expired(self, wall_ms: int) -> bool:
         """Whether its time to live is over."""
         return 0 < self.expiration_ms <= wall_ms

@@ -200,6 +200,7 @@ class BrokerService:
             policies=PolicyMap(list(configuration.policies)),
             limits=usage_limits(configuration.usage, self._persistence.place),
             max_uncommitted=configuration.max_uncommitted,
+            virtual=configuration.virtual,
         )
         self._broker = broker
         recovered, clean = self._persistence.take_recovered(configuration.delete_all_messages_on_startup)

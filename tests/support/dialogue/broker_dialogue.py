@@ -19,6 +19,7 @@ from spanwire.broker.subscription import Subscription
 from spanwire.broker.transactions import MAX_UNCOMMITTED
 from spanwire.broker.usage import UsageLimits
 from spanwire.broker.views import ConnectionView, DestinationView
+from spanwire.broker.virtual_settings import VirtualSettings
 from spanwire.model.acks import INDIVIDUAL_ACK, LAST_DELIVERED_UNKNOWN, STANDARD_ACK
 from spanwire.model.destination import Destination, parse_destination
 from spanwire.model.environment import Time
@@ -366,6 +367,7 @@ class Stage:
         memory_limit_bytes: int = 1024 * 1024 * 1024,
         limits: UsageLimits | None = None,
         max_uncommitted: int = MAX_UNCOMMITTED,
+        virtual: VirtualSettings | None = None,
     ) -> None:
         self.environment = FixedEnvironment()
         self.dispatches: list[tuple[Listener, Delivery]] = []  # all dispatches in their order
@@ -382,6 +384,7 @@ class Stage:
             policies=PolicyMap(list(policies)),
             limits=limits if limits is not None else UsageLimits(memory_bytes=memory_limit_bytes),
             max_uncommitted=max_uncommitted,
+            virtual=virtual,
         )
 
     @property

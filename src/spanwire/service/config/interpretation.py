@@ -27,6 +27,7 @@ from spanwire.service.config.tls import Stores, read_stores
 from spanwire.service.config.uri import connector_settings
 from spanwire.service.config.usage import UsageInterpreter
 from spanwire.service.config.values import Settings
+from spanwire.service.config.virtual import VirtualReader
 from spanwire.service.config.words import LATER, NO_EFFECT, ONLY, Rule, Words
 from spanwire.transports.base import ConnectorSettings
 
@@ -81,6 +82,7 @@ class Interpreter:
             usage=usage,
             max_uncommitted=settings.number("maxUncommittedCount", 0, 0, MAX_UNCOMMITTED_COUNT) or MAX_UNCOMMITTED,
             destinations=self._destinations(broker),
+            virtual=VirtualReader(self.findings, self.inner).virtual(broker),
             policies=PolicyInterpreter(self.findings, self.inner).policies(broker),
             authentication=security.authentication(plugins),
             authorization=security.authorization(plugins),

@@ -14,6 +14,7 @@ from spanwire.broker.authorization_map import AccessList, AuthorizationEntry
 from spanwire.broker.policy import PolicyEntry
 from spanwire.broker.transactions import MAX_UNCOMMITTED
 from spanwire.broker.usage import DEFAULT_MEMORY_LIMIT_BYTES
+from spanwire.broker.virtual_settings import VirtualSettings
 from spanwire.model.destination import Destination
 from spanwire.model.secret import Secret
 from spanwire.network.connector import NetworkConnectorSettings
@@ -167,6 +168,7 @@ class BrokerConfiguration:
     max_uncommitted: int = MAX_UNCOMMITTED
     destinations: tuple[Destination, ...] = ()
     policies: tuple[PolicyEntry, ...] = ()
+    virtual: VirtualSettings = field(default_factory=VirtualSettings)
     authentication: AuthenticationConfiguration | None = None
     authorization: AuthorizationConfiguration | None = None
     source: str = "built-in default"

@@ -62,7 +62,7 @@ CONNECTOR: Final = Words(
         "staticBridge": YES,
         "dynamicOnly": _only("true false", DURABLE),
         "syncDurableSubs": _only("false", DURABLE),
-        "useVirtualDestSubs": _only("false", words.VIRTUAL),
+        "useVirtualDestSubs": _only("false", words.VIRTUAL_DEMAND),
         "conduitNetworkQueueSubscriptions": _only("false", "networks with loops"),
         "useCompression": _only("false", "compression by a bridge"),
         "destinationFilter": YES,

@@ -71,6 +71,7 @@ OWNED: Final = Rule(NO_EFFECT, note="a temporary destination belongs to the conn
 LINKS: Final = "networks of brokers"
 SCHEDULED: Final = "scheduled messages"
 VIRTUAL: Final = "virtual destinations"
+VIRTUAL_DEMAND: Final = "demand behind virtual destinations"
 DURABLE: Final = "durable subscriptions"
 ADVISORIES: Final = "more advisories"
 DISCOVERY: Final = "discovery"
@@ -106,10 +107,8 @@ BROKER: Final = Words(
         ),
         "populateUserNameInMBeans": NO_JMX,
         **_all(_only("false", SCHEDULED), "schedulerSupport"),
-        **_all(
-            _only("false", VIRTUAL),
-            "useMirroredQueues useVirtualDestSubs useVirtualDestSubsOnCreation useVirtualTopics",
-        ),
+        **_all(YES, "useMirroredQueues useVirtualTopics useTempMirroredQueues"),
+        **_all(_only("false", VIRTUAL_DEMAND), "useVirtualDestSubs useVirtualDestSubsOnCreation"),
         **_all(_only("false", STANDBY), "slave waitForSlave shutdownOnSlaveFailure shutdownOnMasterFailure"),
         **_all(_only("false", "a start that does not wait"), "startAsync networkConnectorStartAsync"),
         **_all(
@@ -118,7 +117,6 @@ BROKER: Final = Words(
         **_all(_only("false", "the host's name as the broker's", "write brokerName"), "useLocalHostBrokerName"),
         **_all(_only("true", DURABLE), "keepDurableSubsActive"),
         "enableStatistics": Rule(NO_EFFECT, ("true",), "statistics are always kept"),
-        "useTempMirroredQueues": Rule(ONLY, ("true", "false")),
         "offlineDurableSubscriberTimeout": _only("-1", DURABLE),
         **_all(_only("0", CLEANING), "schedulePeriodForDestinationPurge maxPurgedDestinationsPerSweep"),
         **_all(WATCHED, "schedulePeriodForDiskUsageCheck diskUsageCheckRegrowThreshold adjustUsageLimits"),
@@ -149,7 +147,7 @@ BROKER: Final = Words(
             "plugins sslContext shutdownHooks networkConnectors",
         ),
         "jmsBridgeConnectors": _list_of("bridges to other messaging systems"),
-        "destinationInterceptors": _list_of(VIRTUAL),
+        "destinationInterceptors": YES,
         "jobSchedulerStore": _later(SCHEDULED),
         "tempDataStore": NO_TEMPORARY_STORE,
         "proxyConnectors": _list_of("proxies"),

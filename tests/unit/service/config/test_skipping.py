@@ -103,7 +103,7 @@ def test_a_word_that_guards_access_is_never_skipped_and_any_other_is(name: str) 
 
 def test_what_is_left_out_is_told_in_the_order_of_the_file() -> None:
     configuration = read(
-        "<destinationInterceptors><mirroredQueue/></destinationInterceptors>\n"
+        '<jmsBridgeConnectors id="a"/>\n'
         + connectors(
             '<transportConnector uri="mqtt://0.0.0.0:1883"/>\n',
             '<transportConnector uri="tcp://127.0.0.1:0?soTimeout=5&amp;trace=true" discoveryUri="multicast://x"/>\n',
@@ -113,7 +113,7 @@ def test_what_is_left_out_is_told_in_the_order_of_the_file() -> None:
     )
     assert [line.removeprefix(f"{PATH}:") for line in configuration.skipped] == [
         "1: skipped: schedulerSupport of <broker> with another value than false (later feature: scheduled messages)",
-        "1: skipped: <destinationInterceptors> (later feature: virtual destinations)",
+        "1: skipped: <jmsBridgeConnectors> (later feature: bridges to other messaging systems)",
         "2: skipped: the transport mqtt:// of mqtt://0.0.0.0:1883 (later feature: MQTT)",
         "3: skipped: discoveryUri of <transportConnector> (later feature: discovery)",
         "3: skipped: the option soTimeout with another value than 0 (later feature: more options of connectors)",
@@ -281,7 +281,7 @@ def test_a_policy_of_temporary_destinations_is_left_out_as_a_whole(word: str) ->
 
 
 def test_an_empty_name_inside_what_is_left_out_is_an_error_all_the_same() -> None:
-    inside = "<destinationInterceptors><queue physicalName=''/></destinationInterceptors>"
+    inside = "<jmsBridgeConnectors><queue physicalName=''/></jmsBridgeConnectors>"
     assert obstacles(inside) == ["1: physicalName of <queue> is empty"]
 
 

@@ -1,0 +1,85 @@
+"""What becomes of the messages of one virtual destination, found once when the destination is made."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from spanwire.broker.virtual_settings import CompositeDestination, MirroredQueues, VirtualSettings, VirtualTopic
+from spanwire.model.destination import QUEUE, TOPIC, Destination
+from spanwire.selector.expression import Selector
+from spanwire.selector.parser import parse_selector
+
+
+class ListeningRule:
+    """One virtual topic: the queues under ``pattern`` listen to it."""
+
+    __slots__ = ("pattern", "settings")
+
+    def __init__(self, settings: VirtualTopic, pattern: Destination) -> None:
+        self.settings: Final[VirtualTopic] = settings
+        self.pattern: Final[Destination] = pattern
+
+
+class ForwardRule:
+    """One target of a composite destination with its selector compiled."""
+
+    __slots__ = ("destination", "keeps_address", "selector")
+
+    def __init__(self, destination: Destination, selector: Selector | None, keeps_address: bool) -> None:
+        self.destination: Final[Destination] = destination
+        self.selector: Final[Selector | None] = selector
+        self.keeps_address: Final[bool] = keeps_address
+
+
+class VirtualRoute:
+    """What becomes of the messages of one destination: ``stays`` if it keeps them as well."""
+
+    __slots__ = ("forwards", "listeners", "mirror", "stays")
+
+    def __init__(self) -> None:
+        self.listeners: Final[list[ListeningRule]] = []
+        self.forwards: Final[list[ForwardRule]] = []
+        self.mirror: ForwardRule | None = None
+        self.stays = True
+
+
+class VirtualRoutes:
+    """Finds routes by the settings of the broker."""
+
+    def __init__(self, settings: VirtualSettings) -> None:
+        """Raises `InvalidSelectorError` for a filter that is no selector."""
+        self._topics: Final[tuple[VirtualTopic, ...]] = settings.topics
+        self._composites: Final[tuple[CompositeDestination, ...]] = settings.composites
+        self._mirrored: Final[MirroredQueues | None] = settings.mirrored
+        self._selectors: Final[dict[str, Selector]] = {}
+        for composite in settings.composites:
+            for forward in composite.forward_to:
+                if forward.selector:
+                    self._selectors[forward.selector] = parse_selector(forward.selector)
+
+    def find(self, destination: Destination) -> VirtualRoute | None:
+        """The route of a physical destination; None for an ordinary one."""
+        if destination.is_advisory:
+            return None
+        route = VirtualRoute()
+        for topic in self._topics:
+            if topic.destination.matches(destination):
+                name = topic.prefix + destination.name + topic.postfix
+                route.listeners.append(ListeningRule(topic, Destination(QUEUE, name)))
+        for composite in self._composites:
+            if composite.destination.matches(destination):
+                self._add_forwards(route, composite)
+        mirrored = self._mirrored
+        if mirrored is not None and destination.is_queue and (mirrored.temporary or not destination.is_temporary):
+            topic_name = Destination(TOPIC, mirrored.prefix + destination.name + mirrored.postfix)
+            route.mirror = ForwardRule(topic_name, None, not mirrored.copy_message)
+        if route.stays and not route.listeners and not route.forwards and route.mirror is None:
+            return None
+        return route
+
+    def _add_forwards(self, route: VirtualRoute, composite: CompositeDestination) -> None:
+        for forward in composite.forward_to:
+            selector = self._selectors[forward.selector] if forward.selector else None
+            route.forwards.append(ForwardRule(forward.destination, selector, not composite.copy_message))
+        if composite.forward_only:
+            route.stays = False

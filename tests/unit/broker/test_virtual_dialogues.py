@@ -1,0 +1,340 @@
+"""Virtual topics, composite destinations and mirrored queues: who gets a copy, under which name, with which right."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from spanwire.broker.policy import PolicyEntry
+from spanwire.broker.ports import NO_TOKEN, WRITE
+from spanwire.broker.virtual import MAX_HOPS
+from spanwire.broker.virtual_settings import (
+    CompositeDestination,
+    ForwardTo,
+    MirroredQueues,
+    VirtualSettings,
+    VirtualTopic,
+)
+from spanwire.model.destination import QUEUE, TOPIC, Destination, parse_destination
+from spanwire.model.errors import AuthorizationError, InvalidSelectorError
+from tests.support.dialogue.broker_dialogue import Stage
+from tests.support.dialogue.text_format import original_of
+from tests.support.recording_authorizer import RecordingAuthorizer
+
+ORDERS = "topic://VirtualTopic.Orders"
+SHOP = "queue://Consumer.Shop.VirtualTopic.Orders"
+TAX = "queue://Consumer.Tax.VirtualTopic.Orders"
+
+
+def forwards(*texts: str) -> tuple[ForwardTo, ...]:
+    return tuple(ForwardTo(parse_destination(text)) for text in texts)
+
+
+def composite(name: str, *targets: str, forward_only: bool = True, copy_message: bool = True) -> VirtualSettings:
+    settings = CompositeDestination(parse_destination(name), forwards(*targets), forward_only, copy_message)
+    return VirtualSettings((), (settings,))
+
+
+# -- virtual topics ----------------------------------------------------------------------------------------------------
+
+
+def test_each_group_of_a_virtual_topic_gets_every_message_and_shares_it_among_its_consumers() -> None:
+    stage = Stage()
+    one, two = stage.peer("a").consumes(SHOP), stage.peer("b").consumes(SHOP)
+    tax = stage.peer("c").consumes(TAX)
+    listener = stage.peer("d").consumes(ORDERS)
+    producer = stage.peer("p")
+    for text in ("1", "2", "3", "4"):
+        producer.sends(ORDERS, text)
+    assert (one.takes(), two.takes()) == (["1", "3"], ["2", "4"])
+    assert tax.takes() == listener.takes() == ["1", "2", "3", "4"]
+
+
+def test_a_copy_carries_its_queue_as_destination_and_the_topic_as_the_original_one() -> None:
+    stage = Stage()
+    shop = stage.peer("a").consumes(SHOP)
+    stage.peer("p").sends(ORDERS, "1")
+    (copy,) = shop.takes_deliveries()
+    assert copy.message.destination.qualified_name == SHOP
+    assert original_of(copy.message) == ORDERS
+
+
+def test_the_queues_of_a_virtual_topic_keep_what_comes_while_nobody_is_there() -> None:
+    stage = Stage()
+    first = stage.peer("a").consumes(SHOP)
+    first.leaves()
+    stage.peer("p").sends(ORDERS, "1")
+    stage.settle()
+    assert stage.view(SHOP).pending == 1
+    assert stage.peer("b").consumes(SHOP).takes() == ["1"]
+
+
+def test_a_queue_that_appears_later_listens_from_then_on_and_one_that_is_removed_no_more() -> None:
+    stage = Stage()
+    producer, peer = stage.peer("p"), stage.peer("a")
+    producer.sends(ORDERS, "before")
+    shop = peer.consumes(SHOP)
+    producer.sends(ORDERS, "after")
+    assert shop.takes() == ["after"]
+    shop.acknowledges("after")
+    shop.leaves()
+    peer.removes(SHOP)
+    producer.sends(ORDERS, "last")
+    assert peer.consumes(SHOP).takes() == []
+
+
+def test_an_ordinary_topic_feeds_no_queues() -> None:
+    stage = Stage()
+    shop = stage.peer("a").consumes("queue://Consumer.Shop.Orders")
+    stage.peer("p").sends("topic://Orders", "1")
+    assert shop.takes() == []
+
+
+def test_without_virtual_topics_their_names_are_ordinary_ones() -> None:
+    stage = Stage(virtual=VirtualSettings(topics=()))
+    shop = stage.peer("a").consumes(SHOP)
+    stage.peer("p").sends(ORDERS, "1")
+    assert shop.takes() == []
+
+
+def test_prefix_and_postfix_are_those_of_the_settings() -> None:
+    topic = VirtualTopic(Destination(TOPIC, ">"), prefix="Q.*.", postfix=".In")
+    stage = Stage(virtual=VirtualSettings((topic,)))
+    wanted = stage.peer("a").consumes("queue://Q.x.News.In")
+    other = stage.peer("b").consumes("queue://Q.x.News")
+    stage.peer("p").sends("topic://News", "1")
+    assert (wanted.takes(), other.takes()) == (["1"], [])
+
+
+def test_a_selector_aware_virtual_topic_leaves_out_queues_that_nobody_wants_it_from() -> None:
+    topic = VirtualTopic(selector_aware=True)
+    stage = Stage(virtual=VirtualSettings((topic,)))
+    stage.peer("a").consumes(SHOP, selector="n > 5")
+    stage.peer("b").consumes(TAX, selector="n < 5")
+    producer = stage.peer("p")
+    producer.sends(ORDERS, "small", properties={"n": 1})
+    stage.settle()
+    assert (stage.view(SHOP).enqueued, stage.view(TAX).enqueued) == (0, 1)
+
+
+def test_a_local_virtual_topic_leaves_alone_what_came_over_a_bridge() -> None:
+    stage = Stage(virtual=VirtualSettings((VirtualTopic(local=True),)))
+    shop = stage.peer("a").consumes(SHOP)
+    producer = stage.peer("p")
+    message = producer.message(ORDERS, "far")
+    message.broker_path = ("ID:other",)
+    stage.broker.send(producer.state, message, None, NO_TOKEN, stage.now)
+    producer.sends(ORDERS, "near")
+    assert shop.takes() == ["near"]
+
+
+def test_a_queue_without_room_is_skipped_if_the_settings_say_so_and_else_the_send_waits() -> None:
+    tight = PolicyEntry(Destination(QUEUE, "Consumer.Tax.>"), memory_limit_bytes=1_000)
+    for drops, expected in ((True, ["1", "2"]), (False, ["1"])):
+        stage = Stage(tight, virtual=VirtualSettings((VirtualTopic(drop_on_resource_limit=drops),)))
+        shop = stage.peer("a").consumes(SHOP)
+        stage.peer("b").consumes(TAX, prefetch=1)
+        producer = stage.peer("p")
+        for text in ("1", "2"):
+            producer.sends(ORDERS, text, persistent=False)
+        assert shop.takes() == expected
+
+
+def test_a_transaction_holds_all_copies_until_it_is_committed() -> None:
+    stage = Stage()
+    shop, tax = stage.peer("a").consumes(SHOP), stage.peer("b").consumes(TAX)
+    producer = stage.peer("p")
+    producer.begins(1)
+    producer.sends(ORDERS, "1", transaction=1)
+    assert (shop.takes(), tax.takes()) == ([], [])
+    producer.commits(1)
+    stage.settle()
+    assert (shop.takes(), tax.takes()) == (["1"], ["1"])
+
+
+def test_an_answer_comes_when_all_copies_are_stored() -> None:
+    stage = Stage()
+    stage.peer("a").consumes(SHOP)
+    stage.peer("b").consumes(TAX)
+    producer = stage.peer("p")
+    token = producer.sends(ORDERS, "1")
+    assert token not in producer.answers
+    stage.settle()
+    assert producer.answers[token] is None
+
+
+def test_a_queue_that_the_sender_may_not_write_to_is_passed_by_with_a_line(caplog: pytest.LogCaptureFixture) -> None:
+    authorizer = RecordingAuthorizer()
+    stage = Stage(authorizer=authorizer)
+    shop, tax = stage.peer("a").consumes(SHOP), stage.peer("b").consumes(TAX)
+    authorizer.refused.add(("*", WRITE, TAX))
+    with caplog.at_level(logging.WARNING, "spanwire.audit"):
+        stage.peer("p").sends(ORDERS, "1")
+    assert (shop.takes(), tax.takes()) == (["1"], [])
+    assert f"may not write to {TAX}" in caplog.text
+
+
+# -- composites --------------------------------------------------------------------------------------------------------
+
+
+def test_a_composite_queue_forwards_and_keeps_nothing() -> None:
+    stage = Stage(virtual=composite("queue://IN", "queue://A", "topic://T"))
+    a, t = stage.peer("a").consumes("queue://A"), stage.peer("t").consumes("topic://T")
+    inside = stage.peer("i").consumes("queue://IN")
+    stage.peer("p").sends("queue://IN", "1")
+    assert (a.takes(), t.takes(), inside.takes()) == (["1"], ["1"], [])
+
+
+def test_a_composite_topic_that_does_not_only_forward_serves_its_own_subscribers_too() -> None:
+    stage = Stage(virtual=composite("topic://IN", "queue://A", forward_only=False))
+    a, inside = stage.peer("a").consumes("queue://A"), stage.peer("i").consumes("topic://IN")
+    stage.peer("p").sends("topic://IN", "1")
+    assert (a.takes(), inside.takes()) == (["1"], ["1"])
+
+
+def test_a_filter_decides_by_the_message() -> None:
+    odd = ForwardTo(Destination(QUEUE, "ODD"), "odd = 'yes'")
+    settings = CompositeDestination(Destination(QUEUE, "IN"), (odd, ForwardTo(Destination(TOPIC, "ALL"))))
+    stage = Stage(virtual=VirtualSettings((), (settings,)))
+    queue, topic = stage.peer("a").consumes("queue://ODD"), stage.peer("b").consumes("topic://ALL")
+    producer = stage.peer("p")
+    producer.sends("queue://IN", "1", properties={"odd": "yes"})
+    producer.sends("queue://IN", "2", properties={"odd": "no"})
+    assert (queue.takes(), topic.takes()) == (["1"], ["1", "2"])
+
+
+def test_without_copies_the_message_says_where_it_was_sent_to() -> None:
+    stage = Stage(virtual=composite("queue://IN", "queue://A", "queue://B", copy_message=False))
+    a, b = stage.peer("a").consumes("queue://A"), stage.peer("b").consumes("queue://B")
+    stage.peer("p").sends("queue://IN", "1")
+    for listener in (a, b):
+        (delivery,) = listener.takes_deliveries()
+        assert delivery.message.destination.qualified_name == "queue://IN"
+        assert original_of(delivery.message) is None
+        listener.acknowledges("1")
+    stage.settle()
+    assert stage.memory() == 0
+
+
+def test_a_composite_name_may_be_a_pattern() -> None:
+    stage = Stage(virtual=composite("queue://IN.*", "queue://ALL"))
+    everything = stage.peer("a").consumes("queue://ALL")
+    producer = stage.peer("p")
+    producer.sends("queue://IN.1", "1")
+    producer.sends("queue://IN.2", "2")
+    assert everything.takes() == ["1", "2"]
+
+
+def test_composites_may_forward_to_virtual_topics_and_to_each_other() -> None:
+    settings = VirtualSettings(
+        (VirtualTopic(),),
+        (
+            CompositeDestination(Destination(QUEUE, "IN"), forwards("queue://NEXT")),
+            CompositeDestination(Destination(QUEUE, "NEXT"), forwards(ORDERS)),
+        ),
+    )
+    stage = Stage(virtual=settings)
+    shop = stage.peer("a").consumes(SHOP)
+    stage.peer("p").sends("queue://IN", "1")
+    assert shop.takes() == ["1"]
+
+
+def test_a_way_that_comes_back_ends_there() -> None:
+    settings = VirtualSettings(
+        (),
+        (
+            CompositeDestination(Destination(QUEUE, "A"), forwards("queue://B"), forward_only=False),
+            CompositeDestination(Destination(QUEUE, "B"), forwards("queue://A"), forward_only=False),
+        ),
+    )
+    stage = Stage(virtual=settings)
+    a, b = stage.peer("a").consumes("queue://A"), stage.peer("b").consumes("queue://B")
+    stage.peer("p").sends("queue://A", "1")
+    assert (a.takes(), b.takes()) == (["1"], ["1"])
+
+
+def test_a_row_of_virtual_destinations_has_a_limit() -> None:
+    row = tuple(
+        CompositeDestination(Destination(QUEUE, f"Q{place}"), forwards(f"queue://Q{place + 1}"), forward_only=False)
+        for place in range(MAX_HOPS + 4)
+    )
+    stage = Stage(virtual=VirtualSettings((), row))
+    stage.peer("p").sends("queue://Q0", "1")
+    stage.settle()
+    assert stage.view(f"queue://Q{MAX_HOPS - 1}").pending == 1
+    assert stage.view(f"queue://Q{MAX_HOPS}").pending == 0
+
+
+def test_a_target_that_the_sender_may_not_write_to_refuses_all_of_it() -> None:
+    authorizer = RecordingAuthorizer()
+    stage = Stage(authorizer=authorizer, virtual=composite("queue://IN", "queue://A", "queue://B"))
+    a = stage.peer("a").consumes("queue://A")
+    authorizer.refused.add(("*", WRITE, "queue://B"))
+    with pytest.raises(AuthorizationError, match="write to: queue://B"):
+        stage.peer("p").sends("queue://IN", "1")
+    assert a.takes() == []
+
+
+def test_who_may_not_write_to_the_virtual_name_reaches_no_target() -> None:
+    authorizer = RecordingAuthorizer()
+    stage = Stage(authorizer=authorizer, virtual=composite("queue://IN", "queue://A"))
+    a = stage.peer("a").consumes("queue://A")
+    authorizer.refused.add(("*", WRITE, "queue://IN"))
+    with pytest.raises(AuthorizationError):
+        stage.peer("p").sends("queue://IN", "1")
+    assert a.takes() == []
+
+
+def test_a_client_composite_with_a_virtual_part_reaches_the_targets_of_both() -> None:
+    stage = Stage(virtual=composite("queue://IN", "queue://A"))
+    a, b = stage.peer("a").consumes("queue://A"), stage.peer("b").consumes("queue://B")
+    stage.peer("p").sends("queue://IN,B", "1")
+    assert (a.takes(), b.takes()) == (["1"], ["1"])
+
+
+def test_a_send_that_waited_for_room_in_a_target_goes_on_to_all_targets() -> None:
+    tight = PolicyEntry(Destination(QUEUE, "A"), memory_limit_bytes=1_000)
+    stage = Stage(tight, virtual=composite("queue://IN", "queue://A", "queue://B"))
+    a, b = stage.peer("a").consumes("queue://A"), stage.peer("b").consumes("queue://B")
+    producer = stage.peer("p")
+    producer.sends("queue://IN", "1", persistent=False)
+    producer.sends("queue://IN", "2", persistent=False)
+    assert (a.takes(), b.takes()) == (["1"], ["1"])
+    a.acknowledges("1")
+    assert (a.takes(), b.takes()) == (["2"], ["2"])
+
+
+def test_a_filter_that_is_no_selector_is_refused_when_the_broker_is_made() -> None:
+    bad = ForwardTo(Destination(QUEUE, "A"), "n >")
+    with pytest.raises(InvalidSelectorError):
+        Stage(virtual=VirtualSettings((), (CompositeDestination(Destination(QUEUE, "IN"), (bad,)),)))
+
+
+# -- mirrored queues ---------------------------------------------------------------------------------------------------
+
+
+def test_a_mirrored_queue_shows_each_message_on_its_topic() -> None:
+    stage = Stage(virtual=VirtualSettings(mirrored=MirroredQueues()))
+    watcher = stage.peer("w").consumes("topic://VirtualTopic.Mirror.Q")
+    consumer = stage.peer("c").consumes("queue://Q")
+    stage.peer("p").sends("queue://Q", "1")
+    assert (watcher.takes(), consumer.takes()) == (["1"], ["1"])
+
+
+def test_a_mirror_feeds_the_queues_that_listen_to_it() -> None:
+    stage = Stage(virtual=VirtualSettings(mirrored=MirroredQueues()))
+    stage.peer("w").consumes("topic://VirtualTopic.Mirror.Q")
+    kept = stage.peer("k").consumes("queue://Consumer.log.VirtualTopic.Mirror.Q")
+    stage.peer("p").sends("queue://Q", "1")
+    assert kept.takes() == ["1"]
+
+
+def test_temporary_queues_are_mirrored_only_if_the_settings_say_so() -> None:
+    for temporary in (True, False):
+        stage = Stage(virtual=VirtualSettings(mirrored=MirroredQueues(temporary=temporary)))
+        owner = stage.peer("o")
+        queue = owner.temporary()
+        watcher = stage.peer("w").consumes("topic://VirtualTopic.Mirror." + queue.removeprefix("temp-queue://"))
+        stage.peer("p").sends(queue, "1")
+        assert watcher.takes() == (["1"] if temporary else [])
