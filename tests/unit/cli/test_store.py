@@ -1,0 +1,237 @@
+"""``spanwire store``: what it prints, what it gives back, and what it never touches."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from spanwire.cli.main import main
+from spanwire.cli.store import ProgressLine
+from spanwire.model.destination import QUEUE, Destination
+from spanwire.model.ids import MessageId, ProducerId
+from spanwire.model.message_view import TEXT, MessageView
+from spanwire.service.service import message_formats
+from spanwire.stores.disk import FileDisk
+from spanwire.stores.journal.batch import write_batch
+from spanwire.stores.journal.journal import open_journal
+from spanwire.stores.journal.segment import encode_segment_header, segment_name
+
+ORDERS: Final = Destination(QUEUE, "ORDERS")
+SEGMENT_BYTES: Final = 4096
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    """A data directory with ten messages in several segments."""
+    directory = tmp_path / "data"
+    (directory / "journal").mkdir(parents=True, mode=0o700)
+    directory.chmod(0o700)
+    disk = FileDisk(directory / "journal")
+    journal = open_journal(disk, b"a store for test", SEGMENT_BYTES).journal
+    formats = message_formats()
+    for number in range(10):
+        view = MessageView(TEXT, ORDERS, MessageId(ProducerId("ID:test:1", 1, 1), number))
+        view.persistent = True
+        view.body = f"{number}".encode() * 600
+        journal.append(ORDERS, formats.format(4).encode_from_view(view))
+        batch = journal.next_batch()
+        while batch is not None:
+            write_batch(disk, batch, False)
+            journal.completed(batch)
+            batch = journal.next_batch()
+    disk.close()
+    return directory
+
+
+def files(directory: Path) -> dict[str, bytes]:
+    """Every file with its bytes."""
+    return {str(path.relative_to(directory)): path.read_bytes() for path in directory.rglob("*") if path.is_file()}
+
+
+def segments(directory: Path) -> list[Path]:
+    return sorted((directory / "journal").glob("*.journal"))
+
+
+def damage(path: Path, text: bytes) -> None:
+    """Other bytes in the middle of a message."""
+    data = path.read_bytes()
+    assert text in data
+    path.write_bytes(data.replace(text, b"?" * len(text), 1))
+
+
+def test_check_reports_and_changes_nothing(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = files(directory)
+    assert main(["store", "check", str(directory)]) == 0
+    told = capsys.readouterr()
+    assert told.err == ""
+    assert "queue://ORDERS" in told.out
+    assert told.out.endswith("no damage\n")
+    assert files(directory) == before
+
+
+def test_check_names_each_damage_with_file_and_byte(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    damage(segments(directory)[0], b"1111")
+    damage(segments(directory)[1], b"4444")
+    before = files(directory)
+    assert main(["store", "check", str(directory)]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    found = [line for line in lines if line.startswith("damage: ")]
+    assert len(found) == 2
+    assert found[0].startswith(f"damage: {segments(directory)[0].name} at byte ")
+    assert found[0].endswith("a record's checksum does not hold: message 2 of queue://ORDERS")
+    assert lines[-1].startswith("2 damages; nothing was changed")
+    assert files(directory) == before
+
+
+def test_repair_asks_before_something_is_lost(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    damage(segments(directory)[0], b"1111")
+    before = files(directory)
+    assert main(["store", "repair", str(directory)]) == 1
+    told = capsys.readouterr()
+    assert "nothing was changed, add --yes" in told.err
+    assert "  1 of queue://ORDERS\n" in told.out
+    assert {name: data for name, data in files(directory).items() if name != "lock"} == before
+
+
+def test_repair_keeps_what_it_changes_and_leaves_a_clean_store(
+    directory: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    victim = segments(directory)[0]
+    damage(victim, b"1111")
+    damaged = victim.read_bytes()
+    assert main(["store", "repair", str(directory), "--yes"]) == 0
+    assert "repaired; the files as they were are in " in capsys.readouterr().out
+    (quarantine,) = (directory / "quarantine").iterdir()
+    assert (quarantine / victim.name).read_bytes() == damaged
+    assert main(["store", "check", str(directory)]) == 0
+    out = capsys.readouterr().out
+    assert "         9 " in out
+    after = files(directory)
+    assert main(["store", "repair", str(directory), "--yes"]) == 0
+    assert capsys.readouterr().out == "there is nothing to repair\n"
+    assert files(directory) == after
+
+
+def test_a_repair_without_loss_asks_nothing(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    one, other = segments(directory)[:2]
+    swapped = (one.read_bytes(), other.read_bytes())
+    other.write_bytes(swapped[0])
+    one.write_bytes(swapped[1])
+    assert main(["store", "repair", str(directory)]) == 0
+    assert main(["store", "check", str(directory)]) == 0
+    assert "        10 " in capsys.readouterr().out
+    assert (one.read_bytes(), other.read_bytes()) == swapped
+
+
+@pytest.mark.parametrize("action", ["check", "repair", "export", "import"])
+def test_a_running_broker_is_named_with_its_process(
+    action: str, directory: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (directory / "lock").write_text("4711\n")
+    (tmp_path / "file").write_text("")
+    with (directory / "lock").open() as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        before = files(directory)
+        words = [str(directory), str(tmp_path / "file")] if action == "import" else [str(directory)]
+        assert main(["store", action, *words]) == (2 if action == "check" else 1)
+        assert files(directory) == before
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert told.err.count("\n") == 1
+    assert "in use by process 4711" in told.err
+
+
+def test_a_store_of_a_newer_version_is_refused_and_stays_as_it_is(
+    directory: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for path in segments(directory):
+        data = path.read_bytes()
+        path.write_bytes(data[:8] + (99).to_bytes(2, "little") + data[10:])
+    before = files(directory)
+    assert main(["store", "check", str(directory)]) == 2
+    assert "start a newer Spanwire, nothing was changed" in capsys.readouterr().err
+    assert main(["store", "repair", str(directory), "--yes"]) == 1
+    assert main(["store", "export", str(directory)]) == 1
+    assert {name: data for name, data in files(directory).items() if name != "lock"} == before
+    for line in capsys.readouterr().err.splitlines():
+        assert "newer" in line
+
+
+def test_a_segment_of_another_store_is_put_aside_not_deleted(directory: Path) -> None:
+    foreign = directory / "journal" / segment_name(77)
+    foreign.write_bytes(encode_segment_header(b"another one's id", 77, 76, 64, 1) + bytes(4000))
+    kept = foreign.read_bytes()
+    assert main(["store", "check", str(directory)]) == 1
+    assert main(["store", "repair", str(directory), "--yes"]) == 0
+    (quarantine,) = (directory / "quarantine").iterdir()
+    assert (quarantine / foreign.name).read_bytes() == kept
+    assert not foreign.exists()
+    assert main(["store", "check", str(directory)]) == 0
+
+
+def test_a_directory_without_a_store_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "kahadb" / "journal").mkdir(parents=True)
+    for place in (tmp_path / "missing", tmp_path):
+        assert main(["store", "check", str(place)]) == 2
+        assert capsys.readouterr().err.count("\n") == 1
+    assert main(["store", "check", str(tmp_path)]) == 2
+    assert f"there is one in {tmp_path / 'kahadb'}" in capsys.readouterr().err
+    (tmp_path / "kahadb" / "journal" / segment_name(1)).write_bytes(b"")
+    assert main(["store", "check", str(tmp_path / "kahadb" / "journal")]) == 2
+    assert f"name the directory above it, {tmp_path / 'kahadb'}" in capsys.readouterr().err
+
+
+def test_files_that_cannot_be_read_are_one_line(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (directory / "journal" / segment_name(55)).symlink_to(directory / "missing")
+    os.mkfifo(directory / "journal" / segment_name(56))
+    assert main(["store", "check", str(directory)]) == 0
+    capsys.readouterr()
+    for path in segments(directory):
+        if path.is_file():
+            path.write_bytes(b"")
+    assert main(["store", "check", str(directory)]) == 2
+    assert "restore a backup" in capsys.readouterr().err
+
+
+def test_what_goes_out_comes_in(directory: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = files(directory)
+    target = tmp_path / "export.jsonl"
+    assert main(["store", "export", str(directory), "--output", str(target)]) == 0
+    assert main(["store", "export", str(directory), "--output", str(target)]) == 1
+    assert "exists; name another file" in capsys.readouterr().err
+    assert files(directory) == before
+    assert main(["store", "import", str(tmp_path / "new"), str(target)]) == 0
+    assert capsys.readouterr().out.endswith("10 messages and 0 facts imported\n")
+    assert main(["store", "import", str(tmp_path / "new"), str(tmp_path / "missing")]) == 1
+    assert main(["store", "check", str(tmp_path / "new")]) == 0
+
+
+def test_progress_is_silent_unless_somebody_looks_on(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["store", "check", str(directory)]) == 0
+    assert capsys.readouterr().err == ""
+    assert main(["store", "check", str(directory), "--progress"]) == 0
+    assert "segments: 100 %" in capsys.readouterr().err
+
+
+def test_progress_tells_percent_and_rate(capsys: pytest.CaptureFixture[str]) -> None:
+    now = 0.0
+    line = ProgressLine(True, lambda: now)
+    line("segments", 0, 100 << 20)
+    now = 1.0
+    line("segments", 25 << 20, 100 << 20)
+    now = 1.01
+    line("segments", 26 << 20, 100 << 20)
+    now = 2.0
+    line("segments", 100 << 20, 100 << 20)
+    told = capsys.readouterr().err
+    assert told.split("\r")[2:] == ["segments: 25 %  25.0 MiB/s    ", "segments: 100 %  50.0 MiB/s    \n"]
+
+
+def test_an_action_that_nobody_knows_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    for words in (["store"], ["store", "mend", "x"]):
+        assert main(words) == 2
+        assert capsys.readouterr().err.count("\n") == 1
