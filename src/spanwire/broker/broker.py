@@ -34,6 +34,7 @@ from spanwire.broker.flow_control import FlowControl
 from spanwire.broker.formats import MessageFormats
 from spanwire.broker.logins import Logins
 from spanwire.broker.message_values import BoundMessageValues
+from spanwire.broker.operations import Operations
 from spanwire.broker.outlet import Outlet
 from spanwire.broker.policy import PolicyMap
 from spanwire.broker.ports import (
@@ -139,6 +140,9 @@ class Broker:
         dead_letters = DeadLetters(self._context, self._destinations, formats, self._unstored)
         self._context.office = dead_letters
         values = BoundMessageValues(formats)
+        self.operations: Final[Operations] = Operations(
+            self._context, self._map, self._destinations, formats, self._unstored
+        )
         self._sending: Final[Sending] = Sending(
             self._context,
             self._map,

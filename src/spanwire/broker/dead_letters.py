@@ -14,10 +14,15 @@ from spanwire.broker.waiting import WithheldMessage
 from spanwire.model.destination import QUEUE, Destination
 from spanwire.model.errors import JmsError, ProtocolError
 from spanwire.model.message import Message
-from spanwire.model.message_view import INT_VALUE, LONG_VALUE, STRING_VALUE
+from spanwire.model.message_view import INT_VALUE, LONG_VALUE, STRING_VALUE, MessageView
 
 EXPIRED: Final = "expired"
 POISONED: Final = "the consumer gave up on the message"
+CAUSE: Final = "dlqDeliveryFailureCause"
+ORIGINAL_EXPIRATION: Final = "originalExpiration"
+ORIGINAL_DELIVERY_MODE: Final = "originalDeliveryMode"
+ORIGINAL_REDELIVERY_COUNT: Final = "originalRedeliveryCount"
+NON_PERSISTENT: Final = "NON_PERSISTENT"
 
 
 class DeadLetters(DeadLetterOffice):
@@ -66,14 +71,34 @@ class DeadLetters(DeadLetterOffice):
             view.destination = target
             if cause == EXPIRED:  # in the words that tools know from ActiveMQ
                 cause = f"java.lang.Throwable: Message Expired. Expiration:{view.expiration_ms}"
-            view.properties["dlqDeliveryFailureCause"] = (STRING_VALUE, cause)
-            view.properties["originalExpiration"] = (LONG_VALUE, view.expiration_ms)
+            view.properties[CAUSE] = (STRING_VALUE, cause)
+            view.properties[ORIGINAL_EXPIRATION] = (LONG_VALUE, view.expiration_ms)
             view.expiration_ms = 0
             if not view.persistent:
-                view.properties["originalDeliveryMode"] = (STRING_VALUE, "NON_PERSISTENT")
+                view.properties[ORIGINAL_DELIVERY_MODE] = (STRING_VALUE, NON_PERSISTENT)
                 view.persistent = True
             if view.redelivery_count > 0:
-                view.properties["originalRedeliveryCount"] = (INT_VALUE, view.redelivery_count)
+                view.properties[ORIGINAL_REDELIVERY_COUNT] = (INT_VALUE, view.redelivery_count)
             return message_format.encode_from_view(view)
         except (JmsError, ProtocolError):
             return message_format.readdressed(message, target)
+
+
+def restore(view: MessageView, target: Destination, wall_ms: int) -> None:
+    """Make of a dead letter what was sent first, to ``target``: its delivery mode as it was, its time to live from now
+    on, no trace of its way and its death.
+    """
+    properties = view.properties
+    properties.pop(CAUSE, None)
+    properties.pop(ORIGINAL_REDELIVERY_COUNT, None)
+    mode = properties.pop(ORIGINAL_DELIVERY_MODE, None)
+    if mode is not None and mode[1] == NON_PERSISTENT:
+        view.persistent = False
+    entry = properties.pop(ORIGINAL_EXPIRATION, None)
+    expiration_ms = entry[1] if entry is not None else 0
+    if isinstance(expiration_ms, int) and expiration_ms > view.timestamp_ms > 0:
+        view.expiration_ms = wall_ms + expiration_ms - view.timestamp_ms
+    view.timestamp_ms = wall_ms
+    view.destination = target
+    view.original_destination = None
+    view.redelivery_count = 0

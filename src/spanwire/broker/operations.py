@@ -1,0 +1,350 @@
+"""What an operator does to the messages of a queue: remove those that a selector chooses, retry dead letters.
+
+Each is one walk over what waits in the queue at the moment of the call, in memory and on the disk, a slice at a time.
+What consumers hold is left alone, and so is what comes in meanwhile. No rights are asked: an operator is no client.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Protocol
+
+from spanwire.broker.chunk import CHUNK_MESSAGES, KEPT, TAKEN, Chunk, Packed
+from spanwire.broker.context import BrokerContext
+from spanwire.broker.dead_letters import restore
+from spanwire.broker.destination_map import DestinationMap
+from spanwire.broker.destinations import Destinations
+from spanwire.broker.formats import MessageFormats
+from spanwire.broker.message_values import BoundMessageValues
+from spanwire.broker.queue import Queue
+from spanwire.broker.queue_jobs import LineWalk
+from spanwire.broker.reference import BrokerDestination, MessageReference
+from spanwire.broker.topic import Topic
+from spanwire.broker.unstored import Unstored
+from spanwire.model.destination import QUEUE, Destination
+from spanwire.model.environment import Time
+from spanwire.model.errors import InvalidDestinationError, JmsError, ProtocolError
+from spanwire.model.message import Message
+from spanwire.selector.expression import Selector
+from spanwire.selector.parser import parse_selector
+
+PAGE_MESSAGES: Final = 100  # messages read back at a time for one walk
+READ_POLL_SECONDS: Final = 0.02  # between two looks at a piece that the queue itself is reading
+
+
+class OperationObserver(Protocol):
+    """Who asked for an operation."""
+
+    def finished(self, count: int, passed: int) -> None:
+        """It is done: so many messages were chosen, and ``passed`` of the chosen were left because nothing could be
+        done with them.
+        """
+        ...
+
+
+class Disposal(Protocol):
+    """What is done with a chosen message."""
+
+    def prepare(self, message: Message) -> Message | None:
+        """The message in the form that `dispose` wants; None if it has to stay where it is."""
+        ...
+
+    def dispose(self, queue: Queue, reference: MessageReference, prepared: Message) -> None:
+        """``reference`` has left the line of ``queue``: do it."""
+        ...
+
+
+class Discarding(Disposal):
+    """Chosen messages are removed."""
+
+    def prepare(self, message: Message) -> Message | None:
+        """Every message can be removed."""
+        return message
+
+    def dispose(self, queue: Queue, reference: MessageReference, prepared: Message) -> None:
+        """Out of memory and out of the store."""
+        queue.discard(reference)
+
+
+class Retrying(Disposal):
+    """Chosen dead letters go back to where they were sent first; one unit in the store, so none is lost or doubled."""
+
+    def __init__(
+        self, context: BrokerContext, destinations: Destinations, formats: MessageFormats, unstored: Unstored
+    ) -> None:
+        self._context: Final[BrokerContext] = context
+        self._destinations: Final[Destinations] = destinations
+        self._formats: Final[MessageFormats] = formats
+        self._unstored: Final[Unstored] = unstored
+
+    def prepare(self, message: Message) -> Message | None:
+        """The message as it was sent first; None for one that is no dead letter, or whose destination is gone."""
+        message_format = self._formats.format(message.format_id)
+        try:
+            view = message_format.view(message)
+            target = view.original_destination
+            if target is None or target.is_temporary or target == message.destination:
+                return None
+            restore(view, target, self._context.wall_ms)
+            copy = message_format.encode_from_view(view)
+            self._destinations.ensure_own(target)
+        except (JmsError, ProtocolError):
+            return None
+        return copy
+
+    def dispose(self, queue: Queue, reference: MessageReference, prepared: Message) -> None:
+        """Store and remove as one, then dispatch."""
+        home = self._destinations.ensure_own(prepared.destination)
+        store = self._context.store
+        sequence = 0
+        if store is not None:
+            removals = [(queue.destination, reference.sequence)] if reference.sequence > 0 else []
+            if prepared.persistent and home.destination.kind == QUEUE:
+                sequence = store.append_unit([(home.destination, prepared)], removals, [])[0]
+                self._unstored.add(prepared.size)
+            elif removals:
+                store.remove(queue.destination, reference.sequence)
+        queue.in_flight += 1
+        queue.forgotten(reference)
+        if isinstance(home, Queue):
+            home.accept(prepared, sequence)
+        elif isinstance(home, Topic):
+            home.accept(prepared)
+
+
+class SelectiveWalk(BrokerDestination):
+    """Shows each waiting message of ``queue`` to the selector and hands those it chooses to ``disposal``.
+
+    A destination of its own, so that it has jobs and gets its own pages. Pieces on the disk stay there: only what is
+    chosen leaves them.
+    """
+
+    def __init__(
+        self,
+        queue: Queue,
+        selector: Selector | None,
+        limit: int,
+        disposal: Disposal,
+        values: BoundMessageValues,
+        context: BrokerContext,
+        observer: OperationObserver,
+    ) -> None:
+        super().__init__(queue.destination, queue.policy, queue.usage)
+        self._queue: Final[Queue] = queue
+        self._selector: Final[Selector | None] = selector
+        self._left = limit
+        self._disposal: Final[Disposal] = disposal
+        self._values: Final[BoundMessageValues] = values
+        self._context: Final[BrokerContext] = context
+        self._observer: Final[OperationObserver] = observer
+        self._walks: Final[list[LineWalk]] = [LineWalk(line) for line in queue.walk() if line.count > 0]
+        self._chunk: Chunk | None = None
+        self._packed: Packed | None = None
+        self._page: list[int] = []  # indexes into the packed piece that is being read
+        self._expected: list[int] = []  # the numbers that stood there
+        self._page_end = 0
+        self._count = 0
+        self._passed = 0
+        self._done = False
+
+    def work(self) -> bool:
+        """One slice; True while there is more that can be done now."""
+        budget = CHUNK_MESSAGES
+        while budget > 0 and self._walks and self._left > 0 and not self._queue.removed:
+            walk = self._walks[0]
+            chunk = walk.chunk()
+            if chunk is None:
+                walk.close()
+                self._walks.pop(0)
+                continue
+            if chunk.reading:
+                self._context.wake_at(self, self._context.monotonic + READ_POLL_SECONDS)
+                return False
+            if chunk.packed is None:
+                budget -= self._in_memory(walk, chunk, budget)
+            elif self._ask(walk, chunk, chunk.packed):
+                return False
+            else:
+                budget -= 1
+        if budget > 0:
+            self._finish()
+        return not self._done
+
+    def wake(self) -> None:
+        """Look again whether a piece has come."""
+        self._context.schedule(self)
+
+    def _finish(self) -> None:
+        if self._done:
+            return
+        self._done = True
+        for walk in self._walks:
+            walk.close()
+        self._walks.clear()
+        self._observer.finished(self._count, self._passed)
+
+    def _in_memory(self, walk: LineWalk, chunk: Chunk, budget: int) -> int:
+        cursor = walk.cursor
+        start = cursor.offset
+        end = walk.end(chunk, budget)
+        references: list[MessageReference] = []
+        prepared: list[Message] = []
+        index = start
+        while index < end and self._left > 0:
+            item = chunk.items[index]
+            if item is not None:
+                made = self._choose(item.message, item.redelivery_count)
+                if made is not None:
+                    references.append(item)
+                    prepared.append(made)
+                    chunk.items[index] = None
+            index += 1
+        cursor.offset = index
+        walk.line.taken(chunk, len(references))
+        for place, reference in enumerate(references):
+            self._disposal.dispose(self._queue, reference, prepared[place])
+        return end - start
+
+    def _ask(self, walk: LineWalk, chunk: Chunk, packed: Packed) -> bool:
+        """Read the next page of a packed piece; False when there was nothing on the disk to read."""
+        start = walk.cursor.offset
+        end = walk.end(chunk, PAGE_MESSAGES)
+        self._page = [index for index in range(start, end) if packed.numbers[index] != TAKEN]
+        self._expected = [packed.numbers[index] for index in self._page]
+        self._page_end = end
+        self._chunk = chunk
+        self._packed = packed
+        sequences = [number for number in self._expected if number > 0]
+        if sequences:
+            self._context.fetch(self, self.destination, sequences)
+            return True
+        self._show([])
+        return False
+
+    def fetched(self, request: int, messages: list[Message | None]) -> None:
+        """A page is here."""
+        if not self._queue.removed and self._walks:
+            self._show(messages)
+        self._context.schedule(self)
+
+    def _show(self, messages: list[Message | None]) -> None:
+        """Choose among a page, unless the piece has been read or cut meanwhile: then it is looked at again."""
+        walk = self._walks[0]
+        chunk = self._chunk
+        packed = self._packed
+        self._chunk = None
+        self._packed = None
+        assert chunk is not None and packed is not None
+        if walk.chunk() is not chunk or chunk.packed is not packed or chunk.reading:
+            return
+        references: list[MessageReference] = []
+        prepared: list[Message] = []
+        read = 0
+        for place, index in enumerate(self._page):
+            number = self._expected[place]
+            message: Message | None = None
+            if number > 0:
+                message = messages[read]
+                read += 1
+            if index >= len(packed.numbers) or packed.numbers[index] != number or self._left <= 0:
+                continue
+            found = self._waiting(packed, index, message)
+            made = None if found is None else self._choose(found.message, found.redelivery_count)
+            if found is not None and made is not None:
+                self._take(walk, chunk, packed, index, found)
+                references.append(found)
+                prepared.append(made)
+        walk.cursor.offset = min(self._page_end, len(chunk))
+        for place, reference in enumerate(references):
+            self._disposal.dispose(self._queue, reference, prepared[place])
+
+    def _waiting(self, packed: Packed, index: int, message: Message | None) -> MessageReference | None:
+        """The message at ``index``: one that only memory has, or ``message`` as the store gave it."""
+        if packed.numbers[index] == KEPT:
+            return packed.kept[index]
+        if message is None:
+            return None
+        return MessageReference(self._queue, message, packed.numbers[index], 0, 0)
+
+    def _take(self, walk: LineWalk, chunk: Chunk, packed: Packed, index: int, found: MessageReference) -> None:
+        if found.sequence > 0:
+            self._queue.hold(found.message)
+        else:
+            packed.kept.pop(index)
+        walk.line.take_packed(chunk, index)
+
+    def _choose(self, message: Message, redelivery_count: int) -> Message | None:
+        selector = self._selector
+        if selector is not None and not self._values.matches(selector, message, redelivery_count):
+            return None
+        made = self._disposal.prepare(message)
+        if made is None:
+            self._passed += 1
+            return None
+        self._count += 1
+        self._left -= 1
+        return made
+
+
+class Operations:
+    """The operations on one broker's queues. What came of each is told to its observer, in a later turn."""
+
+    def __init__(
+        self,
+        context: BrokerContext,
+        destination_map: DestinationMap,
+        destinations: Destinations,
+        formats: MessageFormats,
+        unstored: Unstored,
+    ) -> None:
+        self._context: Final[BrokerContext] = context
+        self._map: Final[DestinationMap] = destination_map
+        self._formats: Final[MessageFormats] = formats
+        self._discarding: Final[Discarding] = Discarding()
+        self._retrying: Final[Retrying] = Retrying(context, destinations, formats, unstored)
+
+    def queues(self, pattern: Destination) -> list[Destination]:
+        """The queues of this name or pattern, by name."""
+        if not pattern.is_pattern:
+            found = self._map.queue(pattern)
+            return [] if found is None else [found.destination]
+        homes = [home.destination for home in self._map.matching(pattern) if isinstance(home, Queue)]
+        return sorted(homes, key=_name_of)
+
+    def remove(
+        self, destination: Destination, selector: str | None, observer: OperationObserver, limit: int, now: Time
+    ) -> None:
+        """Remove the waiting messages that ``selector`` chooses, at most ``limit``. Raises `InvalidSelectorError` and
+        `InvalidDestinationError`.
+        """
+        self._walk(destination, selector, limit, self._discarding, observer, now)
+
+    def retry(
+        self, destination: Destination, selector: str | None, observer: OperationObserver, limit: int, now: Time
+    ) -> None:
+        """Send the waiting dead letters that ``selector`` chooses back to where they came from, at most ``limit``.
+        Raises as `remove`.
+        """
+        self._walk(destination, selector, limit, self._retrying, observer, now)
+
+    def _walk(
+        self,
+        destination: Destination,
+        selector: str | None,
+        limit: int,
+        disposal: Disposal,
+        observer: OperationObserver,
+        now: Time,
+    ) -> None:
+        queue = self._map.queue(destination)
+        if queue is None:
+            raise InvalidDestinationError(f"there is no queue {destination.name}")
+        chooser = parse_selector(selector) if selector is not None and selector.strip() else None
+        self._context.wall_ms = now.wall_ms
+        self._context.monotonic = now.monotonic
+        values = BoundMessageValues(self._formats)
+        walk = SelectiveWalk(queue, chooser, limit, disposal, values, self._context, observer)
+        self._context.schedule(walk)
+
+
+def _name_of(destination: Destination) -> str:
+    return destination.name
