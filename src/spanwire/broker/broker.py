@@ -44,6 +44,7 @@ from spanwire.broker.ports import (
     ClientConnection,
     MessageConsumer,
     MessageStore,
+    Principal,
 )
 from spanwire.broker.producer_audit import ProducerAudit
 from spanwire.broker.producing import Producing
@@ -194,8 +195,7 @@ class Broker:
         principal = self._logins.log_in(info)
         if len(self._connections) >= MAX_CONNECTIONS:
             raise ResourceAllocationError(f"the broker is at its maximum of {MAX_CONNECTIONS} connections")
-        if info.connection_id in self._connections:
-            raise InvalidClientIdError(f"Broker: {self.name} - connection {info.connection_id} is registered already")
+        self._replace_connection(info, principal, now)
         client_id = info.client_id
         if client_id is not None:
             holder = self._client_ids.get(client_id)
@@ -210,6 +210,17 @@ class Broker:
         if self._advisories is not None:
             self._advisories.connection_added(info)
         return state
+
+    def _replace_connection(self, info: ConnectionInfo, principal: Principal, now: Time) -> None:
+        """A failover client may be back before its broken connection is noticed here: that one ends, for him alone."""
+        holder = self._connections.get(info.connection_id)
+        if holder is None:
+            return
+        if not info.reconnected or holder.principal.name != principal.name or holder.info.client_id != info.client_id:
+            raise InvalidClientIdError(f"Broker: {self.name} - connection {info.connection_id} is registered already")
+        holder.outlet.connection.close_with(JmsError("the client has connected again"))
+        holder.outlet.mark_dirty()
+        self.remove_connection(holder, now)
 
     def remove_connection(self, state: ConnectionState, now: Time) -> None:
         """The client is gone: roll back, give back what it held, drop all it announced. A second call does nothing."""

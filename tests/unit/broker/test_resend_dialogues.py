@@ -6,7 +6,7 @@ import pytest
 
 from spanwire.broker.policy import PolicyEntry
 from spanwire.model.destination import parse_destination
-from spanwire.model.errors import JmsError, ResourceAllocationError
+from spanwire.model.errors import InvalidClientIdError, JmsError, ResourceAllocationError
 from tests.support.dialogue.broker_dialogue import Peer, Stage
 from tests.support.dialogue.text_format import text_of
 
@@ -220,3 +220,26 @@ def test_a_commit_that_the_store_refused_is_not_remembered() -> None:
     peer.sends_message(message, 1)
     peer.commits(1)
     assert kept(stage) == ["1"]
+
+
+def test_a_client_that_comes_back_before_its_broken_connection_is_noticed_replaces_it() -> None:
+    stage = Stage()
+    old = stage.peer("p", client_id="c")
+    message = old.message(QUEUE, "1")
+    old.sends_message(message)
+    held = old.consumes(QUEUE)
+    assert held.takes() == ["1"]
+    new = stage.peer("p", client_id="c", reconnected=True)
+    assert old.closed_with is not None and old.state.removed
+    stage.syncs()
+    assert new.is_answered(new.sends_message(message))
+    assert new.consumes(QUEUE).redelivery_counts() == [("1", 1)]
+
+
+def test_nobody_else_takes_the_place_of_a_connection() -> None:
+    stage = Stage()
+    old = stage.peer("p", client_id="c", user="ann")
+    for client_id, user, reconnected in (("c", "ann", False), ("c", "bob", True), ("d", "ann", True)):
+        with pytest.raises(InvalidClientIdError):
+            stage.peer("p", client_id=client_id, user=user, reconnected=reconnected)
+    assert old.closed_with is None and not old.state.removed
