@@ -4,15 +4,27 @@ from __future__ import annotations
 
 import signal
 import threading
+from pathlib import Path
 from typing import Final
 
-from tests.support.broker_process import BrokerProcess
+from tests.support.broker_process import BrokerProcess, spanwire_command
 
 END_S: Final = 30.0
+SEGMENTS: Final = "1mb"  # small, so that a short load fills some
 
 
 class FragileBroker(BrokerProcess):
-    """See `BrokerProcess` for starting, stopping and killing."""
+    """See `BrokerProcess` for starting, stopping and killing. ``inside`` are elements before the store."""
+
+    def __init__(self, directory: Path, inside: str = "") -> None:
+        super().__init__(self._command_of, directory, inside=inside)
+        self.runs_under: tuple[str, ...] = ()  # a command in front of the broker's own
+
+    def _command_of(self, directory: Path) -> list[str]:
+        configuration = directory / "activemq.xml"
+        text = configuration.read_text("utf-8")
+        configuration.write_text(text.replace("<kahaDB ", f'<kahaDB journalMaxFileLength="{SEGMENTS}" '), "utf-8")
+        return [*self.runs_under, *spanwire_command()(directory)]
 
     def start_and_kill(self, after_s: float) -> bool:
         """Start, and kill after so many seconds; whether the start was faster. The broker is gone in any case."""

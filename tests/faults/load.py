@@ -13,6 +13,7 @@ gone; whatever was not answered then may have happened or not.
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from itertools import count
 from typing import Final
 
@@ -30,12 +31,14 @@ WINDOW: Final = 8  # STOMP sends and acknowledgements without a receipt yet
 UNIT: Final = 3  # messages of a transaction
 RECEIVE_S: Final = 0.2  # a consumer looks up that often
 SILENCE_S: Final = 0.5  # a queue that gives nothing for so long is empty
+PATIENCE_S: Final = 60.0  # an answer may be withheld for long, by a full disk or a stopped broker
 LEAVE_S: Final = 20.0
 BODY: Final = "." * 300
+FAREWELL: Final = "cannot be written"  # what a broker says whose disk has failed
 
 
-class Gone(Exception):
-    """The broker closed the connection."""
+class BrokerGoneError(Exception):
+    """The broker closed the connection, or is not there."""
 
 
 class Client(threading.Thread):
@@ -59,7 +62,9 @@ class Client(threading.Thread):
                 self.work()
                 self.rounds += 1
             self.farewell()
-        except (SpanwireError, OSError, Gone):
+        except TimeoutError as error:
+            self.fault = error
+        except (SpanwireError, OSError, BrokerGoneError):
             return  # the broker is gone
         except BaseException as error:
             self.fault = error
@@ -176,16 +181,16 @@ class StompClient(Client):
     def __init__(self, ledger: Ledger, name: str, port: int) -> None:
         super().__init__(ledger, name)
         self._socket: Final = StompSocket(port)
-        self._socket.connect("1.2")
+        self._socket.type("CONNECT\naccept-version:1.2\nhost:localhost\n\n\0")
+        assert self._receive().command == "CONNECTED"
 
     def close(self) -> None:
         self._socket.__exit__()
 
-    def _receive(self) -> StompFrame:
-        frame = self._socket.receive()
-        if frame is None:
-            raise Gone
-        assert frame.command != "ERROR", frame
+    def _receive(self, timeout_s: float = PATIENCE_S) -> StompFrame:
+        frame = self._socket.receive(timeout_s)
+        if frame is None or (frame.command == "ERROR" and FAREWELL in frame.headers["message"]):
+            raise BrokerGoneError
         return frame
 
     def _receipts(self, wanted: int) -> list[str]:
@@ -198,11 +203,15 @@ class StompClient(Client):
 
 
 class StompProducer(StompClient):
-    """Sends a window of messages, then waits for their receipts; every third window is a transaction."""
+    """Sends a window of messages, then waits for their receipts; every third window is a transaction, if wanted."""
+
+    def __init__(self, ledger: Ledger, name: str, port: int, transacts: bool = True) -> None:
+        super().__init__(ledger, name, port)
+        self._transacts: Final = transacts
 
     def work(self) -> None:
         queue = (SHARED, ORDERED, OUTPUT)[self.rounds % 3]
-        if self.rounds % 3 == 2:
+        if self.rounds % 3 == 2 and self._transacts:
             self._transact(queue)
             return
         messages = [self._next(queue) for _ in range(WINDOW)]
@@ -231,7 +240,7 @@ class StompConsumer(StompClient):
     def __init__(self, ledger: Ledger, name: str, port: int, queue: str, every: int = 3) -> None:
         super().__init__(ledger, name, port)
         self._every: Final = every
-        self._count = 0
+        self.taken = 0
         self._waiting = 0
         self._socket.type(
             f"SUBSCRIBE\nid:s\ndestination:/queue/{queue}\nack:client-individual\nactivemq.prefetchSize:100\n\n\0"
@@ -239,11 +248,9 @@ class StompConsumer(StompClient):
 
     def work(self) -> None:
         try:
-            frame = self._socket.receive(RECEIVE_S)
+            frame = self._receive(RECEIVE_S)
         except TimeoutError:
             return
-        if frame is None:
-            raise Gone
         self._take(frame)
 
     def farewell(self) -> None:
@@ -259,8 +266,8 @@ class StompConsumer(StompClient):
         assert frame.command == "MESSAGE", frame
         message = text_of(frame.body.decode())
         self.ledger.delivered(message, self.name, frame.headers.get("redelivered") == "true")
-        self._count += 1
-        if self._count % self._every or self._every == 1:
+        self.taken += 1
+        if self.taken % self._every or self._every == 1:
             if leaving:
                 return
             self._waiting += 1
@@ -277,17 +284,22 @@ class MixedLoad:
         self._clients: list[Client] = []
 
     def start(self, openwire_port: int, stomp_port: int) -> None:
-        """Connect all and let them go."""
+        """Connect all and let them go. `BrokerGone` when one cannot connect; those before it are at work."""
         ledger, name = self._ledger, self._name
-        self._clients = [
-            OpenWireProducer(ledger, f"{name}.op", openwire_port),
-            OpenWireTransactor(ledger, f"{name}.ot", openwire_port),
-            OpenWireConsumer(ledger, f"{name}.oc", openwire_port),
-            StompProducer(ledger, f"{name}.sp", stomp_port),
-            StompConsumer(ledger, f"{name}.sc", stomp_port, SHARED),
-            StompConsumer(ledger, f"{name}.so", stomp_port, ORDERED),
+        kinds: list[Callable[[], Client]] = [
+            lambda: StompConsumer(ledger, f"{name}.sc", stomp_port, SHARED),
+            lambda: StompConsumer(ledger, f"{name}.so", stomp_port, ORDERED),
+            lambda: OpenWireConsumer(ledger, f"{name}.oc", openwire_port),
+            lambda: OpenWireTransactor(ledger, f"{name}.ot", openwire_port),
+            lambda: OpenWireProducer(ledger, f"{name}.op", openwire_port),
+            lambda: StompProducer(ledger, f"{name}.sp", stomp_port),
         ]
-        for client in self._clients:
+        for connected in kinds:
+            try:
+                client = connected()
+            except (SpanwireError, OSError) as error:
+                raise BrokerGoneError(str(error)) from error
+            self._clients.append(client)
             client.start()
 
     @property
@@ -323,13 +335,11 @@ class Drainer(StompConsumer):
 
     def work(self) -> None:
         try:
-            frame = self._socket.receive(SILENCE_S)
+            frame = self._receive(SILENCE_S)
         except TimeoutError:
             if not self._waiting:
                 self.leave()
             return
-        if frame is None:
-            raise Gone
         self._take(frame)
 
 

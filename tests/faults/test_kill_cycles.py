@@ -18,7 +18,6 @@ import pytest
 
 from tests.faults.broker import FragileBroker
 from tests.faults.load import MixedLoad, drain, planted_faults, verdict_of
-from tests.support.broker_process import spanwire_command
 from tests.support.histories import keep
 from tests.support.total_queue import Ledger
 
@@ -34,7 +33,7 @@ class Cycles:
     """One broker, killed again and again."""
 
     def __init__(self, directory: Path, seed: int) -> None:
-        self.broker: Final = FragileBroker(spanwire_command(), directory)
+        self.broker: Final = FragileBroker(directory)
         self.ledger = Ledger()
         self.random: Final = Random(seed)
         self.kills = 0

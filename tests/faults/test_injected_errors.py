@@ -1,0 +1,71 @@
+"""System calls of a running broker that fail: it stops answering, says why in one line and ends with a status.
+
+strace makes the calls fail, on real files. What was answered before is there after the next start.
+SPANWIRE_INJECTED=all tries every call up to the 60th instead of a few.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.faults.broker import FragileBroker
+from tests.faults.load import BrokerGoneError, MixedLoad, drain, verdict_of
+from tests.support.histories import keep
+from tests.support.peers import require
+from tests.support.total_queue import Ledger
+
+SOME: Final = [("pwritev2", 3), ("pwritev2", 40), ("fdatasync", 3), ("fsync", 3)]
+ALL: Final = [(call, when) for call in ("pwritev2", "fdatasync", "fsync") for when in range(2, 61)]
+CASES: Final = ALL if os.environ.get("SPANWIRE_INJECTED") == "all" else SOME
+EARLY: Final = 20  # calls before clients send
+REPLAY: Final = "SPANWIRE_INJECTED=all python -m pytest tests/faults/test_injected_errors.py -k '{0}-{1}'"
+
+
+def strace(directory: Path, call: str, when: str, error: str) -> tuple[str, ...]:
+    """The broker stays our own child; strace looks at it from the side."""
+    inject = f"inject={call}:error={error}:when={when}"
+    return ("strace", "-D", "-f", "--seccomp-bpf", "-o", str(directory / "trace"), "-e", f"trace={call}", "-e", inject)
+
+
+@pytest.mark.parametrize(("call", "when"), CASES)
+def test_a_call_that_fails_ends_the_broker_and_loses_nothing_answered(tmp_path: Path, call: str, when: int) -> None:
+    require("strace")
+    broker = FragileBroker(tmp_path / "broker")
+    broker.runs_under = strace(tmp_path, call, str(when), "EIO")
+    ledger = Ledger()
+    load = MixedLoad(ledger, "before")
+    with broker:
+        with suppress(BrokerGoneError):  # an early call: not everybody could connect
+            load.start(broker.openwire_port, broker.stomp_port)
+        status = broker.ended()
+        load.end()
+        lines = [line for line in broker.log if "Input/output error" in line]
+        assert status not in (0, -9), broker.log
+        assert lines, broker.log
+        assert "Traceback" not in "".join(broker.log)
+        broker.runs_under = ()
+        broker.start()
+        drain(ledger, broker.stomp_port, "after")
+    verdict = verdict_of(ledger)
+    if not verdict.ok:
+        path = keep(f"{call}-EIO", when, verdict.report(), REPLAY.format(call, when), ledger.lines())
+        raise AssertionError(f"{verdict.report()}\nhistory: {path}")
+    assert verdict.sent > 0 or when < EARLY
+
+
+def test_a_first_sync_that_fails_keeps_the_broker_from_starting(tmp_path: Path) -> None:
+    require("strace")
+    broker = FragileBroker(tmp_path / "broker")
+    broker.runs_under = strace(tmp_path, "fdatasync", "1", "EIO")
+    with pytest.raises(RuntimeError, match="Input/output error"):
+        broker.start()
+    assert "Traceback" not in "".join(broker.log)
+    broker.runs_under = ()
+    with broker:
+        assert broker.stop() == 0
+        broker.start()
