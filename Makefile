@@ -14,6 +14,7 @@ PYTEST_ARGS ?=
 DEMO_ARGS ?=
 BENCH_ARGS ?=
 SOAK_SEEDS ?= 5000
+SOAK_DAMAGED ?= 100000
 FUZZ_INPUTS ?= 1000000
 SOURCES := $(shell find src -name '*.py')
 CODE := src tests tools $(wildcard examples)
@@ -131,8 +132,9 @@ bench-rights: venv  ## what users and rights cost, in alternating pairs of runs
 measure: venv  ## import time and generated lines (MEASURE_ARGS=--compile: time to compile, too)
 	$(BIN)/python tools/measure_build.py $(MEASURE_ARGS)
 
-soak: venv  ## the simulation with many more seeds, a million inputs for each codec and for selectors
-	SPANWIRE_SEEDS=$(SOAK_SEEDS) $(BIN)/python -m pytest -n $(PARALLEL) --timeout 0 tests/simulation $(PYTEST_ARGS)
+soak: venv  ## the simulation with many more seeds and damaged stores, a million inputs for each codec and for selectors
+	SPANWIRE_SEEDS=$(SOAK_SEEDS) SPANWIRE_DAMAGED=$(SOAK_DAMAGED) $(BIN)/python -m pytest -n $(PARALLEL) --timeout 0 \
+	    tests/simulation tests/unit/stores/offline/test_salvage.py $(PYTEST_ARGS)
 	@set -e; for target in openwire stomp selector; do \
 	    echo "fuzzing $$target with $(FUZZ_INPUTS) inputs"; $(BIN)/python -m tests.fuzz.fuzz_$$target $(FUZZ_INPUTS); done
 

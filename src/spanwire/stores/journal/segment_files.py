@@ -12,6 +12,7 @@ from zlib import crc32
 from spanwire.model.errors import StoreError
 from spanwire.stores.journal.disk_port import Disk
 from spanwire.stores.journal.findings import Finding
+from spanwire.stores.journal.lost_header import lost_seed, store_id_for
 from spanwire.stores.journal.patches import read_what_can_be
 from spanwire.stores.journal.record import HEADER_SIZE, LAST_KNOWN_KIND, NONE, read_record
 from spanwire.stores.journal.segment import (
@@ -56,7 +57,7 @@ class SegmentFiles:
         self.findings: Final[list[Finding]] = []
         self.unused: Final[list[str]] = []
         headers = self._headers()
-        self.store_id: Final[bytes] = _most_frequent(headers)
+        self.store_id: Final[bytes] = _most_frequent(headers) if headers else self._lost_id()
         for name, header in headers.items():
             if header.store_id == self.store_id and segment_name(header.number) == name:
                 self._take(name, header)
@@ -91,9 +92,18 @@ class SegmentFiles:
                 f"{newer} says that it has a newer journal format than this build reads (up to {FORMAT_VERSION}): start"
                 " a newer Spanwire, nothing was changed"
             )
-        if not headers:
-            raise StoreError("no file is a readable segment of a journal; restore a backup, nothing was changed")
         return headers
+
+    def _lost_id(self) -> bytes:
+        """A store id that reads the segments although no header is left."""
+        for name in sorted(self._sizes):
+            number = segment_number(name)
+            if number > 0:
+                data = read_what_can_be(self._disk, name, 0, self._sizes[name])
+                seed = lost_seed(data)
+                if seed >= 0:
+                    return store_id_for(seed, number, data[16 : 16 + STORE_ID_SIZE])
+        raise StoreError("no file is a readable segment of a journal; restore a backup, nothing was changed")
 
     def _take(self, name: str, header: SegmentHeader) -> None:
         version = int.from_bytes(self._disk.read(name, 8, 2), "little")

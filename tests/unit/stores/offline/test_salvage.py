@@ -218,6 +218,29 @@ def test_the_header_of_a_segment_is_made_again() -> None:
     assert recovered_state(after) == expected
 
 
+def test_a_store_without_any_header_is_read_by_its_records() -> None:
+    disk = filled_disk()
+    expected = recovered_state(disk.copy())
+    for name in segments(disk):
+        disk.patch(name, 0, bytes(SEGMENT_HEADER_SIZE))
+    after, _, found = repaired(disk)
+    assert len(found.findings) == len(segments(disk))
+    assert recovered_state(after) == expected
+
+
+def test_the_first_page_of_the_only_segment_costs_what_was_in_it() -> None:
+    driver = JournalDriver(segment_bytes=65536)
+    for number in range(9):
+        driver.store.append(A, plain_message(A, number, b"x" * 200))
+        driver.turn()
+    disk = driver.disk.copy()
+    lost = [record.sequence for _, record, _ in records_of(disk.contents()) if record.offset < 512]
+    disk.patch(segments(disk)[0], 0, bytes(512))
+    after, _, found = repaired(disk)
+    assert found.loses
+    assert sorted(recovered_state(after)["queue://A"]) == [number for number in range(1, 10) if number not in lost]
+
+
 def test_swapped_files_get_their_own_names_back() -> None:
     disk = filled_disk()
     expected = recovered_state(disk.copy())
