@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from spanwire.registry import TRANSPORT_SCHEMES
-from spanwire.service.config import network, uri, virtual, words
+from spanwire.service.config import network, persistence, uri, virtual, words
 from spanwire.service.config.document import snake_case
 from spanwire.service.config.words import HONOURED, LATER, ONLY, Rule, Words
 
@@ -26,8 +26,11 @@ ELEMENTS: Final[dict[str, Words]] = {
         },
         network.CONNECTOR.children,
     ),
-    "persistenceAdapter": words.PERSISTENCE,
-    "kahaDB": words.KAHA_DB,
+    "persistenceAdapter": persistence.PERSISTENCE,
+    "kahaDB": persistence.KAHA_DB,
+    "levelDB": persistence.LEVEL_DB,
+    "mKahaDB": persistence.M_KAHA_DB,
+    "memoryPersistenceAdapter": persistence.MEMORY,
     "policyMap": words.POLICY_MAP,
     "policyEntry": words.POLICY_ENTRY,
     "pendingMessageLimitStrategy": words.PENDING_LIMIT,

@@ -13,7 +13,13 @@ from spanwire.service.config.model import PersistenceConfiguration
 from spanwire.stores.directory import DataDirectory
 from spanwire.stores.journal_store import Failed, Fetched, JournalStore, Room, Schedule, Stored
 
-FOREIGN_STORE: Final = "db-*.log"  # KahaDB's journal files
+FOREIGN_STORES: Final = (
+    ("db-*.log", "KahaDB"),
+    ("*/db-*.log", "mKahaDB"),
+    ("dirty.index", "LevelDB"),
+    ("store-version.txt", "LevelDB"),
+    ("kr-store", "AMQ message"),
+)  # files by which stores of ActiveMQ are known
 
 
 class Persistence:
@@ -54,12 +60,19 @@ class Persistence:
         if place is None:
             return
         try:
-            if next(place.glob(FOREIGN_STORE), None) is not None:
-                raise StoreError(
-                    f"{place} holds a KahaDB store, which cannot be read; name another directory for the journal"
-                )
+            for pattern, kind in FOREIGN_STORES:
+                if next(place.glob(pattern), None) is not None:
+                    raise StoreError(
+                        f"{place} holds a {kind} store, which cannot be read; name another directory for the journal"
+                    )
             self.journal = JournalStore.open(
-                place, formats, *callbacks, segment_bytes=self._configuration.segment_bytes, on_room=on_room
+                place,
+                formats,
+                *callbacks,
+                segment_bytes=self._configuration.segment_bytes,
+                sync=self._configuration.sync,
+                sync_interval=self._configuration.sync_interval_ms / 1000,
+                on_room=on_room,
             )
         except StoreError:
             self.release()

@@ -15,11 +15,10 @@ from spanwire.service.config.decryption import Decryption
 from spanwire.service.config.document import MAX_CLASS, Attribute, Element, Findings
 from spanwire.service.config.model import (
     DEFAULT_BROKER_NAME,
-    DEFAULT_SEGMENT_BYTES,
     BrokerConfiguration,
-    PersistenceConfiguration,
 )
 from spanwire.service.config.network import NetworkReader
+from spanwire.service.config.persistence import PersistenceReader
 from spanwire.service.config.policies import PolicyInterpreter
 from spanwire.service.config.properties import UnknownPlaceholderError, Variables
 from spanwire.service.config.security import SecurityInterpreter
@@ -31,10 +30,6 @@ from spanwire.service.config.virtual import VirtualReader
 from spanwire.service.config.words import LATER, NO_EFFECT, ONLY, Rule, Words
 from spanwire.transports.base import ConnectorSettings
 
-GIB: Final = 1024**3
-MIN_SEGMENT_BYTES: Final = 1024 * 1024
-MAX_SEGMENT_BYTES: Final = 2 * GIB - 1  # a Java int, KahaDB's own bound
-SEGMENTS_OF_LIMIT: Final = 8  # at least so many files share the limit of the store
 MAX_UNCOMMITTED_COUNT: Final = 10_000_000  # what maxUncommittedCount may ask for; memoryUsage holds before
 MAX_BROKER_NAME: Final = 255  # characters; the name stands in directory names
 LOGIN_CONFIG: Final = "java.security.auth.login.config"  # the Java property that names the JAAS configuration
@@ -78,7 +73,9 @@ class Interpreter:
             start=settings.flag("start", True),
             connectors=self._connectors(broker, stores),
             network_connectors=NetworkReader(self.findings, self.inner, self.decryption).connectors(broker, stores),
-            persistence=self._persistence(broker, settings.flag("persistent", True), usage.store.limit_bytes),
+            persistence=PersistenceReader(self.findings, self.inner, self._directory).persistence(
+                broker, settings.flag("persistent", True), usage.store.limit_bytes
+            ),
             usage=usage,
             max_uncommitted=settings.number("maxUncommittedCount", 0, 0, MAX_UNCOMMITTED_COUNT) or MAX_UNCOMMITTED,
             destinations=self._destinations(broker),
@@ -232,28 +229,6 @@ class Interpreter:
                 "maximumProducersAllowedPerConnection", settings.max_producers, 1, MAX_PER_CONNECTION
             ),
         )
-
-    def _persistence(self, broker: Element, persistent: bool, store_limit_bytes: int) -> PersistenceConfiguration:
-        directory: Path | None = None
-        segment_bytes = DEFAULT_SEGMENT_BYTES
-        for adapter in self.inner(broker, "persistenceAdapter", words.PERSISTENCE):
-            if len(adapter.children) > 1:
-                self.findings.error(
-                    adapter.children[1].line, "<persistenceAdapter> holds more than one adapter; keep one"
-                )
-            if adapter.child("memoryPersistenceAdapter") is not None:
-                persistent = False
-            for store in self.inner(adapter, "kahaDB", words.KAHA_DB):
-                segment_bytes = Settings(store, self.findings).size("journalMaxFileLength", DEFAULT_SEGMENT_BYTES)
-                if not MIN_SEGMENT_BYTES <= segment_bytes <= MAX_SEGMENT_BYTES:
-                    self.findings.error(
-                        store.line, "journalMaxFileLength of <kahaDB> must be from 1 mb to just under 2 gb"
-                    )
-                if "directory" in store.attributes:
-                    directory = self._directory(store, "directory")
-        if 0 < store_limit_bytes < SEGMENTS_OF_LIMIT * segment_bytes:  # so that what was consumed makes room in time
-            segment_bytes = max(MIN_SEGMENT_BYTES, store_limit_bytes // SEGMENTS_OF_LIMIT)
-        return PersistenceConfiguration(persistent, directory, segment_bytes)
 
     def _destinations(self, broker: Element) -> tuple[Destination, ...]:
         found: list[Destination] = []

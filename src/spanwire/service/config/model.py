@@ -27,11 +27,17 @@ DEFAULT_SEGMENT_BYTES: Final = 32 * MIB  # journalMaxFileLength of ActiveMQ's ka
 
 @dataclass(frozen=True, slots=True)
 class PersistenceConfiguration:
-    """Where persistent messages are kept. ``directory`` None means ``journal`` under the data directory."""
+    """Where persistent messages are kept. ``directory`` None means ``journal`` under the data directory.
+
+    Without ``sync`` sends are answered before the disk has them, with ``sync_interval_ms`` above 0 so long before at
+    the most.
+    """
 
     persistent: bool = True
     directory: Path | None = None
     segment_bytes: int = DEFAULT_SEGMENT_BYTES
+    sync: bool = True
+    sync_interval_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ import tomllib
 from typing import Final
 
 from spanwire.model.errors import ConfigurationError
-from spanwire.service.config import network, words
+from spanwire.service.config import network, persistence, words
 from spanwire.service.config.document import (
     MAX_DEPTH,
     MAX_DOCUMENT_BYTES,
@@ -39,7 +39,7 @@ KEY_LINE: Final = re.compile(rf"\s*({KEY}(?:\s*\.\s*{KEY})*)\s*=")
 BROKEN_AT: Final = re.compile(r"at line (\d+)")
 KNOWN: Final[dict[str, str]] = {
     snake_case(word): word
-    for table in (*vars(words).values(), network.CONNECTOR)
+    for table in (*vars(words).values(), network.CONNECTOR, *persistence.TABLES)
     if isinstance(table, Words)
     for word in (*table.settings, *table.children)
 }  # also those with capitals in a row, which nothing tells otherwise

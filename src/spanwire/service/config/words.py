@@ -56,8 +56,6 @@ def _only(value: str, feature: str, advice: str = "remove it", guards: bool = Fa
 YES: Final = Rule(HONOURED)
 JAVA: Final = Rule(NO_EFFECT, note="it tunes the Java implementation")
 NO_JMX: Final = Rule(NO_EFFECT, ("false",), "there is no JMX here; use spanwire status and dstat")
-INDEX: Final = Rule(NO_EFFECT, note="it tunes KahaDB's index, and messages are kept in Spanwire's own journal")
-SYNCED: Final = Rule(NO_EFFECT, ("true", "always"), "every persistent message is synced before its send is answered")
 WATCHED: Final = Rule(
     NO_EFFECT,
     ("0", "-1", "true"),
@@ -192,45 +190,6 @@ TRANSPORT_CONNECTOR: Final = Words(
             "rights by message", "use an authorizationPlugin and remove it", guards=True
         ),
         **_all(_later(ENTRY_TABLES), "brokerInfo server"),
-    },
-)
-
-KAHA_DB: Final = Words(
-    settings={
-        **_all(YES, "directory journalMaxFileLength"),
-        **_all(SYNCED, "enableJournalDiskSyncs journalDiskSyncStrategy journalDiskSyncInterval"),
-        **_all(
-            INDEX,
-            "archiveCorruptedIndex checkForCorruptJournalFiles checkpointInterval checksumJournalFiles cleanupInterval "
-            "cleanupOnStop compactAcksAfterNoGC compactAcksIgnoresStoreGrowth concurrentStoreAndDispatchQueues "
-            "concurrentStoreAndDispatchTopics databaseLockedWaitDelay directoryArchive enableAckCompaction "
-            "enableIndexDiskSyncs enableIndexPageCaching enableIndexRecoveryFile enableIndexWriteAsync "
-            "enableSubscriptionStatistics failIfDatabaseIsLocked forceRecoverIndex id ignoreMissingJournalfiles "
-            "indexCacheSize indexDirectory indexLFUEvictionFactor indexWriteBatchSize journalMaxWriteBatchSize "
-            "lockKeepAlivePeriod maxAsyncJobs maxFailoverProducersToTrack failoverProducersAuditDepth "
-            "preallocationScope preallocationStrategy purgeRecoveredXATransactionStrategy "
-            "storeOpenWireVersion useIndexLFRUEviction useLock",
-        ),
-        **_all(_only("false", "an archive of the journal"), "archiveDataLogs"),
-        **_all(_only("false", "an empty store at start", "use deleteAllMessagesOnStartup"), "purgeStoreOnStartup"),
-        **_all(_only("false", "redelivery counts in the journal"), "rewriteOnRedelivery"),
-    },
-    children={
-        "locker": Rule(NO_EFFECT, note="the data directory is always locked"),
-        **_all(_later(ENTRY_TABLES), "transactionIdTransformer usageManager"),
-    },
-)
-
-PERSISTENCE: Final = Words(
-    settings={},
-    children={
-        **_all(YES, "kahaDB memoryPersistenceAdapter"),
-        "mKahaDB": _later("several journals", JOURNAL),
-        **_all(
-            _later("other stores", JOURNAL),
-            "jdbcPersistenceAdapter journalPersistenceAdapter journaledJDBC levelDB replicatedLevelDB "
-            "amqPersistenceAdapter kahaPersistenceAdapter bean",
-        ),
     },
 )
 

@@ -99,11 +99,6 @@ def test_kaha_db_becomes_the_journal_in_that_directory() -> None:
     assert "indexCacheSize" in configuration.warnings[0]
 
 
-def test_unsynced_journals_are_not_had_and_that_is_said() -> None:
-    configuration = broker('<persistenceAdapter><kahaDB enableJournalDiskSyncs="false"/></persistenceAdapter>')
-    assert "every persistent message is synced" in configuration.warnings[0]
-
-
 def test_the_memory_adapter_turns_persistence_off() -> None:
     assert not broker("<persistenceAdapter><memoryPersistenceAdapter/></persistenceAdapter>").persistence.persistent
 
