@@ -20,15 +20,15 @@ one, nor is one that comes back from another store: it has another number there.
 once in the store of its sender.
 
 Keys of the facts, one letter and a name in UTF-8: ``P`` and the producer id, ``T`` and the connection id of local
-transactions, ``L``, the upper half of the numbers of a link in hexadecimal, a blank and the destination; the values
-stand in ``sequence_window.py``. ``I`` alone: random octets, by which this store's numbers differ from all others.
+transactions, ``L`` and the upper bits of a link's numbers in hexadecimal; for the values see ``sequence_window.py``.
+``I`` alone: random octets, by which this store's numbers differ from all others.
 """
 
 from __future__ import annotations
 
 import logging
+from hashlib import blake2b
 from typing import Final
-from zlib import crc32
 
 from spanwire.broker.facts import MAX_KEY_BYTES, PRODUCER_AUDIT, Fact
 from spanwire.broker.sequence_window import DEFAULT_DEPTH, MAX_DEPTH, SequenceWindow, decoded_window
@@ -45,9 +45,10 @@ LINK: Final = "L"
 IDENTITY: Final = "I"
 IDENTITY_SIZE: Final = 8  # octets
 
-HALF_BITS: Final = 32
-LOWER_HALF: Final = (1 << HALF_BITS) - 1
-UPPER_SIGN: Final = 1 << HALF_BITS - 1
+LOW_BITS: Final = 16  # of a number: those of the sequence as they are
+LOW: Final = (1 << LOW_BITS) - 1
+HASH_SIZE: Final = 6  # octets of a number above them
+SIGN: Final = 1 << 63  # set in every number: other brokers leave the place empty or count in it
 
 logger = logging.getLogger(__name__)
 
@@ -79,6 +80,9 @@ class ProducerAudit:
         self._producers: Final[dict[ProducerId, AuditedProducer]] = {}
         self._transactions: Final[dict[str, SequenceWindow]] = {}
         self._links: Final[dict[str, SequenceWindow]] = {}
+        self._numbered: Destination | None = None  # of the last number that was asked for
+        self._epoch = -1
+        self._upper = 0
         self.duplicates = 0
 
     # -- producers -----------------------------------------------------------------------------------------------------
@@ -152,30 +156,31 @@ class ProducerAudit:
     def number_of(self, destination: Destination, sequence: int) -> int:
         """The number of a message of this broker's store for the next broker; 0 when it is not in the store.
 
-        The lower half is that of the sequence; the upper half stands for the store, the destination and the rest of the
-        sequence, which changes with each start after a crash.
+        Its low bits are those of the sequence; the others stand for the store, the destination and the rest of the
+        sequence. As a signed number it is below 0.
         """
         if sequence <= 0 or not self._identity:
             return 0
-        epoch = sequence >> HALF_BITS
-        key = self._identity + epoch.to_bytes(HALF_BITS >> 3, "little") + destination.qualified_name.encode()
-        upper = crc32(key)
-        if upper == 0:
-            return 0
-        number = upper << HALF_BITS | sequence & LOWER_HALF
-        return number if upper < UPPER_SIGN else number - (1 << 2 * HALF_BITS)
+        epoch = sequence >> LOW_BITS
+        if destination is not self._numbered or epoch != self._epoch:
+            name = destination.qualified_name.encode("utf-8", "surrogatepass")
+            digest = blake2b(self._identity + epoch.to_bytes(8, "little") + name, digest_size=HASH_SIZE).digest()
+            self._numbered = destination
+            self._epoch = epoch
+            self._upper = (int.from_bytes(digest, "big") << LOW_BITS & SIGN - 1) - SIGN
+        return self._upper | sequence & LOW
 
     def came_over_link(self, message: Message) -> None:
         """The store took what another broker forwarded."""
         if is_numbered(message):
-            _note(self._links, _link(message), message.link_number & LOWER_HALF, self._depth, self._max)
+            _note(self._links, _link(message), message.link_number & LOW, self._depth, self._max)
 
     def is_repeated_over_link(self, message: Message) -> bool:
         """Whether another broker forwards what it has forwarded before and the store took; counted and logged."""
         if message.redelivery_count == 0 or not is_numbered(message):
             return False
         window = self._links.get(_link(message))
-        if window is None or not window.holds(message.link_number & LOWER_HALF):
+        if window is None or not window.holds(message.link_number & LOW):
             return False
         self._count(message.message_id)
         return True
@@ -203,6 +208,7 @@ class ProducerAudit:
             return
         if text == IDENTITY:
             self._identity = value
+            self._numbered = None
             return
         window = decoded_window(value, self._depth)
         if window is None:
@@ -239,7 +245,7 @@ class ProducerAudit:
 
 def is_numbered(message: Message) -> bool:
     """Whether the broker that forwarded ``message`` gave it a number that no other message has (`number_of`)."""
-    return message.link_number >> HALF_BITS != 0
+    return message.link_number < 0
 
 
 def parsed_producer_id(text: str) -> ProducerId | None:
@@ -278,7 +284,7 @@ def _key(kind: str, name: str) -> bytes:
 
 
 def _link(message: Message) -> str:
-    return f"{message.link_number >> HALF_BITS & LOWER_HALF:x} {message.destination.qualified_name}"
+    return f"{message.link_number >> LOW_BITS & ((SIGN << 1) - 1 >> LOW_BITS):x}"
 
 
 def _is_number(text: str) -> bool:

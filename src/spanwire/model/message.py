@@ -133,6 +133,7 @@ class Message:
         copy.tail = self.tail
         copy.broker_path = self.broker_path
         copy.redelivery_count = self.redelivery_count
+        copy.link_number = self.link_number
         return copy
 
     def is_expired(self, wall_ms: int) -> bool:

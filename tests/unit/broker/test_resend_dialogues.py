@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from spanwire.broker.policy import PolicyEntry
+from spanwire.broker.producer_audit import ProducerAudit
 from spanwire.model.destination import parse_destination
 from spanwire.model.errors import InvalidClientIdError, JmsError, ResourceAllocationError
 from tests.support.dialogue.broker_dialogue import Peer, Stage
@@ -243,3 +244,19 @@ def test_nobody_else_takes_the_place_of_a_connection() -> None:
         with pytest.raises(InvalidClientIdError):
             stage.peer("p", client_id=client_id, user=user, reconnected=reconnected)
     assert old.closed_with is None and not old.state.removed
+
+
+def test_what_a_bridge_forwards_again_is_answered_and_not_taken() -> None:
+    stage = Stage()
+    bridge = stage.peer("b")
+    bridge.state.forwards = bridge.state.repeats = True
+    message = bridge.message(QUEUE, "1")
+    message.broker_path = ("A",)
+    message.link_number = ProducerAudit(identity=b"of A....").number_of(message.destination, 1)
+    for delivered_before in (0, 1, 1):
+        message.redelivery_count = delivered_before
+        bridge.sends_message(message)
+    assert kept(stage) == ["1"]
+    message.redelivery_count = 0
+    bridge.sends_message(message)
+    assert kept(stage) == ["1", "1"]

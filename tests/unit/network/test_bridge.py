@@ -478,7 +478,7 @@ def test_a_message_is_acknowledged_here_only_when_the_remote_broker_has_stored_i
     assert a.queue("Q")[1] == 1
 
 
-def test_when_the_link_breaks_before_the_answer_the_message_comes_again_and_says_so() -> None:
+def test_when_the_link_breaks_before_the_answer_the_message_is_forwarded_again_and_taken_once() -> None:
     network, a, b, link = pair()
     inbox = b.client().consumes(Q)
     network.settles()
@@ -487,8 +487,21 @@ def test_when_the_link_breaks_before_the_answer_the_message_comes_again_and_says
     link.deliver()  # it is at the remote broker, the answer is not here
     link.breaks()
     network.settles()
-    assert [(one.text, one.redelivered) for one in inbox.received] == [("one", False), ("one", True)]
+    assert [(one.text, one.redelivered) for one in inbox.received] == [("one", False)]
+    assert b.broker.producer_audit.duplicates == 1
     assert a.queue("Q")[2] == 0
+
+
+def test_what_is_not_in_a_store_comes_again_when_the_link_breaks_and_says_so() -> None:
+    network, a, b, link = pair(BridgeSettings(name="toB", always_sync_send=True))
+    inbox = b.client().consumes(Q)
+    network.settles()
+    a.client().sends(Q, "one", persistent=False)
+    link.flush()
+    link.deliver()
+    link.breaks()
+    network.settles()
+    assert [(one.text, one.redelivered) for one in inbox.received] == [("one", False), ("one", True)]
 
 
 def test_what_was_answered_before_the_break_does_not_come_again() -> None:

@@ -122,3 +122,13 @@ def test_what_was_forwarded_is_read_with_its_path() -> None:
         message_format = FORMATS[format_id_of(12)]
         again = message_format.index(message_format.octets_of(got))
         assert again.broker_path == (*message.broker_path, "A")
+
+
+def test_copies_of_a_forwarded_message_keep_its_number() -> None:
+    message_format = FORMATS[format_id_of(12)]
+    message = golden(12)[0]
+    hop = forwarded(message, 12, WireFormat(), 0, NUMBER)
+    arrived = message_format.index(message_format.octets_of(hop))
+    elsewhere = message_format.readdressed(arrived, parse_destination("queue://ELSEWHERE"))
+    stored = message_format.index(elsewhere.encoded())
+    assert [one.link_number for one in (arrived, arrived.twin(), elsewhere, stored)] == [NUMBER] * 4

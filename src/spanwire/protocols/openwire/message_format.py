@@ -203,6 +203,7 @@ class OpenWireMessageFormat(MessageFormat):
         copy.tail = message.tail
         copy.broker_path = message.broker_path
         copy.redelivery_count = message.redelivery_count
+        copy.link_number = message.link_number
         return copy
 
     def first_for_consumer(self, message: Message) -> Message:
