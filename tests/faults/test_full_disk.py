@@ -158,7 +158,9 @@ def test_producers_wait_while_the_disk_is_full_and_go_on_by_themselves(disk: Pat
     checked(ledger, "full-disk")
 
 
-def test_a_broker_killed_on_a_full_disk_starts_again_and_its_consumers_make_room(disk: Path, tmp_path: Path) -> None:
+def test_a_broker_killed_on_a_full_disk_starts_again_and_goes_on_when_there_is_room(disk: Path, tmp_path: Path) -> None:
+    ballast = disk / "ballast"
+    ballast.write_bytes(bytes(BALLAST_BYTES))
     ledger = Ledger()
     with FragileBroker(tmp_path / "broker") as broker:
         for name in ("one", "two", "three"):
@@ -168,6 +170,7 @@ def test_a_broker_killed_on_a_full_disk_starts_again_and_its_consumers_make_room
             broker.kill()
             filling.end()
             broker.start()
+        ballast.unlink()
         drain(ledger, broker.stomp_port, "d1")
         load = MixedLoad(ledger, "after")
         with suppress(BrokerGoneError):
