@@ -18,6 +18,7 @@ from spanwire.service.service import message_formats
 from spanwire.stores.disk import FileDisk
 from spanwire.stores.journal.disk_port import Disk
 from spanwire.stores.journal.findings import Finding
+from spanwire.stores.journal.patches import PLAN_NAME
 from spanwire.stores.offline import repair as repairing
 from spanwire.stores.offline.directory import own_directory, read_directory
 from spanwire.stores.offline.exporting import export_store
@@ -69,7 +70,7 @@ def _check(options: argparse.Namespace) -> int:
                 found = inspect(disk, message_formats(), _progress(options))
                 if repairing.is_interrupted(disk):
                     text = "a repair was interrupted; spanwire store repair ends it"
-                    found.findings.insert(0, Finding(repairing.PLAN_NAME, -1, text, False))
+                    found.findings.insert(0, Finding(PLAN_NAME, -1, text, False))
                 sys.stdout.write(report(found, _segments(disk)))
             finally:
                 disk.close()

@@ -9,6 +9,7 @@ from typing import Final
 
 from spanwire.stores.journal.disk_port import Disk
 
+PLAN_NAME: Final = "repair.plan"  # there while a repair that was decided on has not ended
 READ_UNIT: Final = 4096  # what a disk that cannot read a place gives up
 
 

@@ -13,6 +13,7 @@ from spanwire.broker.recovery import RecoveredDestination
 from spanwire.model.errors import StoreError
 from spanwire.stores.journal.disk_port import Disk
 from spanwire.stores.journal.index import JournalIndex
+from spanwire.stores.journal.patches import PLAN_NAME
 from spanwire.stores.journal.record import CHECKPOINT, CLEAN_STOP, HEADER_SIZE, SEGMENT_DROPPED, Record, expiration_size
 from spanwire.stores.journal.replay import BODIES, Replay, checkpoint_of
 from spanwire.stores.journal.segment import (
@@ -109,16 +110,9 @@ def recover(disk: Disk, progress: Progress | None = None) -> Recovery:
     """
     recovery = Recovery()
     files = disk.files()
-    numbers: list[int] = []
-    for name in files:
-        number = segment_number(name)
-        if number > 0:
-            numbers.append(number)
-        elif name == SPARE_NAME or name == NEW_NAME:
-            recovery.leftovers.append(name)
+    numbers = _numbers(files, recovery)
     if not numbers:
         return recovery
-    numbers.sort()
     last = _SegmentReplay(recovery, disk, numbers[-1], files)
     sources = _Sources(disk, files, last.needed_segments(numbers), recovery)
     older: SegmentReader | None = None
@@ -140,6 +134,21 @@ def recover(disk: Disk, progress: Progress | None = None) -> Recovery:
         if number != recovery.last:
             older = replay.reader
     return recovery
+
+
+def _numbers(files: dict[str, int], recovery: Recovery) -> list[int]:
+    """The segments that there are, in rising order; raises `StoreError` for a store that is half repaired."""
+    if PLAN_NAME in files:
+        raise StoreError("a repair was interrupted: run spanwire store repair, which ends it")
+    numbers: list[int] = []
+    for name in files:
+        number = segment_number(name)
+        if number > 0:
+            numbers.append(number)
+        elif name == SPARE_NAME or name == NEW_NAME:
+            recovery.leftovers.append(name)
+    numbers.sort()
+    return numbers
 
 
 def repair(disk: Disk, recovery: Recovery) -> None:
@@ -251,7 +260,7 @@ class _SegmentReplay:
         for number in needed:
             if number not in present:
                 raise StoreError(
-                    f"{segment_name(number)} is missing: restore the file from a backup, nothing was changed"
+                    f"{segment_name(number)} is missing: restore a backup or run spanwire store repair; nothing was changed"
                 )
         needed.add(self._number)
         return sorted(needed)

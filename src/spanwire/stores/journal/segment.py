@@ -99,7 +99,9 @@ def encode_segment_header(
 def read_segment_header(name: str, data: bytes) -> SegmentHeader:
     """Checks the first 64 bytes of the file ``name``; raises `StoreError` for a foreign, newer or damaged one."""
     if len(data) < SEGMENT_HEADER_SIZE or data[:8] != MAGIC:
-        raise StoreError(f"{name} is not a journal segment of Spanwire: move it away or restore it from a backup")
+        raise StoreError(
+            f"{name} is not a journal segment of Spanwire: move it away, restore a backup or run spanwire store repair"
+        )
     fields = _HEADER.unpack_from(data)
     version: int = fields[1]
     crc: int = fields[3]
@@ -128,7 +130,8 @@ def encode_batch_head(seed: int, offset: int, number: int, size: int) -> bytes:
 def damage(name: str, offset: int, what: str) -> StoreError:
     """The one line that an operator gets for damage which no crash can have made."""
     return StoreError(
-        f"{name} is damaged at byte {offset}: {what}; nothing was changed, restore the file from a backup"
+        f"{name} is damaged at byte {offset}: {what}; nothing was changed, restore a backup or run"
+        " spanwire store repair"
     )
 
 

@@ -15,13 +15,12 @@ from typing import Final
 from spanwire.model.errors import StoreError
 from spanwire.stores.disk import FileDisk
 from spanwire.stores.journal.disk_port import Disk
-from spanwire.stores.journal.patches import PatchedFile
+from spanwire.stores.journal.patches import PLAN_NAME, PatchedFile
 from spanwire.stores.journal.salvage import Salvage
 from spanwire.stores.journal.segment import SUFFIX
 
 QUARANTINE: Final = "quarantine"
 REPAIRED: Final = ".repaired"
-PLAN_NAME: Final = "repair.plan"
 HALF_PLAN_NAME: Final = "repair.plan.new"
 PUT: Final = "put"
 REMOVE: Final = "remove"

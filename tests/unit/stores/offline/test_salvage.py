@@ -359,6 +359,8 @@ def test_a_repair_that_is_cut_off_anywhere_leaves_the_old_store_or_ends_later() 
             after = victim.power_cut(random)
             if is_interrupted(after):
                 outcomes["half"] += 1
+                with pytest.raises(StoreError, match="a repair was interrupted"):
+                    recovered_state(after.copy())
             elif {name: data for name, data in after.contents().items() if name in before} == before:
                 outcomes["as it was"] += 1
             else:
