@@ -260,7 +260,8 @@ class _SegmentReplay:
         for number in needed:
             if number not in present:
                 raise StoreError(
-                    f"{segment_name(number)} is missing: restore a backup or run spanwire store repair; nothing was changed"
+                    f"{segment_name(number)} is missing: nothing was changed, restore a backup or run spanwire store"
+                    " repair"
                 )
         needed.add(self._number)
         return sorted(needed)
