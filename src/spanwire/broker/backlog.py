@@ -284,8 +284,7 @@ class Backlog:
                     for number in packed.numbers:
                         if 0 < number <= through and number not in self._redeliveries:
                             store.note_redelivery(destination, number, 1)
-                    continue
-                for reference in chunk.items:
+                for reference in [*chunk.items, *chunk.returned]:
                     if reference is not None and 0 < reference.sequence <= through:
                         store.note_redelivery(destination, reference.sequence, reference.redelivery_count)
 
@@ -297,8 +296,9 @@ class Backlog:
                 packed = chunk.packed
                 if packed is not None:
                     found.extend(_packed_look(packed))
-                else:
-                    found.extend([(item.sequence, item.message) for item in chunk.items if item is not None])
+                for item in [*chunk.items, *chunk.returned]:
+                    if item is not None:
+                        found.append((item.sequence, item.message))
         return found[:limit]
 
 

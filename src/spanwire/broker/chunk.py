@@ -87,10 +87,11 @@ class Chunk:
     """Messages in a row: either ``items`` in memory, None where one was taken, or ``packed``.
 
     ``start`` is an index before which nothing is left, ``live`` counts what is. ``epoch`` is that of the line when
-    something came back into this piece; ``reading`` says that the store was asked for it.
+    something came back into this piece; ``reading`` says that the store was asked for it, ``returned`` is what came
+    back meanwhile.
     """
 
-    __slots__ = ("epoch", "items", "live", "packed", "reading", "start")
+    __slots__ = ("epoch", "items", "live", "packed", "reading", "returned", "start")
 
     def __init__(self) -> None:
         self.items: list[MessageReference | None] = []
@@ -98,6 +99,7 @@ class Chunk:
         self.live = 0
         self.packed: Packed | None = None
         self.reading = False
+        self.returned: list[MessageReference] = []
         self.epoch = 0
 
     def __len__(self) -> int:

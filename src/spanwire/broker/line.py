@@ -81,9 +81,11 @@ class MessageLine:
             packed = Packed(array("q"))
             tail = Chunk()
             tail.packed = packed
+            tail.live = 1
             self._add(tail)
+        else:
+            tail.live += 1
         packed.add(number, due_ms)
-        tail.live += 1
         self.count += 1
         return packed
 
@@ -127,13 +129,12 @@ class MessageLine:
             while index < len(self._chunks) and self._chunks[index].highest() < order:
                 index += 1
             inside = index < len(self._chunks) and self._chunks[index].lowest() < order
-            if inside and self._chunks[index].packed is not None:
+            if inside and self._chunks[index].packed is not None and not self._chunks[index].reading:
                 index = self._open_inside(index, order)
                 inside = False
             bound = NEVER_LOADED
             if index < len(self._chunks):
-                chunk = self._chunks[index]
-                bound = chunk.highest() if inside or chunk.lowest() < order else chunk.lowest()
+                bound = self._chunks[index].highest() if inside else self._chunks[index].lowest()
             end = done + 1
             while end < len(references) and references[end].order < bound:
                 end += 1
@@ -151,27 +152,32 @@ class MessageLine:
         self._settle_head()
 
     def _open_inside(self, index: int, order: int) -> int:
-        """Make room for ``order`` in a packed piece; gives the index before which it belongs. A piece that is being
-        read stays whole: what comes back stands before it.
-        """
-        chunk = self._chunks[index]
-        packed = chunk.packed
+        """Make room for ``order`` in a packed piece; gives the index before which it belongs."""
+        packed = self._chunks[index].packed
         assert packed is not None
-        if chunk.reading:
-            return index
         self._cut(index, bisect_left(packed.orders, order))
         return index + 1
 
     def _merge(self, index: int, references: list[MessageReference]) -> None:
         chunk = self._chunks[index]
+        chunk.epoch = self.epoch
+        if chunk.reading:
+            chunk.returned.extend(references)
+            chunk.live += len(references)
+        else:
+            chunk.load(self._merged(index, chunk.items, references))
+
+    def _merged(
+        self, index: int, items: list[MessageReference | None], references: list[MessageReference]
+    ) -> list[MessageReference | None]:
+        """``references`` among ``items``, which are or become those of the piece at ``index``, by their orders."""
         merged: list[MessageReference | None] = list(references)
-        merged.extend([item for item in chunk.items if item is not None])
+        merged.extend([item for item in items if item is not None])
         merged.sort(key=_order_of)
         for cursor in self._cursors:
             if cursor.place == self._base + index:
-                cursor.offset = _moved(chunk.items, cursor.offset, merged)
-        chunk.load(merged)
-        chunk.epoch = self.epoch
+                cursor.offset = _moved(items, cursor.offset, merged)
+        return merged
 
     # -- out -----------------------------------------------------------------------------------------------------------
 
@@ -305,6 +311,10 @@ class MessageLine:
         index = cursor.place - self._base
         return self.count == 0 or (index == len(self._chunks) - 1 and cursor.offset >= len(self._chunks[index]))
 
+    def is_in_tail(self, cursor: LineCursor) -> bool:
+        """Whether ``cursor`` is in the youngest piece."""
+        return cursor.place - self._base >= len(self._chunks) - 1
+
     def is_before(self, cursor: LineCursor, mark: LineCursor) -> bool:
         """Whether ``cursor`` has not come to ``mark`` yet."""
         return cursor.place < mark.place or (cursor.place == mark.place and cursor.offset < mark.offset)
@@ -375,8 +385,12 @@ class MessageLine:
     def load(self, chunk: Chunk, items: list[MessageReference | None]) -> None:
         """The messages of a packed piece are in memory now."""
         before = chunk.live
+        returned = chunk.returned
+        if returned:
+            chunk.returned = []
+            items = self._merged(self._chunks.index(chunk), items, returned)
         chunk.load(items)
-        self.loaded += chunk.live
+        self.loaded += chunk.live - len(returned)
         self.count += chunk.live - before
         self._settle_head()
 

@@ -242,18 +242,37 @@ class Queue(BrokerDestination):
         subscription.dispatch(reference)
 
     def _let_look(self) -> None:
-        """Let each consumer that can take messages look on from where it stopped; one message each in turn."""
-        budget = CHUNK_MESSAGES
+        """Let each consumer that can take messages look on from where it stopped. Those that are near the end come
+        first, so that one that looks through the depths does not hold up what has just come in.
+        """
         consumers = self._consumers
+        in_turn = consumers.in_turn(self._groups is not None)
+        if consumers.in_order:
+            self._look(in_turn, None)
+        else:
+            far: list[QueueConsumer] = []
+            self._look(in_turn, far)
+            if far:
+                self._look(far, None)
+        self._backlog.make_room()
+
+    def _look(self, in_turn: list[QueueConsumer], far: list[QueueConsumer] | None) -> None:
+        """One message each in turn; those that are ``far`` from the end are only put there, if there is such a list."""
+        budget = CHUNK_MESSAGES
+        in_order = self._consumers.in_order
         progress = True
         while progress:
             progress = False
-            for consumer in consumers.in_turn(self._groups is not None):
+            for consumer in in_turn:
                 if not consumer.subscription.can_take():
+                    continue
+                if far is not None and not self._is_near(consumer):
+                    if consumer not in far:
+                        far.append(consumer)
                     continue
                 looked = self._offer_next(consumer)
                 budget -= looked
-                while consumers.in_order and budget > 0 and looked > 0 and consumer.subscription.can_take():
+                while in_order and budget > 0 and looked > 0 and consumer.subscription.can_take():
                     looked = self._offer_next(consumer)
                     budget -= looked
                 if looked > 0 and not self._is_through(consumer):
@@ -261,7 +280,12 @@ class Queue(BrokerDestination):
                 if budget <= 0:
                     self._context.schedule(self)
                     return
-        self._backlog.make_room()
+
+    def _is_near(self, consumer: QueueConsumer) -> bool:
+        for place, line in enumerate(self._backlog.lines):
+            if not line.is_in_tail(consumer.cursors[place]):
+                return False
+        return True
 
     def _is_through(self, consumer: QueueConsumer) -> bool:
         for place, line in enumerate(self._backlog.lines):
@@ -420,7 +444,7 @@ class Queue(BrokerDestination):
         self._purge.stop()
         for chunk in self._backlog.clear():
             packed = chunk.packed
-            gone = list(packed.kept.values()) if packed is not None else chunk.items
+            gone = chunk.items if packed is None else [*packed.kept.values(), *chunk.returned]
             for reference in gone:
                 if reference is not None:
                     self.release(reference.message)

@@ -31,14 +31,16 @@ def orders(line: MessageLine) -> list[int]:
     return [item.order for chunk in line.snapshot(line.count) for item in chunk.items if item is not None]
 
 
-def load(line: MessageLine, chunk: Chunk, first_order: int = 0) -> None:
-    """The store answers."""
+def load(line: MessageLine, chunk: Chunk) -> None:
+    """The store answers: here a message's order is its sequence."""
     packed = chunk.packed
     assert packed is not None
     items: list[MessageReference | None] = []
     for index, number in enumerate(packed.numbers):
-        order = packed.orders[index] if len(packed.orders) > 0 else first_order + index
-        items.append(None if number == TAKEN else packed.kept[index] if number == KEPT else reference(order, number))
+        if number == KEPT:
+            items.append(packed.kept[index])
+        else:
+            items.append(None if number == TAKEN else reference(number, number))
     line.load(chunk, items)
 
 
@@ -170,6 +172,7 @@ class LineModel(RuleBasedStateMachine):
         self.looking = self.line.open(True)
         self.walking = self.line.open(False)
         self.looked: set[int] = set()
+        self.reading: list[Chunk] = []
         self.walked: list[int] = []
 
     @rule(count=st.integers(1, 700), stored=st.booleans())
@@ -178,6 +181,16 @@ class LineModel(RuleBasedStateMachine):
             self.number += 1
             self.model.append(self.number)
             self.line.append(reference(self.number, self.number if stored else 0))
+
+    @rule(count=st.integers(1, 700), kept=st.booleans())
+    def append_packed(self, count: int, kept: bool) -> None:
+        for _ in range(count):
+            self.number += 1
+            self.model.append(self.number)
+            if kept:
+                self.line.append_kept(KEPT, reference(self.number))
+            else:
+                self.line.append_packed(self.number, 0)
 
     @precondition(lambda self: self.line.peek() is not None)
     @rule(count=st.integers(1, 300))
@@ -199,7 +212,10 @@ class LineModel(RuleBasedStateMachine):
             if chunk is None:
                 return
             if chunk.packed is not None:
-                load(self.line, chunk)
+                if chunk.reading:
+                    return
+                chunk.reading = True
+                self.reading.append(chunk)
                 continue
             item = chunk.items[cursor.offset]
             if item is not None:
@@ -214,6 +230,11 @@ class LineModel(RuleBasedStateMachine):
                     self.out.append(item)
                     continue
             cursor.offset += 1
+
+    @precondition(lambda self: self.reading)
+    @rule()
+    def answer(self) -> None:
+        load(self.line, self.reading.pop(0))
 
     @rule(pieces=st.integers(1, 3))
     def pack(self, pieces: int) -> None:
@@ -248,9 +269,14 @@ class LineModel(RuleBasedStateMachine):
                 loaded += chunk.live
                 assert chunk.live == len(orders_of(chunk))
             else:
-                numbers = chunk.packed.numbers
-                found.extend(o for o, n in zip(chunk.packed.orders, numbers, strict=True) if n != TAKEN)
-                assert chunk.live == chunk.packed.live()
+                kept = chunk.packed.kept
+                own: list[int] = [item.order for item in chunk.returned]
+                for index, number in enumerate(chunk.packed.numbers):
+                    if number != TAKEN:
+                        own.append(kept[index].order if number == KEPT else number)
+                found.extend(sorted(own))
+                loaded += len(chunk.returned)
+                assert chunk.live == chunk.packed.live() + len(chunk.returned)
         assert found == self.model
         assert (self.line.count, self.line.loaded) == (len(self.model), loaded)
 

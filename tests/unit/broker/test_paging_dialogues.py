@@ -7,8 +7,8 @@ from array import array
 
 import pytest
 
-from spanwire.broker.policy import PolicyEntry
 from spanwire.broker.backlog import MAX_PAGE_BYTES, MAX_RESIDENT_MESSAGES
+from spanwire.broker.policy import PolicyEntry
 from spanwire.broker.queue import Queue
 from spanwire.broker.recovery import RecoveredDestination, no_expirations
 from tests.support.dialogue.broker_dialogue import Listener, Stage, destination

@@ -1,0 +1,279 @@
+"""Queues far longer than memory: selectors look at all of them, expiry and purge read little, slices stay small."""
+
+from __future__ import annotations
+
+import pytest
+
+from spanwire.broker.backlog import MAX_RESIDENT_MESSAGES
+from spanwire.broker.chunk import CHUNK_MESSAGES
+from spanwire.broker.policy import DeadLetterStrategy, PolicyEntry
+from spanwire.broker.queue import Queue
+from spanwire.broker.queue_policy import QueuePolicy
+from tests.support.dialogue.broker_dialogue import Listener, Stage, destination
+from tests.support.dialogue.text_format import text_of
+
+QUEUE = "queue://Q"
+DEEP = 3 * MAX_RESIDENT_MESSAGES
+
+
+def queue_of(listener: Listener) -> Queue:
+    home = listener.subscription.homes[0]
+    assert isinstance(home, Queue)
+    return home
+
+
+def fetched(stage: Stage) -> int:
+    """How many messages the broker wants to read now."""
+    return sum(len(read.sequences) for read in stage.store.reads)
+
+
+def deep(count: int) -> Stage:
+    """A broker that found ``count`` messages in its store; each hundredth has kind 'a'."""
+    stage = Stage()
+    producer = stage.peer("p")
+    for number in range(count):
+        properties: dict[str, object] = {"kind": "a" if number % 100 == 99 else "b"}
+        producer.sends(QUEUE, str(number), properties=properties)
+    stage.syncs()
+    return stage.restarts()
+
+
+def test_a_selective_consumer_looks_at_the_whole_queue_and_memory_stays_small() -> None:
+    stage = deep(DEEP)
+    listener = stage.peer("c").consumes(QUEUE, selector="kind = 'a'", prefetch=30_000)
+    highest = 0
+    while stage.store.reads:
+        stage.store.answer(stage.broker, stage.now)
+        highest = max(highest, queue_of(listener).walk()[0].loaded)
+        stage.runs()
+        listener.peer.flushes()
+    assert listener.takes() == [str(number) for number in range(99, DEEP, 100)]
+    assert highest <= MAX_RESIDENT_MESSAGES + 2 * CHUNK_MESSAGES
+    assert stage.view(QUEUE).pending == DEEP
+
+
+def test_a_new_message_reaches_a_selective_consumer_at_once_behind_many_that_nobody_wants() -> None:
+    stage = Stage()
+    listener = stage.peer("c").consumes(QUEUE, selector="kind = 'a'")
+    producer = stage.peer("p")
+    for number in range(2 * MAX_RESIDENT_MESSAGES):
+        producer.sends(QUEUE, str(number), properties={"kind": "b"})
+    assert queue_of(listener).walk()[0].loaded <= MAX_RESIDENT_MESSAGES + CHUNK_MESSAGES
+    producer.sends(QUEUE, "wanted", properties={"kind": "a"})
+    assert listener.takes() == ["wanted"]
+    assert stage.store.reads == []
+
+
+def test_one_consumer_looks_through_the_disk_while_another_gets_what_comes_in() -> None:
+    stage = deep(5_000)
+    first = stage.peer("c").consumes(QUEUE, selector="kind = 'x'")
+    stage.settle()
+    stage.peer("d").consumes(QUEUE, selector="kind = 'y'")
+    stage.peer("p2").sends(QUEUE, "new", properties={"kind": "x"})
+    assert first.takes() == ["new"]
+
+
+def test_what_a_selective_consumer_passed_by_goes_to_the_next_one_in_order() -> None:
+    stage = deep(DEEP)
+    stage.peer("c").consumes(QUEUE, selector="kind = 'x'")
+    stage.settle()
+    plain = stage.peer("d").consumes(QUEUE, prefetch=5_000)
+    received: list[str] = []
+    while True:
+        stage.settle()
+        new = plain.takes()
+        if not new:
+            break
+        received += new
+        plain.acknowledges(new[-1])
+    assert received == [str(number) for number in range(DEEP)]
+    assert stage.memory() == 0
+    assert stage.store.kept(destination(QUEUE)) == []
+
+
+def test_several_pages_are_read_ahead_while_a_queue_is_drained() -> None:
+    stage = deep(6_000)
+    listener = stage.peer("c").consumes(QUEUE, prefetch=100)
+    stage.store.answer(stage.broker, stage.now)
+    assert len(stage.store.reads) >= 2
+    received: list[str] = []
+    while True:
+        new = listener.takes()
+        if new:
+            received += new
+            listener.acknowledges(new[-1])
+            assert stage.store.reads or len(received) > 4_000
+        elif stage.store.reads:
+            stage.store.answer(stage.broker, stage.now)
+        else:
+            break
+    assert received == [str(number) for number in range(6_000)]
+
+
+def test_lazy_dispatch_reads_nothing_ahead() -> None:
+    stage = Stage()
+    stage.peer("p").sends(QUEUE, *[str(number) for number in range(2_000)])
+    stage.syncs()
+    lazy = PolicyEntry(destination("queue://>"), queue=QueuePolicy(lazy_dispatch=True))
+    again = stage.restarts(policies=(lazy,))
+    again.peer("c").consumes(QUEUE, prefetch=10)
+    assert len(again.store.reads) == 1
+    again.reads()
+    assert again.store.reads == []
+
+
+# Expiry
+
+
+@pytest.mark.parametrize("letters", [True, False])
+def test_messages_on_the_disk_expire_without_all_of_them_being_read(letters: bool) -> None:
+    policy = PolicyEntry(destination("queue://>"), dead_letter=DeadLetterStrategy(process_expired=letters))
+    stage = Stage(policy)
+    producer = stage.peer("p")
+    for number in range(2_000):
+        expiration = stage.now.wall_ms + 60_000 if number % 20 == 0 else 0
+        producer.sends(QUEUE, str(number), expiration_ms=expiration)
+    stage.syncs()
+    again = stage.restarts(policies=(policy,))
+    again.waits(31.0)
+    assert again.view(QUEUE).pending == 2_000
+    again.waits(31.0)
+    assert fetched(again) == (25 if letters else 0)  # of the first slice
+    again.settle()
+    view = again.view(QUEUE)
+    assert (view.pending, view.expired) == (1_900, 100)
+    dead = [text_of(message) for message in again.store.kept(destination("queue://ActiveMQ.DLQ"))]
+    assert dead == ([str(number) for number in range(0, 2_000, 20)] if letters else [])
+    assert len(again.store.kept(destination(QUEUE))) == 1_900
+    assert again.memory() == sum(m.size for m in again.store.kept(destination("queue://ActiveMQ.DLQ")))
+
+
+def test_messages_that_wait_behind_the_window_expire_on_the_disk() -> None:
+    stage = Stage(PolicyEntry(destination("queue://>"), memory_limit_bytes=50_000))
+    stage.runs()
+    producer = stage.peer("p")
+    for number in range(200):
+        producer.sends(QUEUE, str(number), expiration_ms=stage.now.wall_ms + 10_000)
+    stage.environment.advance(31.0)
+    stage.settle()
+    view = stage.view(QUEUE)
+    assert (view.pending, view.expired) == (0, 200)
+
+
+def test_an_expired_message_on_the_disk_is_counted_while_it_is_read() -> None:
+    stage = Stage()
+    stage.peer("p").sends(QUEUE, "1", expiration_ms=stage.now.wall_ms + 1_000)
+    stage.syncs()
+    again = stage.restarts()
+    again.waits(31.0)
+    assert (fetched(again), again.view(QUEUE).pending) == (1, 1)
+    assert again.broker.next_timeout() != 0.0  # nothing to do before the answer
+    again.settle()
+    assert again.view(QUEUE).pending == 0
+
+
+# Purge
+
+
+def test_a_purge_reads_nothing_and_takes_small_steps() -> None:
+    stage = deep(5_000)
+    queue = queue_of(stage.peer("c").consumes(QUEUE, prefetch=0))
+    assert stage.store.reads
+    stage.reads()
+    before = len(stage.store.calls("remove"))
+    assert queue.purge() == 5_000
+    steps = [len(stage.store.calls("remove")) - before]
+    while stage.broker.next_timeout() == 0.0:
+        stage.runs()
+        steps.append(len(stage.store.calls("remove")) - before)
+    assert max(after - now for now, after in zip([0, *steps], steps, strict=False)) <= CHUNK_MESSAGES
+    assert stage.store.reads == []
+    assert (stage.view(QUEUE).pending, stage.memory(), stage.store.kept(destination(QUEUE))) == (0, 0, [])
+
+
+def test_what_is_sent_during_a_purge_stays_and_is_dispatched_after_it() -> None:
+    stage = deep(2_000)
+    producer = stage.peer("p2")
+    listener = stage.peer("c").consumes(QUEUE, prefetch=10)
+    stage.reads()
+    assert len(listener.takes()) == 10
+    queue = queue_of(listener)
+    assert queue.purge() == 1_990
+    producer.sends(QUEUE, "new")
+    listener.acknowledges("9")
+    assert listener.takes() == []
+    stage.settle()
+    assert listener.takes() == ["new"]
+    assert stage.view(QUEUE).pending == 1
+
+
+def test_a_purge_forgets_how_often_messages_were_delivered() -> None:
+    stage = Stage()
+    stage.peer("p").sends(QUEUE, "1")
+    first = stage.peer("c").consumes(QUEUE)
+    first.leaves()
+    stage.syncs()
+    again = stage.restarts(clean=True)
+    queue = queue_of(again.peer("d").consumes(QUEUE, prefetch=0))
+    again.reads()
+    queue.purge()
+    again.settle()
+    assert queue._backlog._redeliveries == {}
+
+
+# Slices
+
+
+def test_no_slice_looks_at_more_than_a_page_of_messages() -> None:
+    stage = Stage(persistent=False)
+    producer = stage.peer("p")
+    for number in range(4_000):
+        producer.sends(QUEUE, str(number), persistent=False, properties={"n": number})
+    counted = Counting(stage)
+    listener = stage.peer("c").announces(QUEUE, selector="n = 3999")
+    stage.broker.start_consumer(listener.subscription, stage.now)
+    slices = [counted.take()]
+    while stage.broker.next_timeout() == 0.0:
+        stage.runs()
+        slices.append(counted.take())
+    assert listener.takes() == ["3999"]
+    assert max(slices) <= CHUNK_MESSAGES
+    assert sum(slices) == 4_000
+
+
+def test_a_browser_with_a_selector_looks_through_a_deep_queue_in_slices() -> None:
+    stage = Stage(persistent=False)
+    producer = stage.peer("p")
+    for number in range(4_000):
+        producer.sends(QUEUE, str(number), persistent=False, properties={"n": number})
+    counted = Counting(stage)
+    browser = stage.peer("b").consumes(QUEUE, browser=True, selector="n > 3990")
+    slices = [counted.take()]
+    while stage.broker.next_timeout() == 0.0:
+        stage.runs()
+        slices.append(counted.take())
+    assert (browser.takes(), browser.ends) == ([str(number) for number in range(3_991, 4_000)], 1)
+    assert max(slices) <= CHUNK_MESSAGES
+
+
+class Counting:
+    """Counts how many messages selectors were asked about: the broker's values of messages decode each one's
+    properties once in its life.
+    """
+
+    def __init__(self, stage: Stage) -> None:
+        self._messages = [
+            message
+            for home in [stage.broker.home_of(destination(QUEUE))]
+            if isinstance(home, Queue)
+            for _, message in home.look(1 << 30)
+            if message is not None
+        ]
+        self._known = 0
+
+    def take(self) -> int:
+        """How many since the last call."""
+        known = sum(message.properties_cache is not None for message in self._messages)
+        new = known - self._known
+        self._known = known
+        return new
