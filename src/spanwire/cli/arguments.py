@@ -88,6 +88,16 @@ def placement(parser: Parser) -> None:
         metavar="CONFIGURATION",
         help="xbean:PATH, the path of an activemq.xml, or of a TOML file; without it the built-in default",
     )
+    _directory_and_definitions(parser)
+
+
+def broker_placement(parser: Parser) -> None:
+    """The same with the configuration as an option, for commands whose arguments name something else."""
+    parser.add_argument("--configuration", metavar="CONFIGURATION", help="of the broker that is meant, as for start")
+    _directory_and_definitions(parser)
+
+
+def _directory_and_definitions(parser: Parser) -> None:
     parser.add_argument(
         "--data-directory", "--dataDirectory", type=Path, metavar="DIRECTORY", help="instead of the configured one"
     )

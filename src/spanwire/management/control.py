@@ -4,7 +4,9 @@
     ← {"ok": true, "result": {…}}          or {"ok": false, "error": "…"}
 
 Commands are those the composition root hands in: ``status``, ``destinations``, ``connections``, ``stop``. After
-``stop`` the connection is closed when the broker has stopped, which is how `ControlClient` waits for it.
+``stop`` the connection is closed when the broker has stopped, which is how `ControlClient` waits for it. Operations
+take arguments and time: ``{"command": "purge", "destinations": ["Q"], "selector": "n > 1"}`` is answered when it is
+done.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ import json
 import logging
 import os
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Final, cast
@@ -24,12 +26,13 @@ from spanwire.model.errors import SpanwireError
 logger = logging.getLogger(__name__)
 
 SOCKET_NAME: Final = "control.sock"
-MAX_REQUEST_BYTES: Final = 4 * 1024  # a command has some thirty bytes
+MAX_REQUEST_BYTES: Final = 16 * 1024  # a selector has 8 KiB at most
 MAX_ANSWER_BYTES: Final = 64 * 1024 * 1024  # the counters of 50,000 destinations, with room
 MAX_CLIENTS: Final = 32
 MAX_SOCKET_PATH: Final = 100  # bytes; the system's own limit is 104 or 108
 
 Command = Callable[[], object]
+Operation = Callable[[Mapping[str, object]], Awaitable[object]]
 
 
 class ControlError(SpanwireError):
@@ -39,9 +42,13 @@ class ControlError(SpanwireError):
 class ControlServer:
     """Answers commands on the control socket. Leaves to the commands what they do."""
 
-    def __init__(self, directory: Path, commands: Mapping[str, Command]) -> None:
+    def __init__(
+        self, directory: Path, commands: Mapping[str, Command], operations: Mapping[str, Operation] | None = None
+    ) -> None:
         self._path: Final = directory / SOCKET_NAME
         self._commands: Final = commands
+        self._operations: Final = operations if operations is not None else {}
+        self._running: Final[set[asyncio.Task[None]]] = set()
         self._clients: Final[set[asyncio.Transport]] = set()
         self._server: asyncio.Server | None = None
 
@@ -73,6 +80,8 @@ class ControlServer:
     def stop(self) -> None:
         """Withdraw, and let go of every client."""
         self.withdraw()
+        for task in self._running:
+            task.cancel()
         for client in list(self._clients):
             client.close()
 
@@ -87,21 +96,61 @@ class ControlServer:
         """A client is gone."""
         self._clients.discard(client)
 
+    def take(self, request: bytes, client: asyncio.Transport) -> None:
+        """A request line: answered at once, or when the operation that it asks for is done."""
+        asked = _read(request)
+        name = asked.get("command") if asked is not None else None
+        operation = self._operations.get(name) if isinstance(name, str) else None
+        if asked is None or operation is None:
+            _write(client, self.answer(request))
+            return
+        task = asyncio.get_running_loop().create_task(self._operate(str(name), operation, asked, client))
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
+
     def answer(self, request: bytes) -> dict[str, object]:
-        """What a request line gets."""
-        try:
-            asked = json.loads(request)
-        except (ValueError, RecursionError):
+        """What a request for a command gets."""
+        asked = _read(request)
+        if asked is None:
             return {"ok": False, "error": "the request is no JSON object"}
-        name = asked.get("command") if isinstance(asked, dict) else None
+        name = asked.get("command")
         command = self._commands.get(name) if isinstance(name, str) else None
         if command is None:
-            return {"ok": False, "error": f"unknown command; there are {', '.join(self._commands)}"}
+            return {
+                "ok": False,
+                "error": f"unknown command; there are {', '.join([*self._commands, *self._operations])}",
+            }
         try:
             return {"ok": True, "result": command()}
         except Exception:
             logger.exception("the control command %s failed", name)
             return {"ok": False, "error": f"the command {name} failed; the broker's log says why"}
+
+    async def _operate(
+        self, name: str, operation: Operation, asked: dict[str, object], client: asyncio.Transport
+    ) -> None:
+        try:
+            answer: dict[str, object] = {"ok": True, "result": await operation(asked)}
+        except SpanwireError as error:
+            answer = {"ok": False, "error": str(error)}
+        except Exception:
+            logger.exception("the control command %s failed", name)
+            answer = {"ok": False, "error": f"the command {name} failed; the broker's log says why"}
+        if not client.is_closing():
+            _write(client, answer)
+
+
+def _read(request: bytes) -> dict[str, object] | None:
+    """The JSON object of a request line; None if it is none."""
+    try:
+        asked = json.loads(request)
+    except (ValueError, RecursionError):
+        return None
+    return asked if isinstance(asked, dict) else None
+
+
+def _write(client: asyncio.Transport, answer: dict[str, object]) -> None:
+    client.write(json.dumps(answer).encode("utf-8") + b"\n")
 
 
 class _ControlProtocol(asyncio.Protocol):
@@ -128,7 +177,7 @@ class _ControlProtocol(asyncio.Protocol):
         self._received = bytearray(rest)
         for line in lines:
             if len(line) <= MAX_REQUEST_BYTES:
-                transport.write(json.dumps(self._server.answer(line)).encode("utf-8") + b"\n")
+                self._server.take(line, transport)
         if len(rest) > MAX_REQUEST_BYTES or any(len(line) > MAX_REQUEST_BYTES for line in lines):
             transport.abort()
 
@@ -144,15 +193,15 @@ class ControlClient:
         self._path: Final = directory / SOCKET_NAME
         self._timeout_s: Final = timeout_s
 
-    def ask(self, command: str) -> object:
-        """The result of a command; raises `ControlError` when no broker answers or it refuses."""
+    def ask(self, command: str, **arguments: object) -> object:
+        """The result of a command or an operation; raises `ControlError` when no broker answers or it refuses."""
         with self._connected() as connection:
-            return self._exchange(connection, command)
+            return self._exchange(connection, {"command": command, **arguments})
 
     def stop(self, timeout_s: float) -> None:
         """Ask the broker to stop and wait until it has; raises `ControlError` when it takes longer."""
         with self._connected() as connection:
-            self._exchange(connection, "stop")
+            self._exchange(connection, {"command": "stop"})
             connection.settimeout(timeout_s)
             try:
                 while connection.recv(1024):
@@ -178,10 +227,13 @@ class ControlClient:
             raise ControlError(f"control socket {self._path}: {error.strerror or error}") from error
         return connection
 
-    def _exchange(self, connection: socket.socket, command: str) -> object:
+    def _exchange(self, connection: socket.socket, request: dict[str, object]) -> object:
         received = bytearray()
         try:
-            connection.sendall(json.dumps({"command": command}).encode("utf-8") + b"\n")
+            line = json.dumps(request).encode("utf-8")
+            if len(line) > MAX_REQUEST_BYTES:
+                raise ControlError(f"the request has {len(line)} bytes; {MAX_REQUEST_BYTES} are allowed: ask for less")
+            connection.sendall(line + b"\n")
             while not received.endswith(b"\n"):
                 data = connection.recv(65536)
                 if not data or len(received) > MAX_ANSWER_BYTES:

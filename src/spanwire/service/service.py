@@ -22,7 +22,8 @@ from spanwire.broker.broker import Broker
 from spanwire.broker.formats import MessageFormats
 from spanwire.broker.policy import PolicyMap
 from spanwire.broker.ports import AdvisoryFormat, MessageFormat
-from spanwire.management.control import Command, ControlServer
+from spanwire.management.control import Command, ControlServer, Operation
+from spanwire.management.operations import QueueOperations
 from spanwire.management.views import BrokerView
 from spanwire.model.destination import Destination
 from spanwire.model.environment import IdGenerator, Time
@@ -249,7 +250,9 @@ class BrokerService:
             "connections": view.connections,
             "stop": self.request_stop,
         }
-        self._control = ControlServer(self.directory, commands)
+        queues = QueueOperations(broker.operations, self.environment.clock, self.wake)
+        operations: dict[str, Operation] = {"purge": queues.purge, "retry": queues.retry}
+        self._control = ControlServer(self.directory, commands, operations)
         await self._control.start()
 
     def links(self) -> list[dict[str, object]]:

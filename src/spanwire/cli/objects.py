@@ -1,0 +1,132 @@
+"""The broker, its connectors, connections and destinations as objects with attributes, in the names of ActiveMQ's
+beans, made of the control socket's answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Final
+
+from spanwire.cli.endpoint import printable
+from spanwire.management.control import ControlClient
+
+TYPES: Final = ("Broker", "Connector", "NetworkConnector", "Connection", "Queue", "Topic", "TempQueue", "TempTopic")
+DESTINATION_TYPES: Final = {"queue": "Queue", "topic": "Topic", "temp-queue": "TempQueue", "temp-topic": "TempTopic"}
+DESTINATION_ATTRIBUTES: Final = (
+    ("QueueSize", "pending"),
+    ("EnqueueCount", "enqueued"),
+    ("DequeueCount", "dequeued"),
+    ("DispatchCount", "dispatched"),
+    ("InFlightCount", "in_flight"),
+    ("ExpiredCount", "expired"),
+    ("ConsumerCount", "consumers"),
+    ("ProducerCount", "producers"),
+    ("MemoryUsageByteCount", "memory_bytes"),
+    ("MemoryLimit", "memory_limit_bytes"),
+)
+CONNECTION_ATTRIBUTES: Final = (
+    ("ClientId", "client_id"),
+    ("UserName", "user_name"),
+    ("RemoteAddress", "remote_address"),
+    ("Protocol", "protocol"),
+    ("Consumers", "consumers"),
+    ("Producers", "producers"),
+    ("Slow", "slow"),
+)
+BROKER_ATTRIBUTES: Final = (
+    ("CurrentConnectionsCount", "connections"),
+    ("TotalEnqueueCount", "enqueued"),
+    ("TotalDequeueCount", "dequeued"),
+    ("TotalMessageCount", "pending"),
+    ("MemoryUsageByteCount", "memory_bytes"),
+    ("MemoryLimit", "memory_limit_bytes"),
+    ("StoreUsageByteCount", "store_bytes"),
+    ("StoreLimit", "store_limit_bytes"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ViewedObject:
+    """One thing of the broker: its type, its name, and the attributes it has."""
+
+    type: str
+    name: str
+    attributes: dict[str, object]
+
+    def text(self, wanted: Sequence[str] = ()) -> str:
+        """``Name = value`` lines, with ``wanted`` those of these attributes only; no value can steer a terminal."""
+        lines = [f"type = {self.type}", f"Name = {printable(self.name)}"]
+        lines += [
+            f"{name} = {printable(str(value))}"
+            for name, value in self.attributes.items()
+            if not wanted or name in wanted
+        ]
+        return "\n".join(lines) + "\n"
+
+
+def all_objects(client: ControlClient) -> list[ViewedObject]:
+    """Everything, the broker first."""
+    status = client.ask("status")
+    found = _broker_objects(status) if isinstance(status, dict) else []
+    found += [
+        ViewedObject("Connection", str(row["connection_id"]), _attributes(row, CONNECTION_ATTRIBUTES))
+        for row in _rows(client.ask("connections"))
+    ]
+    for row in _rows(client.ask("destinations")):
+        scheme, _, name = str(row["destination"]).partition("://")
+        kind = DESTINATION_TYPES.get(scheme)
+        if kind is not None:
+            found.append(ViewedObject(kind, name, _attributes(row, DESTINATION_ATTRIBUTES)))
+    return found
+
+
+def _broker_objects(status: dict[str, object]) -> list[ViewedObject]:
+    attributes: dict[str, object] = {
+        "BrokerId": status.get("id"),
+        "BrokerVersion": status.get("version"),
+        "Uptime": f"{status.get('uptime_s')} s",
+        "DataDirectory": status.get("data_directory"),
+        "Persistent": status.get("persistent"),
+    }
+    statistics = status.get("statistics")
+    if isinstance(statistics, dict):
+        attributes.update(_attributes(statistics, BROKER_ATTRIBUTES))
+    found = [ViewedObject("Broker", str(status.get("name")), attributes)]
+    for row in _rows(status.get("connectors")):
+        found.append(
+            ViewedObject("Connector", str(row["name"]), {"Uri": row["uri"], "ConnectionCount": row["connections"]})
+        )
+    for row in _rows(status.get("network_connectors")):
+        shown = {name.title().replace("_", ""): value for name, value in row.items() if name != "name"}
+        found.append(ViewedObject("NetworkConnector", str(row["name"]), shown))
+    return found
+
+
+def chosen(
+    objects: Sequence[ViewedObject],
+    included: Sequence[tuple[str, str]],
+    excluded: Sequence[tuple[str, str]],
+) -> list[ViewedObject]:
+    """Those that match one of ``included`` and none of ``excluded``, pairs of a type and a name with ``*`` and ``?``;
+    without any included, all.
+    """
+    return [
+        each
+        for each in objects
+        if (not included or any(_matches(each, pair) for pair in included))
+        and not any(_matches(each, pair) for pair in excluded)
+    ]
+
+
+def _matches(each: ViewedObject, pair: tuple[str, str]) -> bool:
+    return each.type == pair[0] and fnmatchcase(each.name, pair[1])
+
+
+def _attributes(row: dict[str, object], names: Sequence[tuple[str, str]]) -> dict[str, object]:
+    return {name: row[key] for name, key in names if key in row}
+
+
+def _rows(found: object) -> list[dict[str, object]]:
+    return [row for row in found if isinstance(row, dict)] if isinstance(found, list) else []

@@ -1,0 +1,60 @@
+"""``spanwire purge QUEUE…``: remove what waits in queues; ``spanwire dlq retry``: send dead letters back."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Final
+
+from spanwire.cli.arguments import Parser, broker_placement
+from spanwire.cli.endpoint import printable
+from spanwire.cli.running import control_client
+
+SHARED_DEAD_LETTERS: Final = "ActiveMQ.DLQ"
+PATIENCE_S: Final = 3_600.0  # for a purge: ten million messages take minutes
+USAGE_ERROR: Final = 2
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Prints how many messages each queue lost."""
+    parser = Parser(
+        prog="spanwire purge",
+        description="Remove the messages that wait in queues of a running broker; what consumers hold stays.",
+    )
+    parser.add_argument("queues", nargs="+", metavar="QUEUE", help="a name, or a pattern such as 'ORDERS.>'")
+    parser.option("msgsel", "only messages that this SQL-92 expression selects", metavar="EXPRESSION")
+    broker_placement(parser)
+    options = parser.parse(arguments)
+    client = control_client(options, PATIENCE_S)
+    for row in _rows(client.ask("purge", destinations=options.queues, selector=options.msgsel)):
+        sys.stdout.write(f"{printable(str(row['destination']))}: {row['removed']} messages removed\n")
+    return 0
+
+
+def dead_letters(arguments: Sequence[str]) -> int:
+    """``spanwire dlq retry``: prints how many dead letters went back to where they were sent first."""
+    words = list(arguments)
+    parser = Parser(
+        prog="spanwire dlq retry",
+        description="Send dead letters back to the destinations where they were sent first, with their time to live "
+        "begun anew.",
+    )
+    parser.add_argument("queues", nargs="*", metavar="QUEUE", help=f"a dead letter queue; else {SHARED_DEAD_LETTERS}")
+    parser.option("msgsel", "only messages that this SQL-92 expression selects", metavar="EXPRESSION")
+    parser.whole_number("messageCount", "at most so many of each queue; 0 for all", 0)
+    broker_placement(parser)
+    if not words or words[0] not in ("retry", "-h", "--help"):
+        sys.stderr.write("spanwire dlq: say what: retry; spanwire dlq --help\n")
+        return USAGE_ERROR
+    options = parser.parse(words[1:] if words[0] == "retry" else words)
+    client = control_client(options, PATIENCE_S)
+    limit = {"limit": options.message_count} if options.message_count else {}
+    queues = options.queues or [SHARED_DEAD_LETTERS]
+    for row in _rows(client.ask("retry", destinations=queues, selector=options.msgsel, **limit)):
+        left = f", {row['left']} left that have no place to go back to" if row["left"] else ""
+        sys.stdout.write(f"{printable(str(row['destination']))}: {row['retried']} messages retried{left}\n")
+    return 0
+
+
+def _rows(found: object) -> list[dict[str, object]]:
+    return [row for row in found if isinstance(row, dict)] if isinstance(found, list) else []

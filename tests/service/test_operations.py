@@ -1,0 +1,148 @@
+"""bstat, query, purge and dlq retry against a running broker."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator
+
+import pytest
+
+from tests.service.started import Started, spanwire
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Started]:
+    with Started(tmp_path_factory.mktemp("operations")) as started:
+        yield started
+
+
+def asked(broker: Started, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return spanwire(*arguments, "--data-directory", str(broker.data))
+
+
+def told(broker: Started, *arguments: str) -> list[str]:
+    done = asked(broker, *arguments)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    return done.stdout.splitlines()
+
+
+def sends(broker: Started, queue: str, *headers: str) -> None:
+    """One persistent message for each line of headers."""
+    with broker.stomp() as client:
+        for number, header in enumerate(headers):
+            client.transact(
+                f"SEND\ndestination:/queue/{queue}\npersistent:true\nreceipt:{number}\n{header}\n\nx", str(number)
+            )
+
+
+def dies(broker: Started, queue: str) -> None:
+    """One message that its consumer refuses."""
+    sends(broker, queue, "mine:kept")
+    with broker.stomp() as client:
+        client.send(f"SUBSCRIBE\nid:1\ndestination:/queue/{queue}\nack:client-individual\n\n")
+        message = client.receive()
+        ack = next(line for line in message.split("\n") if line.startswith("ack:"))
+        client.transact(f"NACK\nid:{ack.removeprefix('ack:')}\nreceipt:n\n\n", "n")
+
+
+def pending(broker: Started, queue: str) -> int:
+    (found,) = json.loads("\n".join(told(broker, "query", f"-QQueue={queue}", "--json")))
+    return int(found["attributes"]["QueueSize"])
+
+
+def test_purge_removes_what_the_selector_chooses(broker: Started) -> None:
+    sends(broker, "P.1", "n:1", "n:2", "n:3")
+    assert told(broker, "purge", "P.1", "--msgsel", "n = '2'") == ["queue://P.1: 1 messages removed"]
+    assert pending(broker, "P.1") == 2
+    assert told(broker, "purge", "queue://P.1") == ["queue://P.1: 2 messages removed"]
+    assert pending(broker, "P.1") == 0
+
+
+def test_purge_takes_patterns_and_several_names(broker: Started) -> None:
+    for name in ("W.1", "W.2", "V"):
+        sends(broker, name, "n:1")
+    assert told(broker, "purge", "W.>", "V") == [
+        "queue://W.1: 1 messages removed",
+        "queue://W.2: 1 messages removed",
+        "queue://V: 1 messages removed",
+    ]
+
+
+def test_a_dead_letter_is_sent_back(broker: Started) -> None:
+    dies(broker, "MORTAL")
+    assert pending(broker, "ActiveMQ.DLQ") == 1
+    assert told(broker, "dlq", "retry") == ["queue://ActiveMQ.DLQ: 1 messages retried"]
+    assert pending(broker, "ActiveMQ.DLQ") == 0
+    with broker.stomp() as client:
+        client.send("SUBSCRIBE\nid:1\ndestination:/queue/MORTAL\n\n")
+        message = client.receive()
+    assert "\nmine:kept\n" in message
+    assert "redelivered" not in message
+    assert "dlqDeliveryFailureCause" not in message
+    assert "original" not in message
+
+
+def test_what_is_no_dead_letter_is_told(broker: Started) -> None:
+    sends(broker, "MY.DLQ", "n:1", "n:2")
+    assert told(broker, "dlq", "retry", "MY.DLQ", "--msgsel", "n = '1'") == [
+        "queue://MY.DLQ: 0 messages retried, 1 left that have no place to go back to"
+    ]
+
+
+def test_query_chooses_objects_and_attributes(broker: Started) -> None:
+    for name in ("QQ.1", "QQ.2", "QQ.TEST"):
+        sends(broker, name, "n:1")
+    lines = told(broker, "query", "-QQueue=QQ.*", "-xQ", "Queue=*.TEST", "--view", "QueueSize,EnqueueCount")
+    assert lines == [
+        "type = Queue", "Name = QQ.1", "QueueSize = 1", "EnqueueCount = 1", "",
+        "type = Queue", "Name = QQ.2", "QueueSize = 1", "EnqueueCount = 1",
+    ]  # fmt: skip
+
+
+def test_query_without_a_choice_gives_everything(broker: Started) -> None:
+    with broker.stomp() as client:
+        client.transact("SEND\ndestination:/topic/T\nreceipt:1\n\nx", "1")
+        found = json.loads("\n".join(told(broker, "query", "--json")))
+    assert {each["type"] for each in found} >= {"Broker", "Connector", "Connection", "Topic"}
+    assert found[0]["name"] == "tested"
+
+
+def test_bstat_leaves_the_advisory_topics_out(broker: Started) -> None:
+    lines = told(broker, "bstat")
+    assert lines[:2] == ["type = Broker", "Name = tested"]
+    assert "type = Connector" in lines
+    assert not any("ActiveMQ.Advisory." in line for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "part"),
+    [
+        (("purge", "NOWHERE"), "there is no queue NOWHERE; spanwire dstat queues lists them"),
+        (("purge", "topic://T"), "topic://T is no queue"),
+        (("query", "-QQueues=*"), "there is no type Queues, did you mean Queue?"),
+        (("query", "-QQueue"), "write -QTYPE=NAME"),
+        (("query", "-QBroker=*", "--view", "Uptme"), "has an attribute Uptme, did you mean Uptime?"),
+        (("dlq", "retry", "NOWHERE"), "there is no queue NOWHERE"),
+    ],
+)
+def test_a_refusal_is_one_line(broker: Started, arguments: tuple[str, ...], part: str) -> None:
+    done = asked(broker, *arguments)
+    assert done.returncode == 1
+    assert done.stderr.count("\n") == 1
+    assert part in done.stderr
+
+
+def test_a_bad_selector_is_refused_and_nothing_is_removed(broker: Started) -> None:
+    sends(broker, "S", "n:1")
+    done = asked(broker, "purge", "S", "--msgsel", "n = = 1")
+    assert done.returncode == 1
+    assert done.stderr.count("\n") == 1
+    assert pending(broker, "S") == 1
+
+
+def test_dlq_alone_says_what_there_is(broker: Started) -> None:
+    done = asked(broker, "dlq")
+    assert done.returncode == 2
+    assert "say what: retry" in done.stderr
