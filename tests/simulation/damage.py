@@ -213,9 +213,6 @@ def _readable_part(sample: Sample, disk: SimulatedDisk) -> None:
         for sequence in destination.sequences:
             opened.journal.fetch(0, destination.destination, [sequence])
             for fetch in opened.journal.take_fetches():
-                try:
-                    found = read_all(disk, fetch.reads)
-                except StoreError:
-                    continue
-                if any(stored is None or stored.raw != messages[sequence][0] for stored in found):
+                (stored,) = read_all(disk, fetch.reads)
+                if stored is None or (not stored.damage and stored.raw != messages[sequence][0]):
                     raise WrongDataError(f"message {sequence} is another one")

@@ -23,7 +23,7 @@ from spanwire.stores.journal.batch import Batch, write_batch
 from spanwire.stores.journal.fetch import Fetch
 from spanwire.stores.journal.journal import Journal, open_journal
 from spanwire.stores.journal.recovery import Recovery, recover
-from spanwire.stores.reader import read_all
+from spanwire.stores.reader import read_all, read_block
 from tests.simulation.clients import SimulatedClient
 from tests.simulation.disk import PowerCutError, SimulatedDisk
 from tests.support.dialogue.text_format import text_formats
@@ -155,6 +155,9 @@ class World:
         journal = self.journal
         for fetch in journal.take_fetches():
             self._fetches.append(fetch)
+        scan = journal.take_scan()
+        if scan is not None:
+            journal.scanned(scan, read_block(self.disk, scan))
         position = journal.take_answer()
         if position >= 0:
             self.broker.stored(position, self.now)
@@ -189,7 +192,9 @@ class World:
         for read, stored in zip(fetch.reads, found, strict=True):
             if fetch.still_there(read):
                 assert stored is not None, "a segment with a live message is gone"
+                assert not stored.damage
                 messages[read.place] = self.formats.index(stored.format_id, stored.raw)
+        self.journal.answered(fetch)
         self.broker.fetched(fetch.request, messages, self.now)
 
     # Ends and beginnings

@@ -6,10 +6,12 @@ from random import Random
 from typing import Final
 
 from spanwire.broker.recovery import RecoveredDestination
+from spanwire.model.errors import StoreError
 from spanwire.model.message import Message
 from spanwire.stores.journal.batch import Batch, write_batch
+from spanwire.stores.journal.fetch import damaged_message
 from spanwire.stores.journal.journal import Journal, open_journal
-from spanwire.stores.reader import read_all
+from spanwire.stores.reader import read_all, read_block
 from tests.simulation.disk import SimulatedDisk
 from tests.support.plain_format import plain_formats
 
@@ -29,12 +31,14 @@ class JournalDriver:
         self.formats: Final = plain_formats()
         self.stored = 0
         self.fetched: dict[int, list[Message | None]] = {}
+        self.damaged: list[str] = []
         self._open()
 
     def _open(self) -> None:
         opened = open_journal(self.disk, STORE_ID, self.segment_bytes)
         self.store: Journal = opened.journal
         self.recovered: list[RecoveredDestination] = opened.recovery.destinations()
+        self.facts: dict[int, dict[bytes, bytes]] = opened.recovery.facts()
         self.clean = opened.recovery.clean
         self.warnings = opened.recovery.warnings
         self.stored = 0
@@ -51,13 +55,24 @@ class JournalDriver:
         """Read what was asked for."""
         for fetch in self.store.take_fetches():
             for read, found in zip(fetch.reads, read_all(self.disk, fetch.reads), strict=True):
-                if fetch.still_there(read) and found is not None:
+                if fetch.still_there(read) and found is not None and not found.damage:
                     fetch.messages[read.place] = self.formats.index(found.format_id, found.raw)
+                elif found is not None and found.damage:
+                    self.damaged.append(damaged_message(fetch, read, found.damage))
+            self.store.answered(fetch)
             self.fetched[fetch.request] = fetch.messages
+
+    def scan_one(self) -> bool:
+        """One block for compaction, if one is wanted."""
+        scan = self.store.take_scan()
+        if scan is None:
+            return False
+        self.store.scanned(scan, read_block(self.disk, scan))
+        return True
 
     def turn(self) -> None:
         """Everything that waits, until nothing does."""
-        while self.write_one() is not None:
+        while self.write_one() is not None or self.scan_one():
             pass
         self.answer_fetches()
 
@@ -85,9 +100,12 @@ def state_of(disk: SimulatedDisk, recovered: list[RecoveredDestination], store: 
         store.fetch(0, found.destination, list(found.sequences))
         kept: dict[int, tuple[bytes, int]] = {}
         for fetch in store.take_fetches():
+            store.answered(fetch)
             assert len(fetch.reads) == len(found.sequences)
             for read, stored in zip(fetch.reads, read_all(disk, fetch.reads), strict=True):
                 assert stored is not None
+                if stored.damage:
+                    raise StoreError(damaged_message(fetch, read, stored.damage))
                 kept[read.sequence] = (stored.raw, found.redeliveries.get(read.sequence, 0))
         state[found.destination.qualified_name] = kept
     return state

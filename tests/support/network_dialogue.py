@@ -317,6 +317,7 @@ class Site:
                 if fetch.still_there(read):
                     assert stored is not None
                     messages[read.place] = self.formats.index(stored.format_id, stored.raw)
+            journal.answered(fetch)
             broker.fetched(fetch.request, messages, now)
         position = journal.take_answer()
         if position >= 0:

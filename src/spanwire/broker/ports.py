@@ -160,6 +160,16 @@ class MessageStore(Protocol):
         ...
 
 
+class AuditSource(Protocol):
+    """What a store copies into its journal now and then, so that it need not look far back for it."""
+
+    def audit_facts(self) -> list[Fact]:
+        """All facts of table PRODUCER_AUDIT as they are after all calls so far; no key is empty. What is kept under
+        other keys is discarded.
+        """
+        ...
+
+
 class MessageFormat(Protocol):
     """One way to lay out a message in bytes. Instances are stateless but for bounded caches."""
 

@@ -30,14 +30,14 @@ from spanwire.model.message import Message
 from spanwire.stores.directory import DataDirectory, advice
 from spanwire.stores.disk import FileDisk
 from spanwire.stores.journal.batch import Batch, write_batch
-from spanwire.stores.journal.fetch import Fetch, StoredBytes
+from spanwire.stores.journal.compaction import Scan
+from spanwire.stores.journal.fetch import Fetch, StoredBytes, damaged_message
 from spanwire.stores.journal.group_commit import GroupCommit
 from spanwire.stores.journal.journal import Journal, OpenedJournal, open_journal
 from spanwire.stores.journal.segment import (
     DEFAULT_SEGMENT_BYTES,
     SPARE_NAME,
     STORE_ID_SIZE,
-    damage,
     segment_name,
     segment_number,
 )
@@ -109,7 +109,7 @@ class JournalStore:
         self._writer: Final = JournalWriter(
             self._disk, self._batch_written, self._thread_failed, self._space_found, *syncs
         )
-        self._reader: Final = JournalReader(self._read_disk, self._messages_read, self._thread_failed)
+        self._reader: Final = JournalReader(self._read_disk, self._messages_read, self._thread_failed, self._block_read)
         self.store: Final[MessageStore] = opened.journal
         self.recovered: list[RecoveredDestination] = opened.recovery.destinations()
         self.clean: Final[bool] = opened.recovery.clean
@@ -181,6 +181,9 @@ class JournalStore:
             return
         for fetch in self._journal.take_fetches():
             self._reader.hand_over(fetch)  # also what memory gave: answers come in the order of the requests
+        scan = self._journal.take_scan()
+        if scan is not None:
+            self._reader.hand_over(scan)
         position = self._journal.take_answer()
         if position >= 0:
             self._on_stored(position)
@@ -304,12 +307,27 @@ class JournalStore:
             if stored is None:
                 self._fail(StoreError(f"{segment_name(read.segment)} is missing: restore the file from a backup"))
                 return
+            if stored.damage:
+                logger.error("%s", damaged_message(fetch, read, stored.damage))
+                continue
             try:
                 messages[read.place] = self._formats.index(stored.format_id, stored.raw)
             except (RemoteProtocolError, StoreError) as error:
-                self._fail(damage(segment_name(read.segment), read.offset, f"the message cannot be read: {error}"))
-                return
+                logger.error("%s", damaged_message(fetch, read, str(error)))
+        self._journal.answered(fetch)
         self._on_fetched(fetch.request, messages)
+
+    def _scanned(self, scan: Scan, block: bytes) -> None:
+        journal = self._journal
+        journal.scanned(scan, block)
+        for segment, offset in journal.take_damaged():
+            logger.error(
+                "%s is damaged at byte %d: what lies behind it stays there; stop the broker and run `spanwire store"
+                " repair DIRECTORY`",
+                segment_name(segment),
+                offset,
+            )
+        self._on_stored(journal.stored_position)  # a turn must follow: it reads on, or writes what was found
 
     def _fail(self, error: StoreError) -> None:
         if self._error is None:
@@ -327,6 +345,9 @@ class JournalStore:
 
     def _messages_read(self, fetch: Fetch, found: list[StoredBytes | None]) -> None:
         self._schedule(partial(self._answer, fetch, found))
+
+    def _block_read(self, scan: Scan, block: bytes) -> None:
+        self._schedule(partial(self._scanned, scan, block))
 
     def _thread_failed(self, error: StoreError) -> None:
         self._schedule(partial(self._fail, error))

@@ -8,6 +8,7 @@ from threading import Thread
 from typing import Final
 
 from spanwire.model.errors import StoreError
+from spanwire.stores.journal.compaction import Scan
 from spanwire.stores.journal.disk_port import Disk
 from spanwire.stores.journal.fetch import Fetch, Read, StoredBytes, check_read, unreadable
 from spanwire.stores.journal.segment import segment_name
@@ -19,7 +20,8 @@ MAX_GAP_BYTES: Final = 16 * 1024  # reading over what is not asked for costs les
 class JournalReader:
     """Owns the thread that reads.
 
-    ``on_read(fetch, found)`` and ``on_failed`` are called FROM THE THREAD: they must only hand over to the loop.
+    ``on_read(fetch, found)``, ``on_scanned(scan, block)`` and ``on_failed`` are called FROM THE THREAD: they must only
+    hand over to the loop.
     ``found`` has one item per `Fetch.reads`; None where the segment's file is gone.
     """
 
@@ -28,19 +30,21 @@ class JournalReader:
         disk: Disk,
         on_read: Callable[[Fetch, list[StoredBytes | None]], None],
         on_failed: Callable[[StoreError], None],
+        on_scanned: Callable[[Scan, bytes], None],
     ) -> None:
         self._disk: Final = disk
+        self._on_scanned: Final = on_scanned
         self._on_read: Final = on_read
         self._on_failed: Final = on_failed
-        self._fetches: Final[SimpleQueue[Fetch | None]] = SimpleQueue()
+        self._fetches: Final[SimpleQueue[Fetch | Scan | None]] = SimpleQueue()
         self._thread: Final = Thread(target=self._run, name="spanwire-journal-reader", daemon=True)
 
     def start(self) -> None:
         """Start the thread."""
         self._thread.start()
 
-    def hand_over(self, fetch: Fetch) -> None:
-        """Read this."""
+    def hand_over(self, fetch: Fetch | Scan) -> None:
+        """Read this; one after the other."""
         self._fetches.put(fetch)
 
     def stop(self) -> None:
@@ -54,6 +58,9 @@ class JournalReader:
             fetch = self._fetches.get()
             if fetch is None:
                 return
+            if isinstance(fetch, Scan):
+                self._on_scanned(fetch, read_block(self._disk, fetch))
+                continue
             try:
                 found = read_all(self._disk, fetch.reads)
             except StoreError as error:
@@ -84,8 +91,16 @@ def blocks(reads: list[Read]) -> list[list[int]]:
     return grouped
 
 
+def read_block(disk: Disk, scan: Scan) -> bytes:
+    """The bytes of a scan; none when they cannot be read: what lies there then stays there."""
+    try:
+        return disk.read(segment_name(scan.segment), scan.offset, scan.length)
+    except OSError:
+        return b""
+
+
 def read_all(disk: Disk, reads: list[Read]) -> list[StoredBytes | None]:
-    """Reads and checks messages; raises `StoreError` naming file and byte when one cannot be read or is not right."""
+    """Reads and checks messages; raises `StoreError` naming file and byte when the disk cannot read one."""
     found: list[StoredBytes | None] = [None] * len(reads)
     for group in blocks(reads):
         first = reads[group[0]]

@@ -187,21 +187,25 @@ def test_switched_off_syncs_are_warned_about(tmp_path: Path, caplog: pytest.LogC
     driver.journal_store.stop()
 
 
-def test_damage_found_while_reading_fails_the_store_once(driver: JournalStoreDriver) -> None:
+def test_a_damaged_message_is_put_aside_with_one_line_in_the_log_and_the_others_are_given(
+    driver: JournalStoreDriver, caplog: pytest.LogCaptureFixture
+) -> None:
     sequence = driver.store.append(A, plain_message(A, 1, b"x" * 500))
+    driver.store.append(A, plain_message(A, 2, b"whole"))
     driver.turn()
     path = driver.path / "journal" / segment_name(1)
     data = bytearray(path.read_bytes())
     data[data.index(b"xxxx") + 50] ^= 1
     path.write_bytes(data)
-    driver.store.fetch(1, A, [sequence])
-    driver.journal_store.turn(0.0)
-    driver.calls.run_one()
-    assert len(driver.failures) == 1
-    assert str(driver.failures[0]).startswith("0000000001.journal is damaged at byte ")
-    assert driver.fetched == {}
-    with pytest.raises(StoreError):
-        driver.journal_store.stop()
+    driver.store.fetch(1, A, [sequence, sequence + 1])
+    driver.turn()
+    assert driver.fetched[1][0] is None
+    assert driver.fetched[1][1] is not None
+    assert not driver.failures
+    (line,) = [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]
+    assert line.startswith("0000000001.journal is damaged at byte ")
+    assert "message 1 of queue://A" in line
+    driver.journal_store.stop()
 
 
 @pytest.mark.parametrize(
@@ -259,7 +263,7 @@ def test_a_message_whose_segment_is_gone_is_none() -> None:
     def answered(fetch: Fetch, found: list[StoredBytes | None]) -> None:
         calls.post(lambda: answers.append(found))
 
-    reader = JournalReader(SimulatedDisk(), answered, lambda error: None)
+    reader = JournalReader(SimulatedDisk(), answered, lambda error: None, lambda scan, block: None)
     reader.start()
     reader.hand_over(Fetch(1, None, [1], [None], [Read(0, 1, 1, 9, 64, 10, 0)]))
     calls.run_one()

@@ -1,48 +1,117 @@
 """Which segments are still needed, and so which may go.
 
-A segment stays while it holds a message or redelivery count that is in force (``live``), or the removal of something
-whose own segment is still there (``refers``: without the removal it would come back). A segment that is dropped is not
-deleted before a record says so on the disk; the check-points of later segments do not list it any more, so it may lie
-about for a while without harm. Sparse old segments stay whole; moving their messages is a later version's work.
+A segment stays while it holds a message, redelivery count or fact that is in force (``live``), or the end of something
+whose own segment is still there (``refers``: without the removal it would come back; without the moved record, so would
+the place it was moved from). A segment that is dropped is not deleted before a record says so on the disk; the
+check-points of later segments do not list it any more, so it may lie about for a while without harm.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
+NOTHING_KEPT: Final = 1 << 62  # above all segments
+
+
+class SegmentState:
+    """One segment. ``size`` is that of its file, ``end`` where its last batch ends (0 while it is being written).
+
+    ``live_bytes`` are the records of what is in force, ``held_bytes`` those of all that ever was; a body that several
+    lines share counts in both for each of them. ``is_whole`` is False once a damaged record was found in it.
+    """
+
+    __slots__ = (
+        "end",
+        "held_bytes",
+        "is_whole",
+        "live",
+        "live_bytes",
+        "number",
+        "refers",
+        "seed",
+        "size",
+        "version",
+    )
+
+    def __init__(self, number: int, seed: int, version: int, size: int) -> None:
+        self.number: Final[int] = number
+        self.seed: Final[int] = seed
+        self.version: Final[int] = version
+        self.size = size
+        self.end = 0
+        self.live = 0
+        self.live_bytes = 0
+        self.held_bytes = 0
+        self.refers: Final[set[int]] = set()
+        self.is_whole = True
+
+    def hold(self, size: int) -> None:
+        """One more thing of ``size`` bytes in force lies in it."""
+        self.live += 1
+        self.live_bytes += size
+        self.held_bytes += size
+
+    @property
+    def true_live_bytes(self) -> int:
+        """About how many bytes of it moving would have to write."""
+        if self.held_bytes <= self.end:
+            return self.live_bytes
+        return self.live_bytes * self.end // self.held_bytes
+
 
 class SegmentTable:
-    """Bookkeeping about all segments by number; does no I/O."""
+    """Bookkeeping about all segments by number; does no I/O. ``used_bytes`` are those of all files; from ``keep_from``
+    on all stay.
+    """
 
-    __slots__ = ("_refers", "changed", "live", "seeds")
+    __slots__ = ("_deletable", "by_number", "changed", "keep_from", "seeds", "used_bytes")
 
     def __init__(self) -> None:
-        self.live: Final[dict[int, int]] = {}
+        self.by_number: Final[dict[int, SegmentState]] = {}
         self.seeds: Final[dict[int, int]] = {}
-        self._refers: Final[dict[int, set[int]]] = {}
+        self._deletable: Final[dict[int, int]] = {}  # sizes of dropped segments whose files are there
         self.changed = False
+        self.keep_from = NOTHING_KEPT
+        self.used_bytes = 0
 
-    def open(self, number: int, seed: int) -> None:
+    def open(self, number: int, seed: int, version: int, size: int) -> SegmentState:
         """A segment exists."""
-        self.live[number] = 0
+        state = SegmentState(number, seed, version, size)
+        self.by_number[number] = state
         self.seeds[number] = seed
-        self._refers[number] = set()
+        self.used_bytes += size
         self.changed = True
+        return state
+
+    def seal(self, number: int, end: int) -> None:
+        """Nothing more is written into the segment, its last batch ends at ``end``."""
+        state = self.by_number.get(number)
+        if state is not None:
+            state.end = end
+
+    def resize(self, number: int, size: int) -> None:
+        """The segment's file has another size now."""
+        state = self.by_number.get(number)
+        if state is not None:
+            self.used_bytes += size - state.size
+            state.size = size
 
     def numbers(self) -> list[int]:
         """The segments that are needed, in rising order."""
-        return sorted(self.live)
+        return sorted(self.by_number)
 
-    def hold(self, number: int) -> None:
-        """One more live thing lies in the segment."""
-        self.live[number] += 1
+    def hold(self, number: int, size: int) -> None:
+        """One more live thing of ``size`` bytes lies in the segment."""
+        self.by_number[number].hold(size)
 
-    def release(self, number: int, count: int, by: int) -> None:
-        """``count`` things in segment ``number`` ended through a record in segment ``by``."""
-        left = self.live[number] - count
-        self.live[number] = left
+    def release(self, number: int, count: int, size: int, by: int) -> None:
+        """``count`` things of together ``size`` bytes in segment ``number`` ended through a record in ``by``."""
+        state = self.by_number[number]
+        left = state.live - count
+        state.live = left
+        state.live_bytes -= size
         if by != number:
-            self._refers[by].add(number)
+            self.by_number[by].refers.add(number)
         if left == 0:
             self.changed = True
 
@@ -53,21 +122,22 @@ class SegmentTable:
         self.changed = False
         chosen: list[int] = []
         for number in self.numbers():
-            if number == active or self.live[number] > 0:
+            state = self.by_number[number]
+            if number == active or state.live > 0 or number >= self.keep_from:
                 continue
-            needed = False
-            for referred in self._refers[number]:
-                if referred in self.live and referred not in chosen:
-                    needed = True
-            if not needed:
+            if all(referred in chosen for referred in self.referred(state)):
                 chosen.append(number)
         return chosen
 
+    def referred(self, state: SegmentState) -> list[int]:
+        """The segments that it refers to and that are still there; if none, it may go once nothing in it is live."""
+        return [number for number in state.refers if number in self.by_number]
+
     def drop(self, number: int) -> None:
         """Segment ``number`` is not needed any more, and that will be written."""
-        del self.live[number]
-        del self._refers[number]
+        self._deletable[number] = self.by_number.pop(number).size
 
     def deleted(self, number: int) -> None:
         """The file of a dropped segment is gone for good."""
         self.seeds.pop(number, None)
+        self.used_bytes -= self._deletable.pop(number, 0)

@@ -7,8 +7,17 @@ from typing import Final
 from spanwire.model.errors import StoreError
 from spanwire.model.message import Message
 from spanwire.stores.journal.index import StoredDestination
-from spanwire.stores.journal.record import HEADER_SIZE, MESSAGE, read_record
-from spanwire.stores.journal.segment import damage, segment_name
+from spanwire.stores.journal.record import (
+    BODY,
+    HEADER_SIZE,
+    MESSAGE,
+    MOVED,
+    MOVED_BODY,
+    Record,
+    expiration_size,
+    read_record,
+)
+from spanwire.stores.journal.segment import segment_name
 
 
 class Read:
@@ -29,21 +38,22 @@ class Read:
 
 
 class StoredBytes:
-    """A message as it came from the disk, checked."""
+    """A message as it came from the disk. ``damage`` says what is wrong with it, if it is not what was written."""
 
-    __slots__ = ("format_id", "raw")
+    __slots__ = ("damage", "format_id", "raw")
 
-    def __init__(self, format_id: int, raw: bytes) -> None:
+    def __init__(self, format_id: int, raw: bytes, damage: str = "") -> None:
         self.format_id: Final[int] = format_id
         self.raw: Final[bytes] = raw
+        self.damage: Final[str] = damage
 
 
 class Fetch:
     """One request of the broker. ``messages`` holds what memory already gave, in the order of ``sequences``; ``reads``
-    is what the disk must give. ``owner`` is None for a destination that does not exist.
+    is what the disk must give. ``owner`` is None for a destination that does not exist, ``serial`` rises.
     """
 
-    __slots__ = ("messages", "owner", "reads", "request", "sequences")
+    __slots__ = ("messages", "owner", "reads", "request", "sequences", "serial")
 
     def __init__(
         self,
@@ -52,12 +62,14 @@ class Fetch:
         sequences: list[int],
         messages: list[Message | None],
         reads: list[Read],
+        serial: int = 0,
     ) -> None:
         self.request: Final[int] = request
         self.owner: Final[StoredDestination | None] = owner
         self.sequences: Final[list[int]] = sequences
         self.messages: Final[list[Message | None]] = messages
         self.reads: Final[list[Read]] = reads
+        self.serial: Final[int] = serial
 
     def still_there(self, read: Read) -> bool:
         """Whether the message that was read has not been removed meanwhile."""
@@ -66,20 +78,32 @@ class Fetch:
 
 
 def check_read(read: Read, block: bytes, start: int) -> StoredBytes:
-    """The message of ``read``, whose record begins at ``start`` of ``block``; raises `StoreError` when the bytes are
-    not those that were written.
+    """The message of ``read``, whose record begins at ``start`` of ``block``; one with `StoredBytes.damage` when the
+    bytes are not those that were written.
     """
     end = start + read.size
     record = read_record(memoryview(block), start, min(end, len(block)), read.seed, read.offset)
-    if (
-        record is None
-        or record.kind != MESSAGE
-        or record.sequence != read.sequence
-        or record.destination != read.number
-        or record.payload_length != read.size - HEADER_SIZE
-    ):
-        raise damage(segment_name(read.segment), read.offset, "a message's checksum does not hold")
-    return StoredBytes(record.format_id, block[start + HEADER_SIZE : end])
+    if record is None or record.payload_length != read.size - HEADER_SIZE or not _is_asked_for(record, read):
+        return StoredBytes(0, b"", "its checksum does not hold")
+    return StoredBytes(record.format_id, block[start + HEADER_SIZE + expiration_size(record.flags) : end])
+
+
+def _is_asked_for(record: Record, read: Read) -> bool:
+    """A body stands in for the reference to it, which the index has seen right behind it."""
+    if record.kind == BODY or record.kind == MOVED_BODY:
+        return True
+    if record.kind != MESSAGE and record.kind != MOVED:
+        return False
+    return record.sequence == read.sequence and record.destination == read.number
+
+
+def damaged_message(fetch: Fetch, read: Read, what: str) -> str:
+    """The one line for the log about a message that is put aside."""
+    line = "?" if fetch.owner is None else fetch.owner.destination.qualified_name
+    return (
+        f"{segment_name(read.segment)} is damaged at byte {read.offset}: message {read.sequence} of {line} cannot be"
+        f" read, {what}; it is put aside, stop the broker and run `spanwire store repair DIRECTORY`"
+    )
 
 
 def unreadable(read: Read, error: OSError) -> StoreError:

@@ -1,150 +1,28 @@
-"""The index: where each stored message lies, in memory, 20 bytes each.
+"""The index: where each stored message and fact lies, in memory, a message in 20 bytes.
 
 It is changed in one place for both ways to learn of a record: when the journal writes it and when recovery reads it.
 """
 
 from __future__ import annotations
 
-from array import array
-from bisect import bisect_left
 from typing import Final
 
+from spanwire.broker.facts import PRODUCER_AUDIT
 from spanwire.model.destination import STORED_SCHEMES, Destination
 from spanwire.model.errors import StoreError
 from spanwire.model.message import Message
 from spanwire.stores.journal.cleanup import SegmentTable
+from spanwire.stores.journal.record import AUDIT_MARK, record_size
+from spanwire.stores.journal.sequences import GONE, SequenceIndex, location_segment, packed_location
 
-OFFSET_BITS: Final = 29  # offsets count in units of 8 bytes, so a segment may have 4 GiB
-OFFSET_MASK: Final = (1 << OFFSET_BITS) - 1
-GONE: Final = -1
-MIN_COMPACTION: Final = 1024  # entries below which holes are not worth closing
 LOST_SEQUENCES: Final = 1 << 32  # skipped after a crash: more than any broker can have given out without a sync
-
-
-def packed_location(segment: int, offset: int) -> int:
-    """Segment and offset in one number."""
-    return segment << OFFSET_BITS | offset >> 3
-
-
-def location_segment(location: int) -> int:
-    """The segment of a packed location."""
-    return location >> OFFSET_BITS
-
-
-def location_offset(location: int) -> int:
-    """The offset of a packed location."""
-    return (location & OFFSET_MASK) << 3
-
-
-class SequenceIndex:
-    """Sequences of one destination in rising order, with location and payload length; holes are closed now and then."""
-
-    __slots__ = ("_count", "_head", "_lengths", "_locations", "_sequences")
-
-    def __init__(self) -> None:
-        self._sequences: array[int] = array("q")
-        self._locations: array[int] = array("q")
-        self._lengths: array[int] = array("I")
-        self._head = 0
-        self._count = 0
-
-    def __len__(self) -> int:
-        return self._count
-
-    def add(self, sequence: int, location: int, length: int) -> None:
-        """Take a sequence above all others."""
-        self._sequences.append(sequence)
-        self._locations.append(location)
-        self._lengths.append(length)
-        self._count += 1
-
-    def find(self, sequence: int) -> int:
-        """The packed location, or `GONE`."""
-        place = self._place(sequence)
-        return self._locations[place] if place >= 0 else GONE
-
-    def length(self, sequence: int) -> int:
-        """The payload length of a sequence that is there."""
-        return self._lengths[self._place(sequence)]
-
-    def remove(self, sequence: int) -> int:
-        """Forget a sequence; gives its packed location, or `GONE` if it is not there."""
-        place = self._place(sequence)
-        if place < 0:
-            return GONE
-        location = self._locations[place]
-        if location == GONE:
-            return GONE
-        self._locations[place] = GONE
-        self._count -= 1
-        if place == self._head:
-            self._advance()
-        if len(self._sequences) > MIN_COMPACTION and self._count * 2 < len(self._sequences):
-            self._compact()
-        return location
-
-    def sequences(self) -> array[int]:
-        """All sequences in rising order, a copy."""
-        found: array[int] = array("q")
-        for place in range(self._head, len(self._sequences)):
-            if self._locations[place] != GONE:
-                found.append(self._sequences[place])
-        return found
-
-    def counts_by_segment(self) -> dict[int, int]:
-        """How many messages lie in each segment."""
-        counts: dict[int, int] = {}
-        for location in self._locations:
-            if location != GONE:
-                segment = location_segment(location)
-                counts[segment] = counts.get(segment, 0) + 1
-        return counts
-
-    def clear(self) -> None:
-        """Forget everything."""
-        self._sequences = array("q")
-        self._locations = array("q")
-        self._lengths = array("I")
-        self._head = 0
-        self._count = 0
-
-    def _place(self, sequence: int) -> int:
-        sequences = self._sequences
-        head = self._head
-        if head < len(sequences) and sequences[head] == sequence:
-            return head
-        place = bisect_left(sequences, sequence, head)
-        if place < len(sequences) and sequences[place] == sequence:
-            return place
-        return -1
-
-    def _advance(self) -> None:
-        head = self._head
-        end = len(self._locations)
-        while head < end and self._locations[head] == GONE:
-            head += 1
-        self._head = head
-
-    def _compact(self) -> None:
-        sequences: array[int] = array("q")
-        locations: array[int] = array("q")
-        lengths: array[int] = array("I")
-        for place in range(self._head, len(self._sequences)):
-            location = self._locations[place]
-            if location != GONE:
-                sequences.append(self._sequences[place])
-                locations.append(location)
-                lengths.append(self._lengths[place])
-        self._sequences = sequences
-        self._locations = locations
-        self._lengths = lengths
-        self._head = 0
+NOTE_BYTES: Final = record_size(4)
 
 
 class StoredDestination:
-    """What the journal knows of one destination. ``high`` is the highest sequence given out."""
+    """What the journal knows of one line of messages. ``high`` is the highest sequence given out."""
 
-    __slots__ = ("destination", "high", "index", "leaving", "note_segments", "notes", "number", "unwritten")
+    __slots__ = ("destination", "high", "index", "leaving", "moving", "note_places", "notes", "number", "unwritten")
 
     def __init__(self, number: int, destination: Destination, high: int) -> None:
         self.number: Final[int] = number
@@ -152,9 +30,10 @@ class StoredDestination:
         self.high = high
         self.index: Final[SequenceIndex] = SequenceIndex()
         self.notes: Final[dict[int, int]] = {}  # redelivery counts, filled by recovery alone
-        self.note_segments: Final[dict[int, int]] = {}  # where the redelivery count in force lies
+        self.note_places: Final[dict[int, int]] = {}  # where the redelivery count in force lies
         self.unwritten: Final[dict[int, Entry]] = {}  # appended, and not yet known to be on the disk
         self.leaving: Final[set[int]] = set()  # removed, but the removal stands in the queue behind its message
+        self.moving: Final[dict[int, int]] = {}  # where a message will lie once the write that is under way is done
 
     def has(self, sequence: int) -> bool:
         """Whether the message exists."""
@@ -162,13 +41,43 @@ class StoredDestination:
             return True
         return self.index.find(sequence) != GONE and sequence not in self.leaving
 
+    def take_out(self, sequence: int) -> int:
+        """Forget a written message; gives the location that its removal ends, or `GONE` if it is not there."""
+        location = self.index.remove(sequence)
+        if self.moving:
+            location = self.moving.pop(sequence, location)
+        return location
+
+    def moved(self, sequence: int) -> None:
+        """The new place of a message is on the disk: it is read there from now on."""
+        location = self.moving.pop(sequence, GONE)
+        if location != GONE:
+            self.index.move(sequence, location)
+
+
+class SharedBody:
+    """A body that several lines share. ``references`` counts those that wait to be written behind it."""
+
+    __slots__ = ("length", "offset", "references")
+
+    def __init__(self) -> None:
+        self.references = 0
+        self.offset = 0
+        self.length = 0
+
 
 class Entry:
-    """One record that waits to be written. Entries of one call share its ``position`` and are never separated."""
+    """One record that waits to be written. Entries of one call share its ``position`` and are never separated.
+
+    ``payload`` follows the expiration of a message with the flag EXPIRES; ``size`` is that of the whole record.
+    """
 
     __slots__ = (
+        "flags",
+        "format_id",
         "handed_over",
         "kind",
+        "length",
         "location",
         "message",
         "owner",
@@ -176,11 +85,20 @@ class Entry:
         "position",
         "segments",
         "sequence",
+        "shared",
+        "size",
         "table",
     )
 
     def __init__(
-        self, kind: int, owner: StoredDestination, sequence: int, message: Message | None, payload: bytes, position: int
+        self,
+        kind: int,
+        owner: StoredDestination,
+        sequence: int,
+        message: Message | None,
+        payload: bytes,
+        position: int,
+        size: int,
     ) -> None:
         self.kind = kind
         self.owner: Final[StoredDestination] = owner
@@ -188,10 +106,41 @@ class Entry:
         self.message = message
         self.payload = payload
         self.position: Final[int] = position
-        self.location = GONE
+        self.size = size
+        self.flags = 0
+        self.format_id = 0
+        self.location = GONE  # of what it removes or moves
+        self.length = 0  # of the payload that it removes
         self.table = 0  # of a fact
         self.handed_over = False
-        self.segments: dict[int, int] | None = None
+        self.segments: Holdings | None = None
+        self.shared: SharedBody | None = None
+
+
+class Holdings:
+    """How many live things of one destination lie in each segment, and their bytes."""
+
+    __slots__ = ("counts", "sizes")
+
+    def __init__(self) -> None:
+        self.counts: Final[dict[int, int]] = {}
+        self.sizes: Final[dict[int, int]] = {}
+
+    def add(self, location: int, size: int) -> None:
+        """One more."""
+        segment = location_segment(location)
+        self.counts[segment] = self.counts.get(segment, 0) + 1
+        self.sizes[segment] = self.sizes.get(segment, 0) + size
+
+
+class FactPlace:
+    """Where the record of a fact lies, and its size."""
+
+    __slots__ = ("location", "size")
+
+    def __init__(self, location: int, size: int) -> None:
+        self.location: Final[int] = location
+        self.size: Final[int] = size
 
 
 class JournalIndex:
@@ -206,7 +155,7 @@ class JournalIndex:
     def __init__(self) -> None:
         self.by_name: Final[dict[str, StoredDestination]] = {}
         self.by_number: Final[dict[int, StoredDestination]] = {}
-        self.facts: Final[dict[int, dict[bytes, int]]] = {}  # table → key → the segment that holds it
+        self.facts: Final[dict[int, dict[bytes, FactPlace]]] = {}  # table → key → where it lies
         self.segments: Final[SegmentTable] = SegmentTable()
         self.floor = 0
         self.next_number = 1
@@ -248,63 +197,91 @@ class JournalIndex:
         self.by_number.pop(owner.number, None)
 
     def written_message(self, owner: StoredDestination, sequence: int, segment: int, offset: int, length: int) -> None:
-        """A message record lies at this place."""
+        """A message record lies at this place, or the body that this message shares with others."""
         owner.index.add(sequence, packed_location(segment, offset), length)
-        self.segments.hold(segment)
+        self.segments.by_number[segment].hold(record_size(length))
 
-    def written_removal(self, owner: StoredDestination, sequence: int, location: int, segment: int) -> None:
-        """The removal of a message that lies at ``location`` lies in ``segment``."""
-        self.segments.release(location_segment(location), 1, segment)
-        noted = owner.note_segments.pop(sequence, 0)
-        if noted != 0:
-            self.segments.release(noted, 1, segment)
+    def restored_message(self, owner: StoredDestination, sequence: int, segment: int, offset: int, length: int) -> bool:
+        """A message was found at this place; False if it was found elsewhere before, and was moved."""
+        old = owner.index.restore(sequence, packed_location(segment, offset), length)
+        size = record_size(length)
+        self.segments.hold(segment, size)
+        if old == GONE:
+            return True
+        self.segments.release(location_segment(old), 1, size, segment)
+        return False
 
-    def written_redelivery(self, owner: StoredDestination, sequence: int, segment: int) -> None:
-        """The redelivery count of a message lies in ``segment`` from now on."""
-        noted = owner.note_segments.get(sequence, 0)
-        if noted == segment:
+    def written_move(
+        self, owner: StoredDestination, sequence: int, old: int, segment: int, offset: int, length: int
+    ) -> None:
+        """A message that lies at ``old`` is written again; it is read at the new place once that is on the disk."""
+        size = record_size(length)
+        owner.moving[sequence] = packed_location(segment, offset)
+        self.segments.hold(segment, size)
+        self.segments.release(location_segment(old), 1, size, segment)
+
+    def written_removal(
+        self, owner: StoredDestination, sequence: int, location: int, length: int, segment: int
+    ) -> None:
+        """The removal of a message of ``length`` bytes that lies at ``location`` lies in ``segment``."""
+        self.segments.release(location_segment(location), 1, record_size(length), segment)
+        if owner.note_places:
+            noted = owner.note_places.pop(sequence, GONE)
+            if noted != GONE:
+                self.segments.release(location_segment(noted), 1, NOTE_BYTES, segment)
+
+    def written_redelivery(self, owner: StoredDestination, sequence: int, segment: int, offset: int) -> None:
+        """The redelivery count of a message lies here from now on."""
+        noted = owner.note_places.get(sequence, GONE)
+        owner.note_places[sequence] = packed_location(segment, offset)
+        self.segments.hold(segment, NOTE_BYTES)
+        if noted != GONE:
+            self.segments.release(location_segment(noted), 1, NOTE_BYTES, segment)
+
+    def written_fact(self, table: int, key: bytes, segment: int, offset: int, length: int) -> None:
+        """The fact under this key lies here from now on."""
+        if table == PRODUCER_AUDIT and key == AUDIT_MARK:
+            self.segments.keep_from = segment
             return
-        if noted != 0:
-            self.segments.release(noted, 1, segment)
-        owner.note_segments[sequence] = segment
-        self.segments.hold(segment)
-
-    def has_fact(self, table: int, key: bytes) -> bool:
-        """Whether a written fact is in force."""
-        return key in self.facts.get(table, {})
-
-    def written_fact(self, table: int, key: bytes, segment: int) -> None:
-        """The fact under this key lies in ``segment`` from now on."""
         kept = self.facts.get(table)
         if kept is None:
             kept = {}
             self.facts[table] = kept
-        held = kept.get(key, 0)
-        if held != 0:
-            self.segments.release(held, 1, segment)
-        kept[key] = segment
-        self.segments.hold(segment)
+        old = kept.get(key)
+        size = record_size(length)
+        kept[key] = FactPlace(packed_location(segment, offset), size)
+        self.segments.hold(segment, size)
+        if old is not None:
+            self.segments.release(location_segment(old.location), 1, old.size, segment)
 
     def written_fact_discard(self, table: int, key: bytes, segment: int) -> None:
         """The end of the fact under this key lies in ``segment``."""
-        held = self.facts.get(table, {}).pop(key, 0)
-        if held != 0:
-            self.segments.release(held, 1, segment)
+        kept = self.facts.get(table)
+        if kept is None:
+            return
+        old = kept.pop(key, None)
+        if old is not None:
+            self.segments.release(location_segment(old.location), 1, old.size, segment)
 
-    def written_destination_removal(self, counts: dict[int, int], segment: int) -> None:
-        """The removal of a destination with so many live things in each segment lies in ``segment``."""
-        for held, count in counts.items():
-            self.segments.release(held, count, segment)
+    def written_destination_removal(self, holdings: Holdings, segment: int) -> None:
+        """The removal of a destination that held so much in each segment lies in ``segment``."""
+        for held, count in holdings.counts.items():
+            self.segments.release(held, count, holdings.sizes[held], segment)
 
-    def take_counts(self, owner: StoredDestination) -> dict[int, int]:
-        """Empty a destination; gives how many live things it had in each segment."""
-        counts = owner.index.counts_by_segment()
-        for segment in owner.note_segments.values():
-            counts[segment] = counts.get(segment, 0) + 1
+    def take_counts(self, owner: StoredDestination) -> Holdings:
+        """Empty a destination; gives what it had in each segment."""
+        for sequence in list(owner.moving):
+            owner.moved(sequence)
+        holdings = Holdings()
+        lengths = owner.index.lengths()
+        for place, location in enumerate(owner.index.locations()):
+            holdings.add(location, record_size(lengths[place]))
+        for location in owner.note_places.values():
+            holdings.add(location, NOTE_BYTES)
         owner.index.clear()
         owner.notes.clear()
-        owner.note_segments.clear()
-        return counts
+        owner.note_places.clear()
+        return holdings
 
     def skip_lost_sequences(self) -> None:
         """After a crash: what was given out and not synced must not be given out again."""

@@ -10,36 +10,36 @@ from __future__ import annotations
 from struct import Struct
 from typing import Final
 
-from spanwire.broker.facts import Fact, check_fact
-from spanwire.broker.ports import MessageStore
+from spanwire.broker.facts import PRODUCER_AUDIT, Fact, check_fact
+from spanwire.broker.ports import AuditSource, MessageStore
 from spanwire.model.destination import QUEUE, Destination
 from spanwire.model.errors import ResourceAllocationError
 from spanwire.model.message import Message
+from spanwire.stores.journal.active_segment import ActiveSegment
 from spanwire.stores.journal.batch import Batch, NewSegment, write_batch
-from spanwire.stores.journal.checkpoint import encode_checkpoint
+from spanwire.stores.journal.compaction import Compaction, Scan
 from spanwire.stores.journal.disk_port import Disk
 from spanwire.stores.journal.fetch import Fetch, Read
-from spanwire.stores.journal.index import (
-    GONE,
-    Entry,
-    JournalIndex,
-    StoredDestination,
-    location_offset,
-    location_segment,
-)
+from spanwire.stores.journal.index import Entry, JournalIndex, SharedBody, StoredDestination
 from spanwire.stores.journal.record import (
+    AUDIT_MARK,
+    BODY,
     CANCELLED,
     CLEAN_STOP,
     DESTINATION,
     DESTINATION_REMOVED,
+    EXPIRATION_SIZE,
+    EXPIRES,
     FACT,
     FACT_DISCARDED,
+    HEADER_SIZE,
     MESSAGE,
-    PADDING,
+    MOVED,
+    PRIORITY_MASK,
     REDELIVERY,
+    REFERENCE,
     REMOVAL,
     SEGMENT_DROPPED,
-    encode_header,
     record_size,
 )
 from spanwire.stores.journal.recovery import Progress, Recovery, recover, repair, write_summaries
@@ -48,18 +48,15 @@ from spanwire.stores.journal.segment import (
     DEFAULT_SEGMENT_BYTES,
     MAX_SEGMENT_BYTES,
     MIN_SEGMENT_BYTES,
-    encode_batch_head,
-    encode_segment_header,
-    segment_seed,
 )
+from spanwire.stores.journal.sequences import GONE, location_offset, location_segment
 from spanwire.stores.journal.space import RESERVED_SHARE, UNMANAGED, DiskSpace, possible_segment
-from spanwire.stores.journal.summary import SummaryDraft
 
 MIB: Final = 1024 * 1024
 MAX_BATCH_BYTES: Final = 4 * MIB  # encoding one batch must not hold the loop for more than some milliseconds
 MAX_UNIT_BYTES: Final = 1024 * MIB  # a transaction lies in one batch and so in one segment of at most 4 GiB
 MAX_UNWRITTEN_BYTES: Final = 64 * MIB  # above this `Journal.is_congested` asks the broker to hold producers back
-LARGE_PAYLOAD: Final = 32 * 1024  # from here on a body is handed over as it is instead of being copied together
+LOOK_INTERVAL: Final = 256  # batches between two looks for something to compact, besides those at each new segment
 MAX_REDELIVERY_COUNT: Final = 0xFFFFFFFF
 
 _PRODUCER_SEQUENCE: Final = Struct("<q")
@@ -74,7 +71,6 @@ class Journal(MessageStore):
 
     def __init__(self, recovery: Recovery, store_id: bytes, segment_bytes: int = DEFAULT_SEGMENT_BYTES) -> None:
         self._index: Final[JournalIndex] = recovery.index
-        self._store_id: Final[bytes] = store_id
         self._segment_bytes: Final[int] = max(MIN_SEGMENT_BYTES, min(segment_bytes, MAX_SEGMENT_BYTES))
         self._nobody: Final[StoredDestination] = StoredDestination(0, Destination(QUEUE, "-"), 0)
         self._queue: list[Entry] = []
@@ -87,12 +83,22 @@ class Journal(MessageStore):
         self._has_additions = False  # the queue holds more than removals and notes
         self._queued_bytes = 0
         self._in_flight_bytes = 0
-        self._segment = recovery.last
-        self._segment_end = recovery.last_end
-        self._segment_size = 0  # full, so that the first batch opens a segment of its own
-        self._checkpoint_end = 0  # where the first batch of the segment ends
-        self._draft = SummaryDraft(0, 0)  # the summary of the segment being written
-        self._batch_number = recovery.last_batches
+        self._active: Final[ActiveSegment] = ActiveSegment(
+            recovery.index,
+            store_id,
+            self._segment_bytes,
+            recovery.last,
+            recovery.last_end,
+            recovery.last_batches,
+        )
+        self._compaction: Final[Compaction] = Compaction(recovery.index, self._nobody, self._segment_bytes)
+        self._audit: AuditSource | None = None
+        self._audit_segment: Final[int] = recovery.replay.audit_segment
+        self._audit_waits = False  # a copy of the audit stands in the queue
+        self._until_look = 0  # batches
+        self._serial = 0  # of the last fetch
+        self._reading: Final[dict[int, bool]] = {}  # serials of the fetches that are not answered yet, in order
+        self._dropped: list[tuple[int, int]] = []  # (serial, segment): to be deleted when no older fetch is open
         self._asked = False
         self._failed = False
         self._stopping = False
@@ -122,20 +128,24 @@ class Journal(MessageStore):
             return
         if sequence in owner.leaving:
             return
-        location = owner.index.remove(sequence)
+        location = owner.take_out(sequence)
         if location == GONE:
             return
         if entry is not None:
             del owner.unwritten[sequence]
         self._position += 1
-        self._enqueue(REMOVAL, owner, sequence, b"").location = location
+        self._enqueue_removal(owner, sequence, location)
 
     def append_shared(self, destinations: list[Destination], message: Message) -> list[int]:
         """See `MessageStore.append_shared`."""
-        additions: list[tuple[Destination, Message]] = []
-        for destination in destinations:
-            additions.append((destination, message))
-        return self.append_unit(additions, [], [])
+        if not destinations:
+            return []
+        owners = self._owners(destinations)
+        self._position += 1
+        self._has_additions = True
+        if len(owners) == 1:
+            return [self._enqueue_message(owners[0], message)]
+        return self._enqueue_references(owners, message)
 
     def append_unit(
         self,
@@ -147,10 +157,7 @@ class Journal(MessageStore):
         self._check_unit(additions, removals, facts)
         if additions and not self._space.has_room:
             raise ResourceAllocationError("the disk of the message store is full: try again when there is room")
-        owners: list[StoredDestination] = []
-        for addition in additions:
-            owner = self._index.by_name.get(addition[0].qualified_name)
-            owners.append(self._create(addition[0]) if owner is None else owner)
+        owners = self._owners([addition[0] for addition in additions])
         before = len(self._queue)
         self._position += 1
         self._has_additions = True
@@ -201,7 +208,9 @@ class Journal(MessageStore):
                 else:
                     self._locate(owner, sequence, place, reads)
             messages.append(message)
-        self._fetches.append(Fetch(request, owner, sequences, messages, reads))
+        self._serial += 1
+        self._reading[self._serial] = True
+        self._fetches.append(Fetch(request, owner, sequences, messages, reads, self._serial))
 
     def add_destination(self, destination: Destination) -> None:
         """See `MessageStore.add_destination`."""
@@ -230,7 +239,7 @@ class Journal(MessageStore):
 
     def used_bytes(self) -> int:
         """See `MessageStore.used_bytes`."""
-        return len(self._index.segments.live) * self._segment_bytes
+        return self._index.segments.used_bytes
 
     def has_room(self) -> bool:
         """See `MessageStore.has_room`."""
@@ -243,7 +252,9 @@ class Journal(MessageStore):
         """Whether `next_batch` would give one."""
         if self._in_flight is not None or self._failed:
             return False
-        return bool(self._deletions) or (bool(self._queue) and not self._space.waits)
+        if self._deletions:
+            return True
+        return not self._space.waits and bool(self._queue or (self._compaction.has_ready and not self._stopping))
 
     @property
     def may_wait(self) -> bool:
@@ -270,12 +281,12 @@ class Journal(MessageStore):
     @property
     def segment_end(self) -> int:
         """Where the newest segment ends."""
-        return self._segment_end
+        return self._active.end
 
     @property
     def segment(self) -> int:
         """The number of the newest segment."""
-        return self._segment
+        return self._active.number
 
     @property
     def segment_bytes(self) -> int:
@@ -285,7 +296,7 @@ class Journal(MessageStore):
     @property
     def is_half_full(self) -> bool:
         """It is time to prepare the next segment's file."""
-        return self._segment_end * 2 > self._segment_size
+        return self._active.end * 2 > self._active.size
 
     @property
     def wanted_spare(self) -> int:
@@ -319,7 +330,7 @@ class Journal(MessageStore):
 
     def first_batch(self) -> Batch:
         """Opens the segment of this run, to be written before anything else: no run continues another's file."""
-        batch = Batch(0, self._segment + 1, 0, 0, [], [], self._roll(0), [])
+        batch = Batch(0, self._active.number + 1, 0, 0, [], [], self._roll(0), [])
         self._in_flight = batch
         return batch
 
@@ -330,26 +341,30 @@ class Journal(MessageStore):
         entries, size = self._take()
         if self._space.waits and not self._deletions:
             return None
+        position = self.stored_position
+        if not self._space.waits:
+            position = self._space.limit(self._position if not self._queue else entries[-1].position)
+            entries, size = self._with_moves(entries, size)
         deletions = self._deletions
         self._deletions = []
         new_segment: NewSegment | None = None
         parts: list[bytes] = []
         if entries:
             size += BATCH_HEAD_SIZE
-            if self._segment_end + size > self._segment_size:
+            if self._active.end + size > self._active.size:
                 new_segment = self._roll(size)
-            parts = self._encode(entries, size)
-        position = self.stored_position
-        if not self._space.waits:
-            position = self._space.limit(self._position if not self._queue else entries[-1].position)
+            parts = self._active.encode(entries, size)
         waiters = self.waiters
         self.waiters = 0
-        batch = Batch(position, self._segment, self._segment_end, size, parts, entries, new_segment, deletions, waiters)
-        self._segment_end += size
+        batch = Batch(
+            position, self._active.number, self._active.end, size, parts, entries, new_segment, deletions, waiters
+        )
+        self._active.end += size
         self._in_flight = batch
         self._in_flight_bytes = size
         if not self._stopping:
-            for number in self._index.segments.droppable(self._segment):
+            self._look()
+            for number in self._index.segments.droppable(self._active.number):
                 self._index.segments.drop(number)
                 self._enqueue(SEGMENT_DROPPED, self._nobody, number, b"")
         return batch
@@ -363,13 +378,27 @@ class Journal(MessageStore):
                 owner = entry.owner
                 if owner.unwritten.get(entry.sequence) is entry:
                     del owner.unwritten[entry.sequence]
-            elif entry.kind == SEGMENT_DROPPED:
-                self._deletions.append(entry.sequence)
+            elif entry.kind >= SEGMENT_DROPPED:
+                self._completed_rare(entry)
+        if self._dropped:
+            self._delete_unread()
         for number in batch.deletions:
             self._index.segments.deleted(number)
         if batch.position > self.stored_position:
             self.stored_position = batch.position
         return self.stored_position
+
+    def _completed_rare(self, entry: Entry) -> None:
+        kind = entry.kind
+        owner = entry.owner
+        if kind == MOVED or (kind == REFERENCE and entry.location != GONE):
+            owner.moved(entry.sequence)
+        elif kind == REFERENCE and owner.unwritten.get(entry.sequence) is entry:
+            del owner.unwritten[entry.sequence]
+        elif kind == FACT and entry.table == PRODUCER_AUDIT and entry.payload == AUDIT_MARK:
+            self._audit_waits = False
+        elif kind == SEGMENT_DROPPED:
+            self._dropped.append((self._serial, entry.sequence))
 
     def fail(self) -> None:
         """A write or sync failed: `next_batch` gives nothing from now on."""
@@ -381,10 +410,41 @@ class Journal(MessageStore):
         self._enqueue(CLEAN_STOP, self._nobody, 0, b"")
 
     def take_fetches(self) -> list[Fetch]:
-        """The requests since the last call, to be answered even when memory holds all of it."""
+        """The requests since the last call, to be answered even when memory holds all of it; then comes `answered`."""
         fetches = self._fetches
         self._fetches = []
         return fetches
+
+    def answered(self, fetch: Fetch) -> None:
+        """A fetch that was taken needs no file any more."""
+        self._reading.pop(fetch.serial, False)
+        if self._dropped:
+            self._delete_unread()
+
+    def take_scan(self) -> Scan | None:
+        """A block of an old segment that is to be read now, at leisure, or None; answered by `scanned`."""
+        if self._failed or self._stopping:
+            return None
+        return self._compaction.next_scan()
+
+    def scanned(self, scan: Scan, block: bytes) -> None:
+        """The block of a `take_scan`; empty when it cannot be read."""
+        self._compaction.scanned(scan, block)
+
+    def take_damaged(self) -> list[tuple[int, int]]:
+        """(segment, byte) of damaged records found since the last call: what follows them stays where it is."""
+        damaged = self._compaction.damaged.copy()
+        self._compaction.damaged.clear()
+        return damaged
+
+    def attach_audit(self, source: AuditSource) -> None:
+        """From now on a copy of ``source`` goes into each segment; to be called before the first batch, when it holds
+        what recovery found.
+        """
+        self._audit = source
+        segments = self._index.segments
+        segments.keep_from = self._audit_segment if self._audit_segment > 0 else self._active.number
+        self._copy_audit()
 
     # Inside
 
@@ -396,20 +456,61 @@ class Journal(MessageStore):
         return owner
 
     def _enqueue(self, kind: int, owner: StoredDestination, sequence: int, payload: bytes) -> Entry:
-        entry = Entry(kind, owner, sequence, None, payload, self._position)
+        size = record_size(len(payload))
+        entry = Entry(kind, owner, sequence, None, payload, self._position, size)
         self._queue.append(entry)
-        self._queued_bytes += record_size(len(payload))
+        self._queued_bytes += size
         return entry
+
+    def _enqueue_removal(self, owner: StoredDestination, sequence: int, location: int) -> None:
+        entry = Entry(REMOVAL, owner, sequence, None, b"", self._position, HEADER_SIZE)
+        entry.location = location
+        entry.length = owner.index.removed_length
+        self._queue.append(entry)
+        self._queued_bytes += HEADER_SIZE
 
     def _enqueue_message(self, owner: StoredDestination, message: Message) -> int:
         owner.high += 1
         sequence = owner.high
-        payload = message.encoded()
-        entry = Entry(MESSAGE, owner, sequence, message, payload, self._position)
+        entry = self._enqueue_body(MESSAGE, owner, sequence, message)
         owner.unwritten[sequence] = entry
-        self._queue.append(entry)
-        self._queued_bytes += record_size(len(payload))
         return sequence
+
+    def _enqueue_body(self, kind: int, owner: StoredDestination, sequence: int, message: Message) -> Entry:
+        payload = message.encoded()
+        size = HEADER_SIZE + ((len(payload) + 7) & -8)
+        flags = message.priority & PRIORITY_MASK
+        if message.expiration_ms > 0:
+            flags |= EXPIRES
+            size += EXPIRATION_SIZE
+        entry = Entry(kind, owner, sequence, message, payload, self._position, size)
+        entry.flags = flags
+        entry.format_id = message.format_id
+        self._queue.append(entry)
+        self._queued_bytes += size
+        return entry
+
+    def _enqueue_references(self, owners: list[StoredDestination], message: Message) -> list[int]:
+        """One body and behind it a reference for each line."""
+        shared = SharedBody()
+        shared.references = len(owners)
+        self._enqueue_body(BODY, self._nobody, 0, message).shared = shared
+        sequences: list[int] = []
+        for owner in owners:
+            owner.high += 1
+            entry = self._enqueue(REFERENCE, owner, owner.high, b"")
+            entry.message = message
+            entry.shared = shared
+            owner.unwritten[owner.high] = entry
+            sequences.append(owner.high)
+        return sequences
+
+    def _owners(self, destinations: list[Destination]) -> list[StoredDestination]:
+        owners: list[StoredDestination] = []
+        for destination in destinations:
+            owner = self._index.by_name.get(destination.qualified_name)
+            owners.append(self._create(destination) if owner is None else owner)
+        return owners
 
     def _enqueue_fact(self, table: int, key: bytes, value: bytes | None) -> None:
         kind = FACT_DISCARDED if value is None else FACT
@@ -443,9 +544,16 @@ class Journal(MessageStore):
         payload = _PRODUCER_SEQUENCE.pack(message_id.sequence) + str(message_id.producer_id).encode(
             "utf-8", "surrogatepass"
         )
-        self._queued_bytes += record_size(len(payload)) - record_size(len(entry.payload))
+        size = record_size(len(payload))
+        self._queued_bytes += size - entry.size
+        entry.size = size
         entry.kind = CANCELLED
+        entry.flags = 0
+        entry.format_id = 0
         entry.payload = payload
+        if entry.shared is not None:
+            entry.shared.references -= 1
+            entry.shared = None
         entry.message = None
         entry.owner.unwritten.pop(entry.sequence, None)
 
@@ -459,8 +567,7 @@ class Journal(MessageStore):
             owner.leaving.add(sequence)
             self._enqueue(REMOVAL, owner, sequence, b"")
             return
-        location = owner.index.remove(sequence)
-        self._enqueue(REMOVAL, owner, sequence, b"").location = location
+        self._enqueue_removal(owner, sequence, owner.take_out(sequence))
 
     def _locate(self, owner: StoredDestination, sequence: int, place: int, reads: list[Read]) -> None:
         location = owner.index.find(sequence)
@@ -492,12 +599,11 @@ class Journal(MessageStore):
                 break
             position = entry.position
             count += 1
-            bytes_on_disk = record_size(len(entry.payload))
-            self._queued_bytes -= bytes_on_disk
-            if entry.kind == REDELIVERY and not entry.owner.has(entry.sequence):
+            self._queued_bytes -= entry.size
+            if entry.kind >= REDELIVERY and _is_void(entry):
                 continue
             taken.append(entry)
-            size += bytes_on_disk
+            size += entry.size
         if space.spare_bytes != UNMANAGED and taken and not self._fits(BATCH_HEAD_SIZE + size):
             self._queued_bytes = queued_bytes
             space.waits = True
@@ -509,114 +615,90 @@ class Journal(MessageStore):
             self._queue = queue[count:]
         return taken, size
 
+    def _with_moves(self, entries: list[Entry], size: int) -> tuple[list[Entry], int]:
+        """What compaction writes again goes in front: what clients said meanwhile comes behind it and counts."""
+        if self._stopping or not self._compaction.has_ready:
+            return entries, size
+        moves = self._compaction.take(size, self._room_for_moves(size), self._position)
+        for entry in moves:
+            size += entry.size
+        return moves + entries, size
+
+    def _room_for_moves(self, size: int) -> int:
+        """Bytes that may be written again in a batch that has ``size`` without taking the disk's last ones."""
+        space = self._space
+        if space.spare_bytes == UNMANAGED:
+            return MAX_UNIT_BYTES
+        left = self._active.size - self._active.end
+        if space.has_room and space.spare_bytes > 0:
+            left = max(left, space.spare_bytes - 2 * self._active.checkpoint_end)
+        elif not space.has_room:
+            left -= self._active.size // (2 * RESERVED_SHARE)
+        return left - size - BATCH_HEAD_SIZE
+
+    def _look(self) -> None:
+        """Now and then: whether there is something to compact."""
+        self._until_look -= 1
+        if self._until_look <= 0:
+            self._until_look = LOOK_INTERVAL
+            room = MAX_UNIT_BYTES if self._space.has_room else self._room_for_moves(0)
+            self._compaction.look(self._active.number, room)
+
+    def _delete_unread(self) -> None:
+        """Dropped segments that no fetch reads any more may be deleted."""
+        oldest = self._serial + 1
+        for serial in self._reading:
+            oldest = serial
+            break
+        kept: list[tuple[int, int]] = []
+        for dropped in self._dropped:
+            if dropped[0] < oldest:
+                self._deletions.append(dropped[1])
+            else:
+                kept.append(dropped)
+        self._dropped = kept
+
+    def _copy_audit(self) -> None:
+        """What the audit knows by now goes behind all that is known by now; it may lose nothing before."""
+        audit = self._audit
+        if audit is None or self._audit_waits or self._stopping:
+            return
+        self._audit_waits = True
+        self._position += 1
+        facts = audit.audit_facts()
+        gone = set(self._index.facts.get(PRODUCER_AUDIT, {}))
+        for fact in facts:
+            gone.discard(fact.key)
+            self._enqueue_fact(PRODUCER_AUDIT, fact.key, fact.value)
+        for key in gone:
+            self._enqueue_fact(PRODUCER_AUDIT, key, None)
+        self._enqueue_fact(PRODUCER_AUDIT, AUDIT_MARK, b"")
+
+    def _roll(self, size: int) -> NewSegment:
+        new_segment = self._active.roll(size)
+        if self._space.spare_bytes != UNMANAGED:
+            self._space.spare_bytes = 0
+        self._until_look = 0
+        self._copy_audit()
+        return new_segment
+
     def _fits(self, size: int) -> bool:
         """Whether a batch of ``size`` bytes has its place on the disk; else the next segment's file must come first."""
         space = self._space
-        space.needed = max(self._segment_bytes, 2 * self._checkpoint_end + size)
+        space.needed = max(self._segment_bytes, 2 * self._active.checkpoint_end + size)
         if space.spare_bytes >= space.needed:
             return True
-        limit = self._segment_size
+        limit = self._active.size
         if self._has_additions and space.has_room:
             limit -= limit // RESERVED_SHARE
-        return self._segment_end + size <= limit
+        return self._active.end + size <= limit
 
-    def _roll(self, size: int) -> NewSegment:
-        """Goes on to a new segment that has room for ``size`` bytes."""
-        summary = self._draft.finish(self._store_id, self._segment_end, self._batch_number)
-        number = self._segment + 1
-        seed = segment_seed(self._store_id, number)
-        parts = [encode_segment_header(self._store_id, number, self._segment, self._segment_end, self._batch_number)]
-        parts.extend(encode_checkpoint(self._index, seed))
-        end = 0
-        for part in parts:
-            end += len(part)
-        self._index.segments.open(number, seed)
-        self._segment = number
-        self._segment_end = end
-        self._segment_size = max(self._segment_bytes, 2 * end + size)  # a large check-point must not fill it
-        self._checkpoint_end = end
-        if self._space.spare_bytes != UNMANAGED:
-            self._space.spare_bytes = 0
-        self._batch_number = 1
-        self._draft = SummaryDraft(number, self._segment_size)
-        last = end - len(parts[-3]) - len(parts[-2]) - len(parts[-1])  # header, payload and padding
-        self._draft.add(b"".join(parts[1:]), last, parts[-3])
-        return NewSegment(number, self._segment_size, [b"".join(parts)], summary)
 
-    def _encode(self, entries: list[Entry], size: int) -> list[bytes]:
-        """The bytes of a batch at the end of the current segment; the index learns where everything lies."""
-        segment = self._segment
-        seed = self._index.segments.seeds[segment]
-        offset = self._segment_end
-        self._batch_number += 1
-        head = encode_batch_head(seed, offset, self._batch_number, size)
-        heads: list[bytes] = [head]  # for the summary: all but the messages
-        last = offset
-        small: list[bytes] = [head]
-        parts: list[bytes] = []
-        offset += BATCH_HEAD_SIZE
-        for entry in entries:
-            payload = entry.payload
-            length = len(payload)
-            format_id = 0
-            message = entry.message
-            if message is not None:
-                format_id = message.format_id
-            number = entry.owner.number + entry.table
-            head = encode_header(seed, offset, entry.kind, 0, format_id, number, entry.sequence, payload)
-            small.append(head)
-            heads.append(head)
-            if message is None and length > 0:
-                heads.append(payload)
-                heads.append(PADDING[length & 7])
-            last = offset
-            if length > LARGE_PAYLOAD:
-                parts.append(b"".join(small))
-                parts.append(payload)
-                small = []
-            elif length > 0:
-                small.append(payload)
-            if length & 7:
-                small.append(PADDING[length & 7])
-            self._written(entry, segment, offset, length)
-            offset += record_size(length)
-        parts.append(b"".join(small))
-        self._draft.add(b"".join(heads), last, head)
-        return parts
-
-    def _written(self, entry: Entry, segment: int, offset: int, length: int) -> None:
-        index = self._index
-        owner = entry.owner
-        kind = entry.kind
-        entry.handed_over = True
-        if kind == MESSAGE:
-            entry.payload = b""
-            index.written_message(owner, entry.sequence, segment, offset, length)
-        elif kind == REMOVAL:
-            location = entry.location
-            if location == GONE:
-                location = owner.index.remove(entry.sequence)
-                owner.leaving.discard(entry.sequence)
-            if location != GONE:
-                index.written_removal(owner, entry.sequence, location, segment)
-        elif kind == REDELIVERY:
-            index.written_redelivery(owner, entry.sequence, segment)
-        else:
-            self._written_rare(entry, segment)
-
-    def _written_rare(self, entry: Entry, segment: int) -> None:
-        index = self._index
-        kind = entry.kind
-        if kind == DESTINATION:
-            index.enter(entry.owner)
-        elif kind == DESTINATION_REMOVED:
-            if entry.segments is not None:
-                index.written_destination_removal(entry.segments, segment)
-            index.leave(entry.owner)
-        elif kind == FACT:
-            index.written_fact(entry.table, entry.payload[: entry.sequence], segment)
-        elif kind == FACT_DISCARDED:
-            index.written_fact_discard(entry.table, entry.payload, segment)
+def _is_void(entry: Entry) -> bool:
+    """Whether what it says concerns nothing any more."""
+    if entry.kind == REDELIVERY:
+        return not entry.owner.has(entry.sequence)
+    return entry.kind == BODY and entry.shared is not None and entry.shared.references == 0
 
 
 class OpenedJournal:

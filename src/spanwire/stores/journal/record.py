@@ -1,28 +1,35 @@
 """Records, the smallest pieces of the journal. All numbers are little-endian; a record begins at a multiple of 8::
 
      0        4         8     9     10        12            16          24
-    | crc u32 | length  | kind|flags| format  | destination | sequence  | payload … zeros to a multiple of 8 |
+    | crc u32 | length  | kind|flags| format  | line        | sequence  | payload … zeros to a multiple of 8 |
     |         | u32     | u8  | u8  | u16     | u32         | u64       |
 
 ``length`` is that of the payload. ``crc`` is the CRC-32 (zlib) of bytes 4 to the end of the payload, begun with the
 seed of the segment plus the record's offset: a record that is moved, or comes from another store or segment, is bad.
 
-| kind | destination | sequence | payload |
+| kind | line | sequence | payload |
 |---|---|---|---|
-| BATCH | 0 | number of the batch in its segment, from 1 | magic, u64 bytes of the whole batch, this record included |
-| CHECKPOINT | 0 | how many DESTINATION records follow | u64 floor, u32 next number, u32 count, u64 segment … |
-| DESTINATION | its number | highest sequence given so far | qualified name, UTF-8 |
-| DESTINATION_REMOVED | its number | highest sequence given | – |
-| MESSAGE | number | sequence | the encoded message; ``format`` says how |
-| REMOVAL | number | sequence | – |
-| CANCELLED | number | sequence of a message removed before it was written | i64 producer sequence, producer id |
-| REDELIVERY | number | sequence | u32 redelivery count |
-| SEGMENT_DROPPED | 0 | number of a segment that is not needed any more | – |
-| CLEAN_STOP | 0 | 0 | – |
-| FACT | table | length of the key | key, value |
-| FACT_DISCARDED | table | length of the key | key |
+| 1 BATCH | 0 | number of the batch in its segment, from 1 | magic, u64 bytes of the whole batch, this record included |
+| 2 CHECKPOINT | 0 | how many DESTINATION records follow | u64 floor, u32 next number, u32 count, u64 segment … |
+| 3 DESTINATION | its number | highest sequence given so far | qualified name, UTF-8 |
+| 4 DESTINATION_REMOVED | its number | highest sequence given | – |
+| 5 MESSAGE | number | sequence | the encoded message; ``format`` says how |
+| 6 REMOVAL | number | sequence | – |
+| 7 CANCELLED | number | sequence of a message removed before it was written | i64 producer sequence, producer id |
+| 8 REDELIVERY | number | sequence | u32 redelivery count |
+| 9 SEGMENT_DROPPED | 0 | number of a segment that is not needed any more | – |
+| 10 CLEAN_STOP | 0 | 0 | – |
+| 11 BODY | 0 | 0 | as MESSAGE; it belongs to the REFERENCE records right behind it, in the same batch |
+| 12 REFERENCE | number | sequence | –; the message is that of the last BODY or MOVED_BODY before it |
+| 13 MOVED | number | sequence it has had before | as MESSAGE; where it lay before does not count any more |
+| 14 MOVED_BODY | 0 | 0 | as BODY; the REFERENCE records behind it have had their sequences before |
+| 16 FACT | table | length of the key | key, value; replaces what was kept under the key |
+| 17 FACT_DISCARDED | table | length of the key | key |
 
-A store that holds other kinds was written by a newer version, and is refused.
+``flags`` are those of a message (MESSAGE, BODY, MOVED, MOVED_BODY), else 0: its priority in the low four bits, and
+`EXPIRES` if its payload begins with an i64, the wall time in milliseconds at which it expires. The tables of facts
+stand in `spanwire.broker.facts`. Format 1 knows kinds 1 to 10 and no flags. A store that holds other kinds was written
+by a newer version, and is refused.
 """
 
 from __future__ import annotations
@@ -50,6 +57,9 @@ FACT: Final = 16
 FACT_DISCARDED: Final = 17
 LAST_KNOWN_KIND: Final = 17
 
+LAST_KIND_OF_FORMAT_1: Final = CLEAN_STOP
+AUDIT_MARK: Final = b""  # the key of the fact that ends a whole copy of the producer audit
+
 PRIORITY_MASK: Final = 0x0F  # of the flags of a record that holds a message
 EXPIRES: Final = 0x10  # its payload begins with an i64, the wall time in milliseconds at which it expires
 MAX_FLAGS: Final = PRIORITY_MASK | EXPIRES
@@ -63,6 +73,7 @@ PADDING: Final = (b"", b"\0" * 7, b"\0" * 6, b"\0" * 5, b"\0" * 4, b"\0" * 3, b"
 _CRC: Final = Struct("<I")
 _REST: Final = Struct("<IBBHIQ")
 _HEADER: Final = Struct("<IIBBHIQ")
+_EXPIRATION: Final = Struct("<q")
 
 
 class Record:
@@ -112,6 +123,27 @@ def encode_header(
     """The 24 bytes in front of ``payload`` for a record at ``offset`` of the segment with ``seed``."""
     rest = _REST.pack(len(payload), kind, flags, format_id, number, sequence)
     return _CRC.pack(crc32(payload, crc32(rest, (seed + offset) & CRC_MASK))) + rest
+
+
+def encode_message_header(
+    seed: int,
+    offset: int,
+    kind: int,
+    flags: int,
+    format_id: int,
+    number: int,
+    sequence: int,
+    expires: bytes,
+    raw: bytes,
+) -> bytes:
+    """`encode_header` and the expiration behind it, for a payload of both."""
+    rest = _REST.pack(len(expires) + len(raw), kind, flags, format_id, number, sequence) + expires
+    return _CRC.pack(crc32(raw, crc32(rest, (seed + offset) & CRC_MASK))) + rest
+
+
+def encode_expiration(wall_ms: int) -> bytes:
+    """What stands before a message that expires."""
+    return _EXPIRATION.pack(wall_ms)
 
 
 def read_record(view: memoryview, start: int, limit: int, seed: int, offset: int) -> Record | None:

@@ -124,8 +124,9 @@ def recover(disk: Disk, progress: Progress | None = None) -> Recovery:
             summary = sources.summary(place)
             if summary is not None:
                 _check_end(older, summary.header)
-                recovery.replay.begin(number, summary.header.seed)
+                recovery.replay.begin(number, summary.header.seed, summary.header.version, files[segment_name(number)])
                 summary.run(recovery.replay)
+                recovery.replay.end(summary.end)
                 older = None  # a summary is taken only if it ends where the next segment says
                 continue
             replay = _SegmentReplay(recovery, disk, number, files)
@@ -133,6 +134,7 @@ def recover(disk: Disk, progress: Progress | None = None) -> Recovery:
         replay.run()
         if number != recovery.last:
             older = replay.reader
+    recovery.replay.finish()
     return recovery
 
 
@@ -158,6 +160,7 @@ def repair(disk: Disk, recovery: Recovery) -> None:
         if disk.files()[name] != recovery.last_end:
             disk.resize(name, recovery.last_end)
             disk.sync(name)
+            recovery.index.segments.resize(recovery.last, recovery.last_end)
     for name in recovery.leftovers:
         disk.delete(name)
     if recovery.leftovers:
@@ -229,6 +232,7 @@ class _SegmentReplay:
         self.reader: Final[SegmentReader] = SegmentReader(name, disk.read(name, 0, files[name]), expected)
         self._recovery: Final[Recovery] = recovery
         self._number: Final[int] = number
+        self._size: Final[int] = files[name]
         self._replay: Final[Replay] = recovery.replay
         if expected is None:
             recovery.store_id = self.reader.header.store_id
@@ -288,7 +292,7 @@ class _SegmentReplay:
         """Apply all batches."""
         reader = self.reader
         reader.rewind()
-        self._replay.begin(self._number, reader.header.seed)
+        self._replay.begin(self._number, reader.header.seed, reader.header.version, self._size)
         draft = SummaryDraft(self._number, len(reader.data))
         start = reader.end
         batch = reader.next_batch()
@@ -308,6 +312,7 @@ class _SegmentReplay:
                 )
             self._replay.end_batch()
             batch = reader.next_batch()
+        self._replay.end(reader.end)
         if reader.batches == 0:
             raise damage(reader.name, reader.bad_offset, "its check-point cannot be read")
         if self._number != self._recovery.last and reader.bytes_after_end() > 0:

@@ -8,43 +8,92 @@ from __future__ import annotations
 
 from typing import Final
 
+from spanwire.broker.facts import PRODUCER_AUDIT
 from spanwire.broker.recovery import RecoveredDestination, no_expirations
+from spanwire.model.message import DEFAULT_PRIORITY
 from spanwire.stores.journal.checkpoint import Checkpoint, decode_checkpoint, restore_destination
-from spanwire.stores.journal.index import GONE, JournalIndex, StoredDestination
+from spanwire.stores.journal.index import JournalIndex, StoredDestination
 from spanwire.stores.journal.record import (
+    AUDIT_MARK,
     BODY,
     CANCELLED,
     CHECKPOINT,
     DESTINATION,
     DESTINATION_REMOVED,
+    EXPIRATION_SIZE,
+    EXPIRES,
     FACT,
     FACT_DISCARDED,
     MESSAGE,
     MOVED,
     MOVED_BODY,
+    PRIORITY_MASK,
     REDELIVERY,
+    REFERENCE,
     REMOVAL,
 )
 from spanwire.stores.journal.segment import damage, segment_name
+from spanwire.stores.journal.sequences import GONE
+from spanwire.stores.journal.traits import Traits
 
 BODIES: Final = (MESSAGE, BODY, MOVED, MOVED_BODY)  # kinds of which only the expiration is looked at
 
 
-class Replay:
-    """``facts`` are all facts so far, by table and key."""
+class EarlyNote:
+    """The redelivery count of a message that was not found yet, and where it lies."""
 
-    __slots__ = ("_index", "_listed", "_segment", "facts")
+    __slots__ = ("count", "offset", "segment")
+
+    def __init__(self, count: int, segment: int, offset: int) -> None:
+        self.count: Final[int] = count
+        self.segment: Final[int] = segment
+        self.offset: Final[int] = offset
+
+
+class Replay:
+    """``facts`` are all facts so far, by table and key; ``audit_segment`` the one that holds the newest whole copy of
+    the producer audit, 0 if there is none.
+    """
+
+    __slots__ = (
+        "_body_flags",
+        "_body_length",
+        "_body_offset",
+        "_body_payload",
+        "_early_notes",
+        "_index",
+        "_knows_traits",
+        "_listed",
+        "_segment",
+        "_traits",
+        "audit_segment",
+        "facts",
+    )
 
     def __init__(self, index: JournalIndex) -> None:
         self._index: Final[JournalIndex] = index
         self._listed: set[int] | None = None
+        self._traits: Final[dict[int, Traits]] = {}
+        self._early_notes: Final[dict[int, dict[int, EarlyNote]]] = {}
         self._segment = 0
+        self._knows_traits = False
+        self._body_offset = 0
+        self._body_length = 0
+        self._body_flags = 0
+        self._body_payload = b""
+        self.audit_segment = 0
         self.facts: Final[dict[int, dict[bytes, bytes]]] = {}
 
-    def begin(self, number: int, seed: int) -> None:
-        """The records of segment ``number`` follow."""
+    def begin(self, number: int, seed: int, version: int, size: int) -> None:
+        """The records of segment ``number`` of format ``version`` follow; its file has ``size`` bytes."""
         self._segment = number
-        self._index.segments.open(number, seed)
+        self._knows_traits = version > 1
+        self._body_offset = 0
+        self._index.segments.open(number, seed, version, size)
+
+    def end(self, end: int) -> None:
+        """The last batch of the segment ends at ``end``."""
+        self._index.segments.seal(self._segment, end)
 
     def apply(
         self,
@@ -63,24 +112,27 @@ class Replay:
         naming file and byte when the record makes no sense where it stands.
         """
         index = self._index
-        if kind == MESSAGE:
+        if kind == MESSAGE or kind == MOVED:
             owner = self._owner(number, segment, offset)
             if sequence > owner.high:
                 owner.high = sequence
-            index.written_message(owner, sequence, segment, offset, length)
+            if index.restored_message(owner, sequence, segment, offset, length) and kind == MOVED:
+                self._adopt_note(owner, sequence)
+            if self._knows_traits and flags != DEFAULT_PRIORITY:
+                self._note_traits(owner, sequence, flags, payload)
         elif kind == REMOVAL:
             owner = self._owner(number, segment, offset)
             location = owner.index.remove(sequence)
-            owner.notes.pop(sequence, 0)
+            if owner.notes:
+                owner.notes.pop(sequence, 0)
             if location != GONE:
-                index.written_removal(owner, sequence, location, segment)
+                index.written_removal(owner, sequence, location, owner.index.removed_length, segment)
         elif kind == REDELIVERY:
-            owner = self._owner(number, segment, offset)
-            if owner.index.find(sequence) != GONE:
-                owner.notes[sequence] = int.from_bytes(payload, "little")
-                index.written_redelivery(owner, sequence, segment)
+            self._note(self._owner(number, segment, offset), sequence, payload, segment, offset)
+        elif kind == REFERENCE:
+            self._apply_reference(number, sequence, segment, offset)
         else:
-            self._apply_rare(kind, number, sequence, segment, offset, payload)
+            self._apply_rare(kind, flags, number, sequence, segment, offset, length, payload)
 
     def end_batch(self) -> None:
         """The records of one batch are through: a check-point among them lists all destinations that exist."""
@@ -90,27 +142,84 @@ class Replay:
             return
         for owner in list(self._index.by_number.values()):
             if owner.number not in listed:
-                self._index.written_destination_removal(self._index.take_counts(owner), self._segment)
-                self._index.leave(owner)
+                self._remove(owner, self._segment)
+
+    def finish(self) -> None:
+        """All segments are through."""
+        self._early_notes.clear()
+        for owner in self._index.by_number.values():
+            owner.index.settle()
 
     def destinations(self) -> list[RecoveredDestination]:
-        """What the broker gets of the messages."""
+        """What the broker gets of the messages; after `finish`."""
         found: list[RecoveredDestination] = []
         for owner in self._index.by_number.values():
             sequences = owner.index.sequences()
-            found.append(RecoveredDestination(owner.destination, sequences, dict(owner.notes), {}, no_expirations()))
+            traits = self._traits.get(owner.number)
+            priorities: dict[int, int] = {}
+            expirations = no_expirations()
+            if traits is not None:
+                priorities = traits.priorities(sequences)
+                expirations = traits.expirations(sequences)
+            found.append(RecoveredDestination(owner.destination, sequences, dict(owner.notes), priorities, expirations))
         return found
 
-    def _apply_rare(self, kind: int, number: int, sequence: int, segment: int, offset: int, payload: bytes) -> None:
+    def _note(self, owner: StoredDestination, sequence: int, payload: bytes, segment: int, offset: int) -> None:
+        """A redelivery count. The message may be one that was moved behind it, from a segment that is gone."""
+        count = int.from_bytes(payload, "little")
+        if owner.index.find(sequence) != GONE:
+            owner.notes[sequence] = count
+            self._index.written_redelivery(owner, sequence, segment, offset)
+            return
+        early = self._early_notes.get(owner.number)
+        if early is None:
+            early = {}
+            self._early_notes[owner.number] = early
+        early[sequence] = EarlyNote(count, segment, offset)
+
+    def _adopt_note(self, owner: StoredDestination, sequence: int) -> None:
+        early = self._early_notes.get(owner.number)
+        if early is None:
+            return
+        note = early.pop(sequence, None)
+        if note is not None:
+            owner.notes[sequence] = note.count
+            self._index.written_redelivery(owner, sequence, note.segment, note.offset)
+
+    def _apply_reference(self, number: int, sequence: int, segment: int, offset: int) -> None:
+        owner = self._owner(number, segment, offset)
+        if self._body_offset == 0:
+            raise damage(segment_name(segment), offset, "the message that it refers to is not there")
+        if sequence > owner.high:
+            owner.high = sequence
+        if self._index.restored_message(owner, sequence, segment, self._body_offset, self._body_length):
+            self._adopt_note(owner, sequence)
+        if self._body_flags != DEFAULT_PRIORITY:
+            self._note_traits(owner, sequence, self._body_flags, self._body_payload)
+
+    def _apply_rare(
+        self,
+        kind: int,
+        flags: int,
+        number: int,
+        sequence: int,
+        segment: int,
+        offset: int,
+        length: int,
+        payload: bytes,
+    ) -> None:
         index = self._index
-        if kind == DESTINATION:
+        if kind == BODY or kind == MOVED_BODY:
+            self._body_offset = offset
+            self._body_length = length
+            self._body_flags = flags
+            self._body_payload = payload
+        elif kind == DESTINATION:
             restore_destination(index, number, sequence, payload)
             if self._listed is not None:
                 self._listed.add(number)
         elif kind == DESTINATION_REMOVED:
-            owner = self._owner(number, segment, offset)
-            index.written_destination_removal(index.take_counts(owner), segment)
-            index.leave(owner)
+            self._remove(self._owner(number, segment, offset), segment)
         elif kind == CHECKPOINT:
             checkpoint = checkpoint_of(segment, offset, payload)
             index.floor = max(index.floor, checkpoint.floor)
@@ -121,11 +230,35 @@ class Replay:
             if sequence > owner.high:
                 owner.high = sequence
         elif kind == FACT:
-            self.facts.setdefault(number, {})[payload[:sequence]] = payload[sequence:]
-            index.written_fact(number, payload[:sequence], segment)
+            self._put_fact(number, payload[:sequence], payload[sequence:], segment, offset, length)
         elif kind == FACT_DISCARDED:
             self.facts.get(number, {}).pop(payload, b"")
             index.written_fact_discard(number, payload, segment)
+
+    def _put_fact(self, table: int, key: bytes, value: bytes, segment: int, offset: int, length: int) -> None:
+        if table == PRODUCER_AUDIT and key == AUDIT_MARK:
+            self.audit_segment = segment
+            return  # nothing is kept for its sake unless there is an audit in this run too
+        self.facts.setdefault(table, {})[key] = value
+        self._index.written_fact(table, key, segment, offset, length)
+
+    def _remove(self, owner: StoredDestination, segment: int) -> None:
+        owner.index.settle()
+        self._index.written_destination_removal(self._index.take_counts(owner), segment)
+        self._index.leave(owner)
+        self._traits.pop(owner.number, None)
+        self._early_notes.pop(owner.number, None)
+
+    def _note_traits(self, owner: StoredDestination, sequence: int, flags: int, payload: bytes) -> None:
+        traits = self._traits.get(owner.number)
+        if traits is None:
+            traits = Traits()
+            self._traits[owner.number] = traits
+        priority = flags & PRIORITY_MASK
+        if priority != DEFAULT_PRIORITY:
+            traits.add_priority(sequence, priority)
+        if flags & EXPIRES:
+            traits.add_expiration(sequence, int.from_bytes(payload[:EXPIRATION_SIZE], "little", signed=True))
 
     def _owner(self, number: int, segment: int, offset: int) -> StoredDestination:
         owner = self._index.by_number.get(number)

@@ -327,7 +327,7 @@ class Salvage:
         for number in sorted(self._sources):
             listed = checkpoint is None or number in checkpoint.segments or number == self.newest
             if listed and number not in self._dropped:
-                index.segments.open(number, self.seeds[number])
+                index.segments.open(number, self.seeds[number], 0, 0)
         number = self.newest + 1
         seed = segment_seed(self._store_id, number)
         parts = [encode_segment_header(self._store_id, number, self.newest, previous.end, previous.batches)]

@@ -24,6 +24,7 @@ from spanwire.stores.journal.record import (
     BATCH,
     CRC_MASK,
     HEADER_SIZE,
+    LAST_KIND_OF_FORMAT_1,
     LAST_KNOWN_KIND,
     Record,
     encode_header,
@@ -55,11 +56,19 @@ _ZEROS: Final = bytes(65536)
 class SegmentHeader:
     """The header of one segment. ``seed`` begins the checksum of each of its records."""
 
-    __slots__ = ("number", "previous", "previous_batches", "previous_end", "seed", "store_id")
+    __slots__ = ("number", "previous", "previous_batches", "previous_end", "seed", "store_id", "version")
 
     def __init__(
-        self, store_id: bytes, number: int, previous: int, previous_end: int, previous_batches: int, seed: int
+        self,
+        version: int,
+        store_id: bytes,
+        number: int,
+        previous: int,
+        previous_end: int,
+        previous_batches: int,
+        seed: int,
     ) -> None:
+        self.version: Final[int] = version
         self.store_id: Final[bytes] = store_id
         self.number: Final[int] = number
         self.previous: Final[int] = previous
@@ -118,7 +127,8 @@ def read_segment_header(name: str, data: bytes) -> SegmentHeader:
     previous_batches: int = fields[8]
     if segment_name(number) != name:
         raise damage(name, 0, f"it holds segment {number}: files were swapped or renamed")
-    return SegmentHeader(store_id, number, previous, previous_end, previous_batches, segment_seed(store_id, number))
+    seed = segment_seed(store_id, number)
+    return SegmentHeader(version, store_id, number, previous, previous_end, previous_batches, seed)
 
 
 def encode_batch_head(seed: int, offset: int, number: int, size: int) -> bytes:
@@ -142,7 +152,7 @@ class SegmentReader:
     record behind them begins.
     """
 
-    __slots__ = ("_limit", "_view", "bad_offset", "batches", "data", "end", "header", "name")
+    __slots__ = ("_last_kind", "_limit", "_view", "bad_offset", "batches", "data", "end", "header", "name")
 
     def __init__(self, name: str, data: bytes, store_id: bytes | None) -> None:
         self.name: Final[str] = name
@@ -150,6 +160,7 @@ class SegmentReader:
         self.header: Final[SegmentHeader] = read_segment_header(name, data)
         if store_id is not None and self.header.store_id != store_id:
             raise damage(name, 16, "it belongs to another store")
+        self._last_kind: Final[int] = LAST_KIND_OF_FORMAT_1 if self.header.version == 1 else LAST_KNOWN_KIND
         self._view: Final[memoryview] = memoryview(data)
         self._limit: Final[int] = len(data)
         self.end = SEGMENT_HEADER_SIZE
@@ -186,7 +197,7 @@ class SegmentReader:
             self.bad_offset = limit
             return None
         for record in records:
-            if record.kind > LAST_KNOWN_KIND:
+            if record.kind > self._last_kind:
                 raise StoreError(
                     f"{self.name} holds a record of kind {record.kind} at byte {record.offset}, which this version does"
                     " not know: start a newer Spanwire, nothing was changed"

@@ -15,7 +15,7 @@ import errno
 from typing import Final
 
 from spanwire.stores.journal.disk_port import Disk
-from spanwire.stores.journal.index import GONE, Entry
+from spanwire.stores.journal.index import Entry
 from spanwire.stores.journal.record import (
     CANCELLED,
     CLEAN_STOP,
@@ -28,6 +28,7 @@ from spanwire.stores.journal.record import (
     SEGMENT_DROPPED,
 )
 from spanwire.stores.journal.segment import SPARE_NAME
+from spanwire.stores.journal.sequences import GONE
 
 RESERVED_SHARE: Final = 8  # an eighth of 32 MiB holds 65,000 removals that are synced one by one
 LEAST_SEGMENT: Final = 128 * 1024  # bytes with which a start on a full disk begins: room for 2,000 removals

@@ -18,7 +18,7 @@ from spanwire.stores.journal.segment import (
 )
 from tests.simulation.disk import SimulatedDisk
 from tests.support.journal_driver import STORE_ID, JournalDriver, recovered_state
-from tests.support.plain_format import plain_message
+from tests.support.plain_format import body_of, plain_message
 
 A = Destination(QUEUE, "A")
 
@@ -202,13 +202,22 @@ def test_a_message_that_quotes_a_segment_is_not_taken_for_one() -> None:
     assert len(recovered.recovered[0].sequences) == 2 + len(quoted.contents())
 
 
-def test_damage_to_a_message_is_found_when_it_is_read_back() -> None:
+def test_a_damaged_message_is_put_aside_when_it_is_read_back_and_the_others_go_on() -> None:
     driver = JournalDriver()
     sequence = driver.store.append(A, plain_message(A, 1, b"x" * 500))
     driver.turn()
     name = max(driver.disk.files())
     at = driver.disk.contents()[name].index(b"xxxx")
     driver.disk.patch(name, at + 100, b"y")
-    driver.store.fetch(1, A, [sequence])
-    with pytest.raises(StoreError, match=r"0000000001\.journal is damaged at byte \d+: a message's checksum"):
-        driver.answer_fetches()
+    driver.store.append(A, plain_message(A, 2, b"whole"))
+    driver.turn()
+    driver.store.fetch(1, A, [sequence, sequence + 1])
+    driver.answer_fetches()
+    assert driver.fetched[1][0] is None
+    whole = driver.fetched[1][1]
+    assert whole is not None
+    assert body_of(whole) == b"whole"
+    assert len(driver.damaged) == 1
+    assert driver.damaged[0].startswith(f"{name} is damaged at byte ")
+    assert f"message {sequence} of queue://A cannot be read, its checksum does not hold" in driver.damaged[0]
+    assert "spanwire store repair" in driver.damaged[0]

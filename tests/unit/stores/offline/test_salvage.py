@@ -21,6 +21,7 @@ from spanwire.stores.journal.record import (
     EXPIRES,
     HEADER_SIZE,
     MESSAGE,
+    MOVED,
     REMOVAL,
     Record,
     encode_header,
@@ -86,7 +87,7 @@ def stored_bytes(number: int) -> dict[bytes, tuple[str, int, int]]:
     return {
         payload[expiration_size(record.flags & EXPIRES) :]: (name, record.offset, record.end)
         for name, record, payload in records_of(sample(number).files)
-        if record.kind == MESSAGE
+        if record.kind in (MESSAGE, MOVED)
     }
 
 

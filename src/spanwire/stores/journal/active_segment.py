@@ -1,0 +1,213 @@
+"""The segment that is being written: where it ends, what its next bytes are, and the step to the next one.
+
+The index learns where each record lies as soon as its bytes are made. A message is read from memory until they are on
+the disk, one that is written again from its old place.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from spanwire.stores.journal.batch import NewSegment
+from spanwire.stores.journal.checkpoint import encode_checkpoint
+from spanwire.stores.journal.index import Entry, JournalIndex
+from spanwire.stores.journal.record import (
+    BODY,
+    DESTINATION,
+    DESTINATION_REMOVED,
+    EXPIRATION_SIZE,
+    EXPIRES,
+    FACT,
+    FACT_DISCARDED,
+    MESSAGE,
+    MOVED,
+    MOVED_BODY,
+    PADDING,
+    PRIORITY_MASK,
+    REDELIVERY,
+    REFERENCE,
+    REMOVAL,
+    encode_expiration,
+    encode_header,
+    encode_message_header,
+)
+from spanwire.stores.journal.replay import BODIES
+from spanwire.stores.journal.segment import (
+    BATCH_HEAD_SIZE,
+    FORMAT_VERSION,
+    encode_batch_head,
+    encode_segment_header,
+    segment_seed,
+)
+from spanwire.stores.journal.sequences import GONE
+from spanwire.stores.journal.summary import SummaryDraft
+
+LARGE_PAYLOAD: Final = 32 * 1024  # from here on a body is handed over as it is instead of being copied together
+
+
+class ActiveSegment:
+    """``number``, where its last batch ends (``end``), how many there are (``batches``), the ``size`` of its file and
+    where its check-point ends. A size of 0 is full, so that the first batch of a run opens a segment of its own.
+    """
+
+    __slots__ = (
+        "_draft",
+        "_index",
+        "_segment_bytes",
+        "_store_id",
+        "batches",
+        "checkpoint_end",
+        "end",
+        "number",
+        "seed",
+        "size",
+    )
+
+    def __init__(
+        self, index: JournalIndex, store_id: bytes, segment_bytes: int, number: int, end: int, batches: int
+    ) -> None:
+        self._index: Final[JournalIndex] = index
+        self._store_id: Final[bytes] = store_id
+        self._segment_bytes: Final[int] = segment_bytes
+        self.number = number
+        self.end = end
+        self.batches = batches
+        self.seed = 0
+        self.size = 0
+        self.checkpoint_end = 0
+        self._draft = SummaryDraft(0, 0)
+
+    def roll(self, size: int) -> NewSegment:
+        """Goes on to a new segment that has room for ``size`` bytes."""
+        index = self._index
+        number = self.number + 1
+        seed = segment_seed(self._store_id, number)
+        parts = [encode_segment_header(self._store_id, number, self.number, self.end, self.batches)]
+        parts.extend(encode_checkpoint(index, seed))
+        end = 0
+        for part in parts:
+            end += len(part)
+        summary = self._draft.finish(self._store_id, self.end, self.batches)
+        index.segments.seal(self.number, self.end)
+        self.size = max(self._segment_bytes, 2 * end + size)  # a large check-point must not fill it
+        index.segments.open(number, seed, FORMAT_VERSION, self.size)
+        self.number = number
+        self.seed = seed
+        self.end = end
+        self.checkpoint_end = end
+        self.batches = 1
+        self._draft = SummaryDraft(number, self.size)
+        last = end - len(parts[-3]) - len(parts[-2]) - len(parts[-1])  # header, payload and padding
+        self._draft.add(b"".join(parts[1:]), last, parts[-3])
+        return NewSegment(number, self.size, [b"".join(parts)], summary)
+
+    def encode(self, entries: list[Entry], size: int) -> list[bytes]:
+        """The bytes of a batch of ``size`` at the end of the segment; the caller moves `end` behind them."""
+        seed = self.seed
+        offset = self.end
+        self.batches += 1
+        header = encode_batch_head(seed, offset, self.batches, size)
+        heads: list[bytes] = [header]  # for the summary: all but the messages
+        last = offset
+        small: list[bytes] = [header]
+        parts: list[bytes] = []
+        offset += BATCH_HEAD_SIZE
+        for entry in entries:
+            payload = entry.payload
+            length = len(payload)
+            flags = entry.flags
+            number = entry.owner.number + entry.table
+            message = entry.message
+            stored = length
+            if flags > PRIORITY_MASK and message is not None:
+                stored += EXPIRATION_SIZE
+                expires = encode_expiration(message.expiration_ms)
+                header = encode_message_header(
+                    seed, offset, entry.kind, flags, entry.format_id, number, entry.sequence, expires, payload
+                )
+            else:
+                header = encode_header(
+                    seed, offset, entry.kind, flags, entry.format_id, number, entry.sequence, payload
+                )
+            small.append(header)
+            heads.append(header)
+            if message is None and length > 0:
+                add_payload(heads, entry.kind, flags, payload)
+            last = offset
+            if length > LARGE_PAYLOAD:
+                parts.append(b"".join(small))
+                parts.append(payload)
+                small = []
+            elif length > 0:
+                small.append(payload)
+            if length & 7:
+                small.append(PADDING[length & 7])
+            self._written(entry, offset, stored)
+            offset += entry.size
+        parts.append(b"".join(small))
+        self._draft.add(b"".join(heads), last, header)
+        return parts
+
+    def _written(self, entry: Entry, offset: int, length: int) -> None:
+        index = self._index
+        owner = entry.owner
+        kind = entry.kind
+        entry.handed_over = True
+        if kind == MESSAGE:
+            entry.payload = b""
+            index.written_message(owner, entry.sequence, self.number, offset, length)
+        elif kind == REMOVAL:
+            if entry.location == GONE:
+                entry.location = owner.take_out(entry.sequence)
+                entry.length = owner.index.removed_length
+                owner.leaving.discard(entry.sequence)
+            if entry.location != GONE:
+                index.written_removal(owner, entry.sequence, entry.location, entry.length, self.number)
+        elif kind == REDELIVERY:
+            index.written_redelivery(owner, entry.sequence, self.number, offset)
+        elif kind == REFERENCE:
+            self._written_reference(entry)
+        else:
+            self._written_rare(entry, offset, length)
+
+    def _written_reference(self, entry: Entry) -> None:
+        shared = entry.shared
+        if shared is None:
+            return
+        index = self._index
+        if entry.location != GONE:
+            index.written_move(entry.owner, entry.sequence, entry.location, self.number, shared.offset, shared.length)
+        else:
+            index.written_message(entry.owner, entry.sequence, self.number, shared.offset, shared.length)
+
+    def _written_rare(self, entry: Entry, offset: int, length: int) -> None:
+        index = self._index
+        kind = entry.kind
+        if kind == BODY or kind == MOVED_BODY:
+            entry.payload = b""
+            if entry.shared is not None:
+                entry.shared.offset = offset
+                entry.shared.length = length
+        elif kind == MOVED:
+            entry.payload = b""
+            index.written_move(entry.owner, entry.sequence, entry.location, self.number, offset, length)
+        elif kind == DESTINATION:
+            index.enter(entry.owner)
+        elif kind == DESTINATION_REMOVED:
+            if entry.segments is not None:
+                index.written_destination_removal(entry.segments, self.number)
+            index.leave(entry.owner)
+        elif kind == FACT:
+            index.written_fact(entry.table, entry.payload[: entry.sequence], self.number, offset, length)
+        elif kind == FACT_DISCARDED:
+            index.written_fact_discard(entry.table, entry.payload, self.number)
+
+
+def add_payload(heads: list[bytes], kind: int, flags: int, payload: bytes) -> None:
+    """As much of a payload as a summary holds."""
+    if kind in BODIES:
+        if flags & EXPIRES:
+            heads.append(payload[:EXPIRATION_SIZE])
+    else:
+        heads.append(payload)
+        heads.append(PADDING[len(payload) & 7])

@@ -1,0 +1,337 @@
+"""Gives the room of dead records back: what is in force in a mostly dead segment is written again at the end.
+
+Locations move, sequences do not. A segment is worth it when most of its bytes are dead, or when it keeps others that
+are dead: those with the removals of its messages, and so on behind them. Only a segment that refers to none before it
+is taken, so its own removals are of no use any more and it can go once it is empty (`cleanup`).
+
+A segment is read block by block by whoever drives the journal (`Scan`); what a block holds of value waits in memory
+until the next batch takes it along, in front of what clients wait for, so that a count or fact that is newer comes
+behind it. No I/O here.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import Final
+
+from spanwire.model.message import DEFAULT_PRIORITY
+from spanwire.stores.journal.cleanup import SegmentState
+from spanwire.stores.journal.index import Entry, JournalIndex, SharedBody, StoredDestination
+from spanwire.stores.journal.record import (
+    BODY,
+    FACT,
+    HEADER_SIZE,
+    MESSAGE,
+    MOVED,
+    MOVED_BODY,
+    REDELIVERY,
+    REFERENCE,
+    Record,
+    read_record,
+    record_size,
+)
+from spanwire.stores.journal.segment import SEGMENT_HEADER_SIZE
+from spanwire.stores.journal.sequences import GONE, packed_location
+
+MAX_DEAD_SHARE: Final = 2  # a journal of more than this many times what is in force is compacted
+SLACK_SEGMENTS: Final = 2  # dead segments' worth of bytes that are always allowed
+SCAN_BYTES: Final = 64 * 1024  # read and looked through at a time: about a millisecond of the loop
+MAX_READY_BYTES: Final = 1024 * 1024  # what waits to be written again; reading goes on below it
+MIN_SLICE_BYTES: Final = 64 * 1024  # written again with a small batch of clients
+SLICE_SHARE: Final = 4  # with a larger one: a part of this many of what the batch holds
+
+_HEADER: Final = Struct("<IIBBHIQ")
+
+
+class Scan:
+    """A block to be read: ``length`` bytes of ``segment`` from ``offset``."""
+
+    __slots__ = ("length", "offset", "segment")
+
+    def __init__(self, segment: int, offset: int, length: int) -> None:
+        self.segment: Final[int] = segment
+        self.offset: Final[int] = offset
+        self.length: Final[int] = length
+
+
+class Found:
+    """A record that may be worth moving, and its payload. ``body`` is that of a REFERENCE; ``cost`` the bytes that
+    moving it takes, with the body if it is the first behind it.
+    """
+
+    __slots__ = ("body", "cost", "payload", "record")
+
+    def __init__(self, record: Record, payload: bytes, body: Found | None, cost: int) -> None:
+        self.record: Final[Record] = record
+        self.payload: Final[bytes] = payload
+        self.body: Final[Found | None] = body
+        self.cost: Final[int] = cost
+
+
+class Compaction:
+    """Works on one segment at a time. ``begun`` and ``given_up`` count segments, ``moved_bytes`` what was written
+    again; ``damaged`` are places (segment, byte) of records that do not hold, to be told.
+    """
+
+    __slots__ = (
+        "_body",
+        "_end",
+        "_index",
+        "_nobody",
+        "_offset",
+        "_ready",
+        "_ready_bytes",
+        "_scanning",
+        "_segment_bytes",
+        "_step",
+        "_victim",
+        "begun",
+        "damaged",
+        "given_up",
+        "moved_bytes",
+    )
+
+    def __init__(self, index: JournalIndex, nobody: StoredDestination, segment_bytes: int) -> None:
+        self._index: Final[JournalIndex] = index
+        self._nobody: Final[StoredDestination] = nobody
+        self._segment_bytes: Final[int] = segment_bytes
+        self._victim = 0  # 0: none
+        self._offset = 0
+        self._end = 0
+        self._step = SCAN_BYTES
+        self._scanning = False
+        self._body: Found | None = None
+        self._ready: list[Found] = []
+        self._ready_bytes = 0
+        self.begun = 0
+        self.given_up = 0
+        self.moved_bytes = 0
+        self.damaged: list[tuple[int, int]] = []
+
+    @property
+    def has_ready(self) -> bool:
+        """Whether something waits to be written again."""
+        return bool(self._ready)
+
+    def look(self, active: int, room: int) -> None:
+        """Choose a segment if there is too much that is dead. ``active`` is being written; the live part of the chosen
+        one is at most ``room`` bytes.
+        """
+        if self._victim != 0:
+            return
+        live = 0
+        used = 0
+        sealed: list[SegmentState] = []
+        for number in self._index.segments.numbers():
+            state = self._index.segments.by_number[number]
+            if number != active:
+                used += state.end
+                live += state.true_live_bytes
+                sealed.append(state)
+        if used <= live * MAX_DEAD_SHARE + SLACK_SEGMENTS * self._segment_bytes:
+            return
+        chosen = self._best(sealed, room)
+        if chosen is not None:
+            self._victim = chosen.number
+            self._offset = SEGMENT_HEADER_SIZE
+            self._end = chosen.end
+            self._step = SCAN_BYTES
+            self._body = None
+            self.begun += 1
+
+    def next_scan(self) -> Scan | None:
+        """The next block to be read; None while one is being read or enough waits."""
+        if self._victim == 0 or self._scanning or self._ready_bytes >= MAX_READY_BYTES:
+            return None
+        state = self._index.segments.by_number.get(self._victim)
+        if state is None or state.live <= 0:
+            self._offset = self._end  # the rest of it went by itself
+        if self._offset >= self._end:
+            self._finish()
+            return None
+        self._scanning = True
+        return Scan(self._victim, self._offset, min(self._step, self._end - self._offset))
+
+    def scanned(self, scan: Scan, block: bytes) -> None:
+        """A block came back; fewer bytes than asked for, or wrong ones, mean that the segment is damaged."""
+        self._scanning = False
+        if scan.segment != self._victim:
+            return
+        state = self._index.segments.by_number.get(scan.segment)
+        if state is None or len(block) < scan.length:
+            self._give_up(state)
+            return
+        view = memoryview(block)
+        limit = len(block)
+        at = 0
+        while limit - at >= HEADER_SIZE:
+            length: int = _HEADER.unpack_from(block, at)[1]
+            size = record_size(length)
+            if size > self._end - self._offset:
+                self._give_up(state)
+                return
+            if size > limit - at:
+                if self._is_dead(block, at):
+                    self._offset += size
+                else:
+                    self._step = max(SCAN_BYTES, size)
+                return
+            record = read_record(view, at, at + size, state.seed, self._offset)
+            if record is None:
+                self._give_up(state)
+                return
+            self._keep(record, block, at)
+            at += size
+            self._offset += size
+            self._step = SCAN_BYTES
+        if at == 0:
+            self._give_up(state)
+
+    def take(self, batch_bytes: int, room: int, position: int) -> list[Entry]:
+        """What goes along with a batch that has ``batch_bytes`` already and ``room`` for more; with ``position``."""
+        entries: list[Entry] = []
+        if not self._ready:
+            self._finish()
+            return entries
+        left = min(room, max(MIN_SLICE_BYTES, batch_bytes // SLICE_SHARE))
+        count = 0
+        last_body: Found | None = None
+        shared = SharedBody()
+        for found in self._ready:
+            if found.cost > left and (count > 0 or found.cost > room):
+                break
+            count += 1
+            if found.body is not None and found.body is not last_body and self._is_live(found):
+                last_body = found.body
+                shared = SharedBody()
+                shared.references = 1
+                entries.append(self._body_entry(found.body, shared, position))
+                left -= entries[-1].size
+            entry = self._entry(found, shared, position)
+            if entry is not None:
+                entries.append(entry)
+                left -= entry.size
+        for found in self._ready[:count]:
+            self._ready_bytes -= found.cost
+        del self._ready[:count]
+        for entry in entries:
+            self.moved_bytes += entry.size
+        self._finish()
+        return entries
+
+    def _finish(self) -> None:
+        """The segment is through when all of it was read and written again."""
+        if self._victim != 0 and not self._ready and self._offset >= self._end and not self._scanning:
+            self._victim = 0
+
+    def _give_up(self, state: SegmentState | None) -> None:
+        """What waits of it is moved; the rest stays where it is for good."""
+        if state is not None:
+            state.is_whole = False
+            self.damaged.append((state.number, self._offset))
+        self._offset = self._end
+        self.given_up += 1
+
+    def _best(self, sealed: list[SegmentState], room: int) -> SegmentState | None:
+        """The segment that gives most for what has to be written; of several the oldest."""
+        segments = self._index.segments
+        kept_by: dict[int, int] = {}  # segment → dead bytes of those that only it keeps
+        for state in sealed:
+            present = segments.referred(state)
+            if len(present) == 1:
+                kept_by[present[0]] = kept_by.get(present[0], 0) + state.end - state.true_live_bytes
+        chosen: SegmentState | None = None
+        best = -1.0
+        for state in sealed:
+            live = state.true_live_bytes
+            if state.live <= 0 or not state.is_whole or live > room or state.number >= segments.keep_from:
+                continue
+            gain = (state.end - live + kept_by.get(state.number, 0)) / (live + 1)
+            if gain > best and not segments.referred(state):
+                best = gain
+                chosen = state
+        return chosen
+
+    def _keep(self, record: Record, block: bytes, at: int) -> None:
+        kind = record.kind
+        if kind == BODY or kind == MOVED_BODY:
+            self._body = Found(record, payload_at(record, block, at), None, record.end - record.offset)
+            return
+        if not (kind == REFERENCE or kind == MESSAGE or kind == MOVED or kind == REDELIVERY or kind == FACT):
+            return
+        cost = record.end - record.offset
+        body = self._body if kind == REFERENCE else None
+        if body is not None and (not self._ready or self._ready[-1].body is not body):
+            cost += body.cost
+        found = Found(record, payload_at(record, block, at), body, cost)
+        if self._is_live(found):
+            self._ready.append(found)
+            self._ready_bytes += cost
+
+    def _is_dead(self, block: bytes, at: int) -> bool:
+        """Whether a record of which only the header is there is a message that is gone; nobody checked that header."""
+        _, length, kind, flags, format_id, number, sequence = _HEADER.unpack_from(block, at)
+        if kind != MESSAGE and kind != MOVED:
+            return False
+        return not self._is_live(
+            Found(Record(self._offset, kind, flags, format_id, number, sequence, length), b"", None, 0)
+        )
+
+    def _is_live(self, found: Found) -> bool:
+        """Whether this very record is in force."""
+        record = found.record
+        kind = record.kind
+        place = packed_location(self._victim, record.offset)
+        if kind == FACT:
+            kept = self._index.facts.get(record.destination)
+            if kept is None:
+                return False
+            fact = kept.get(found.payload[: record.sequence])
+            return fact is not None and fact.location == place
+        owner = self._index.by_number.get(record.destination)
+        if owner is None:
+            return False
+        if kind == REDELIVERY:
+            return owner.note_places.get(record.sequence, GONE) == place
+        if found.body is not None:
+            place = packed_location(self._victim, found.body.record.offset)
+        return owner.index.find(record.sequence) == place and record.sequence not in owner.moving
+
+    def _entry(self, found: Found, shared: SharedBody, position: int) -> Entry | None:
+        if not self._is_live(found):
+            return None
+        record = found.record
+        size = record_size(record.payload_length)
+        if record.kind == FACT:
+            entry = Entry(FACT, self._nobody, record.sequence, None, found.payload, position, size)
+            entry.table = record.destination
+            return entry
+        owner = self._index.by_number[record.destination]
+        kind = MOVED if record.kind == MESSAGE else record.kind
+        entry = Entry(kind, owner, record.sequence, None, found.payload, position, size)
+        if kind == MOVED:
+            self._describe(entry, record)
+        elif kind == REFERENCE:
+            entry.shared = shared
+        entry.location = owner.index.find(record.sequence)
+        return entry
+
+    def _body_entry(self, body: Found, shared: SharedBody, position: int) -> Entry:
+        record = body.record
+        size = record_size(record.payload_length)
+        entry = Entry(MOVED_BODY, self._nobody, 0, None, body.payload, position, size)
+        self._describe(entry, record)
+        entry.shared = shared
+        return entry
+
+    def _describe(self, entry: Entry, record: Record) -> None:
+        """The payload stays as it is, with any expiration in front of it."""
+        state = self._index.segments.by_number[self._victim]
+        entry.flags = record.flags if state.version > 1 else DEFAULT_PRIORITY
+        entry.format_id = record.format_id
+
+
+def payload_at(record: Record, block: bytes, at: int) -> bytes:
+    """The payload of a record that begins at ``at`` of ``block``."""
+    start = at + HEADER_SIZE
+    return block[start : start + record.payload_length]
