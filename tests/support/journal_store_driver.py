@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -28,6 +29,7 @@ class JournalStoreDriver:
         self.crashes = 0
         self.fetched: dict[int, list[Message | None]] = {}
         self.failures: list[StoreError] = []
+        self.rooms: list[bool] = []
         self._open()
 
     def _open(self) -> None:
@@ -44,6 +46,7 @@ class JournalStoreDriver:
             self.calls.post,
             segment_bytes=self.segment_bytes,
             sync=self.sync,
+            on_room=self.rooms.append,
         )
         self.store = self.journal_store.store
         self.recovered = self.journal_store.recovered
@@ -77,6 +80,16 @@ class JournalStoreDriver:
         reports = self.reports
         while self.reports == reports:
             self.calls.run_one()
+
+    def turn_until(self, condition: Callable[[], bool]) -> None:
+        """Turns of the loop until it is so."""
+        while not condition():
+            self.journal_store.turn(self.now)
+            due = self.journal_store.next_deadline()
+            if due is not None and due > self.now:
+                self.now = due
+            elif not condition():
+                self.calls.run_one()
 
     def reopen(self) -> None:
         self.journal_store.stop()

@@ -1,0 +1,113 @@
+"""The journal store on a disk that is full, with its threads: what waits, what goes on, who is told."""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from spanwire.model.destination import QUEUE, Destination
+from spanwire.model.errors import StoreError
+from tests.support.journal_store_driver import JournalStoreDriver
+from tests.support.plain_format import plain_message
+
+A = Destination(QUEUE, "A")
+SEGMENT = 65_536
+
+
+class FullDisk:
+    """While ``is_full``, files do not grow."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.is_full = False
+        self._pwrite = os.pwrite
+        monkeypatch.setattr(os, "pwrite", self.pwrite)
+
+    def pwrite(self, descriptor: int, data: bytes, offset: int) -> int:
+        if self.is_full and offset + len(data) > os.fstat(descriptor).st_size:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return self._pwrite(descriptor, data, offset)
+
+
+@pytest.fixture
+def disk(monkeypatch: pytest.MonkeyPatch) -> FullDisk:
+    return FullDisk(monkeypatch)
+
+
+@pytest.fixture
+def driver(tmp_path: Path, disk: FullDisk) -> Iterator[JournalStoreDriver]:
+    made = JournalStoreDriver(tmp_path / "data", SEGMENT)
+    for number in range(SEGMENT * 5 // 8 // 1100):
+        made.store.append(A, plain_message(A, number, b"x" * 1000))
+        if number == 10:
+            made.turn()
+            disk.is_full = True
+    made.turn_until(lambda: made.rooms == [False])
+    yield made
+    disk.is_full = False
+
+
+def test_messages_wait_and_acknowledgements_do_not(driver: JournalStoreDriver, disk: FullDisk) -> None:
+    assert not driver.store.has_room()
+    sequence = driver.store.append(A, plain_message(A, 99))
+    waits = driver.store.position()
+    driver.store.remove(A, 1)
+    driver.turn_until(lambda: driver.journal_store.backlog_bytes < 200)  # the message alone
+    assert driver.stored == waits - 1
+    disk.is_full = False
+    driver.turn_until(lambda: driver.stored > waits)
+    assert driver.rooms == [False, True]
+    assert driver.store.has_room()
+    driver.reopen()
+    sequences = list(driver.recovered[0].sequences)
+    assert sequence in sequences
+    assert 1 not in sequences
+    assert driver.clean
+    driver.journal_store.stop()
+
+
+def test_it_is_said_once_when_the_room_goes_and_when_it_comes(
+    driver: JournalStoreDriver, disk: FullDisk, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING):
+        disk.is_full = False
+        driver.turn_until(lambda: driver.rooms == [False, True])
+    assert caplog.messages == ["there is room on the disk again: messages are taken"]
+    driver.journal_store.stop()
+
+
+def test_a_stop_on_a_full_disk_keeps_what_was_acknowledged_and_says_what_it_does_not(
+    driver: JournalStoreDriver, disk: FullDisk, caplog: pytest.LogCaptureFixture
+) -> None:
+    stored = driver.stored
+    count = stored - 1  # the first position is the queue's own
+    for number in range(60):  # more than the rest of the segment takes
+        driver.store.append(A, plain_message(A, number, b"x" * 1000))
+    with caplog.at_level(logging.WARNING):
+        driver.journal_store.stop()
+    assert "messages that were not acknowledged yet are not kept" in caplog.text
+    assert driver.stored == stored
+    disk.is_full = False
+    again = JournalStoreDriver(driver.path, SEGMENT)
+    assert not again.clean  # numbers were given out that are not on the disk
+    assert len(again.recovered[0].sequences) == count
+    again.journal_store.stop()
+
+
+def test_a_start_on_a_full_disk_is_possible_when_the_last_run_left_room(
+    driver: JournalStoreDriver, disk: FullDisk
+) -> None:
+    driver.journal_store.stop()
+    disk.is_full = False
+    again = JournalStoreDriver(driver.path, SEGMENT)
+    again.journal_store.stop()
+    disk.is_full = True
+    with pytest.raises(StoreError) as caught:
+        JournalStoreDriver(driver.path, SEGMENT)
+    assert "No space left on device; make room on its disk" in str(caught.value)
+    disk.is_full = False
+    JournalStoreDriver(driver.path, SEGMENT).journal_store.stop()
