@@ -15,6 +15,7 @@ from tests.support.dialogue.broker_dialogue import Listener, Peer, Stage, destin
 
 QUEUE = "queue://Q"
 LIMIT = 30_000  # bytes; above 70 % of it persistent messages stay on the disk
+MESSAGE_BYTES = 1_000  # what a message of the model takes at the most
 SELECTORS = (None, "n = 0", "n = 1", "n > 0", "JMSRedelivered = TRUE")
 
 
@@ -71,7 +72,8 @@ class QueueModel(RuleBasedStateMachine):
     @rule(n=st.integers(0, 2), persistent=st.booleans(), count=st.integers(1, 12))
     def send(self, n: int, persistent: bool, count: int) -> None:
         for _ in range(count):
-            if not persistent and self.stage.view(QUEUE).memory_bytes >= LIMIT:
+            home = self.stage.broker.home_of(destination(QUEUE))
+            if not persistent and home is not None and not home.usage.takes(MESSAGE_BYTES):
                 return  # it would be parked
             self.number += 1
             entry = Entry(str(self.number), n, persistent)

@@ -123,6 +123,8 @@ class TopicModel(RuleBasedStateMachine):
                 assert len(got) - subscriber.acknowledged == subscriber.prefetch, "stuck"
 
     def teardown(self) -> None:
+        for peer in self.stuck:
+            peer.flushes()
         for subscriber in self.subscribers:
             subscriber.listener.peer.flushes()
             while len(subscriber.listener.out) > subscriber.acknowledged:

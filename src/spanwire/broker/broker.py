@@ -203,7 +203,7 @@ class Broker:
                 raise InvalidClientIdError(
                     f"Broker: {self.name} - Client: {client_id} already connected from {holder.info.remote_address}"
                 )
-        state = ConnectionState(Outlet(connection, self._dirty), info, principal, self._max_uncommitted)
+        state = ConnectionState(Outlet(connection, self._dirty, self._usage), info, principal, self._max_uncommitted)
         self._connections[info.connection_id] = state
         if client_id is not None:
             self._client_ids[client_id] = state
@@ -240,6 +240,7 @@ class Broker:
         for key in list(state.producers):
             self._producing.remove(state, key)
         self._flow.forget(state)
+        state.outlet.leave()
         self._destinations.remove_temporary(state)
         if self._advisories is not None:
             self._advisories.connection_removed(state.info)
@@ -252,7 +253,7 @@ class Broker:
     def output_progress(self, state: ConnectionState, unsent_bytes: int, now: Time) -> None:
         """The transport still holds ``unsent_bytes`` of the connection's output."""
         became_writable = state.outlet.progress(unsent_bytes)
-        if state.removed or not (became_writable or state.automatic):
+        if state.removed or not (became_writable or state.automatic or self._flow.parked):
             return
         self._turn(now)
         if unsent_bytes == 0 and state.automatic:

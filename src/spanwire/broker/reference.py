@@ -46,7 +46,15 @@ class BrokerDestination:
         """One place fewer keeps ``message`` in memory."""
         message.holders -= 1
         if message.holders == 0:
-            self.usage.add(-message.size)
+            self.usage.add(-message.size - message.forms_counted)
+            message.forms_counted = 0
+
+    def count_forms(self, message: Message) -> None:
+        """``message`` may have been converted, or its properties decoded: that takes memory, too, while it is held."""
+        size = message.forms_size()
+        if message.holders > 0 and size != message.forms_counted:
+            self.usage.add(size - message.forms_counted)
+            message.forms_counted = size
 
     def settled(self, reference: MessageReference) -> None:
         """A consumer is done with ``reference``: forget it, in the store too."""

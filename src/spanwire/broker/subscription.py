@@ -98,7 +98,13 @@ class Subscription:
         if connection_id is not None and reference.message.message_id.producer_id.connection_id == connection_id:
             return False
         selector = self.selector
-        return selector is None or self._values.matches(selector, reference.message, reference.redelivery_count)
+        if selector is None:
+            return True
+        message = reference.message
+        matches = self._values.matches(selector, message, reference.redelivery_count)
+        if message.properties_cache is not None:
+            reference.home.count_forms(message)
+        return matches
 
     def group_sequence(self, message: Message) -> int:
         """The place of ``message`` in its group, negative when it closes it."""
@@ -116,6 +122,8 @@ class Subscription:
             self.pulled -= 1
         message = reference.message
         self.consumer.dispatch(message, reference.order, reference.redelivery_count)
+        if message.converted is not None:
+            reference.home.count_forms(message)
         self.outlet.add(message.size)
 
     def newest_stored_as(self) -> int:

@@ -27,6 +27,8 @@ FORMAT_OPENWIRE_10: Final = 4  # versions 10 to 12
 FORMAT_STOMP: Final = 16
 
 MESSAGE_OVERHEAD_BYTES: Final = 640  # objects around one pending message, measured: message, id, reference, deque slots
+PROPERTIES_BYTES: Final = 240  # a dictionary of decoded properties, measured
+PROPERTY_BYTES: Final = 190  # an entry of it: name, kind and value, measured
 DEFAULT_PRIORITY: Final = 4
 
 
@@ -37,7 +39,8 @@ class Message:
     ``format_index`` belongs to the format alone (an offset into ``raw`` it wants to find again). ``holders`` counts the
     subscriptions and queues that keep it in memory; ``converted`` caches one other form. ``broker_path`` are the
     brokers that forwarded it, ``redelivery_count`` how often it was delivered before it came here, ``link_number`` what
-    the last of them sent along in the place of the broker's sequence (0: nothing).
+    the last of them sent along in the place of the broker's sequence (0: nothing), ``forms_counted`` what its other
+    form and its decoded properties count in `MemoryUsage`.
     """
 
     __slots__ = (
@@ -48,6 +51,7 @@ class Message:
         "expiration_ms",
         "format_id",
         "format_index",
+        "forms_counted",
         "group_id",
         "head",
         "holders",
@@ -101,6 +105,7 @@ class Message:
         self.redelivery_count = 0
         self.link_number = 0
         self.holders = 0
+        self.forms_counted = 0
         self.converted: Message | None = None
         self.properties_cache: dict[str, PropertyValue] | None = None
 
@@ -135,6 +140,16 @@ class Message:
         copy.redelivery_count = self.redelivery_count
         copy.link_number = self.link_number
         return copy
+
+    def forms_size(self) -> int:
+        """Bytes that the other form and the decoded properties take, as far as there are any."""
+        size = 0
+        if self.converted is not None:
+            size += self.converted.size
+        if self.properties_cache is not None:
+            octets = self.tail_start - self.properties_start
+            size += PROPERTIES_BYTES + len(self.properties_cache) * PROPERTY_BYTES + octets
+        return size
 
     def is_expired(self, wall_ms: int) -> bool:
         """Whether its time to live is over."""

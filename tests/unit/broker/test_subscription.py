@@ -44,7 +44,7 @@ def reference(number: int) -> MessageReference:
 
 def test_an_acknowledged_message_is_not_kept_by_the_slot_it_left() -> None:
     values = BoundMessageValues(MessageFormats({}))
-    outlet = Outlet(SilentConnection(), [])
+    outlet = Outlet(SilentConnection(), [], MemoryUsage(0))
     info = ConsumerInfo(ConsumerId("ID:c", 1, 1), ORDERS)
     subscription = Subscription(info, SilentConsumer(), outlet, Principal("p"), None, values, False)
     references = [reference(number) for number in range(1, 6)]

@@ -375,3 +375,24 @@ def test_a_message_larger_than_memory_is_refused_and_one_larger_than_its_queue_s
     assert not producer.is_answered(token)
     listener.acknowledges("small")
     assert producer.is_answered(token)
+
+
+# -- what counts -------------------------------------------------------------------------------------------------------
+
+
+def test_what_a_slow_client_has_not_read_counts_until_it_reads_or_leaves() -> None:
+    stage = Stage(limits=UsageLimits(memory_bytes=1_000_000))
+    slow, slower, producer = stage.peer("s"), stage.peer("t"), stage.peer("p")
+    slow.flushes(unsent=400_000)
+    slower.flushes(unsent=700_000)
+    assert stage.memory() == 1_100_000
+    token = producer.sends(QUEUE, "1", persistent=False)
+    assert not producer.is_answered(token)
+    slow.flushes(unsent=100_000)
+    assert producer.is_answered(token)
+    slower.leaves()
+    slower.flushes(unsent=600_000)
+    stage.peer("c").consumes(QUEUE).acknowledges("1")
+    assert stage.memory() == 100_000
+    slow.flushes()
+    assert stage.memory() == 0
