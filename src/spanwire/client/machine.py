@@ -19,10 +19,11 @@ from spanwire.tls.context import client_context
 from spanwire.tls.settings import ClientTlsSettings
 
 READ_BYTES: Final = 256 * 1024
+CLOCK_JUMP_MS: Final = 5_000  # a system clock set back by more is followed
 
 
 class Machine:
-    """Clocks, random bytes, host name: an `Environment`. The wall clock never goes back."""
+    """Clocks, random bytes, host name: an `Environment`. The wall clock never goes back by a little."""
 
     def __init__(self) -> None:
         self._latest_ms = 0
@@ -36,7 +37,7 @@ class Machine:
     def now(self) -> Time:
         """Both clocks."""
         wall_ms = int(time.time() * 1000)
-        if wall_ms > self._latest_ms:
+        if wall_ms > self._latest_ms or self._latest_ms - wall_ms > CLOCK_JUMP_MS:
             self._latest_ms = wall_ms
         return Time(time.monotonic(), self._latest_ms)
 

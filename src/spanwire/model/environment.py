@@ -13,7 +13,8 @@ class Time:
     """One reading of both clocks.
 
     ``monotonic`` in seconds drives timers and never goes back; ``wall_ms`` in milliseconds since the epoch stamps and
-    expires messages. The shell re-anchors the wall clock each second and never lets it go back.
+    expires messages. The shell re-anchors the wall clock each second; it goes back only when the system's was set back
+    by seconds.
     """
 
     __slots__ = ("monotonic", "wall_ms")

@@ -1,8 +1,9 @@
 """The real machine behind `spanwire.model.environment`: clocks, random bytes, host name.
 
-The wall clock that the broker sees runs with the monotonic one and is anchored to the system's each second. It never
-goes back: a system clock set back freezes it until real time has caught up; one set forward by more than
-`FORWARD_JUMP` is followed at once and logged.
+The wall clock that the broker sees runs with the monotonic one and is anchored to the system's each second. A system
+clock set back by less than `CLOCK_JUMP` freezes it until real time has caught up, so that message times keep their
+order. One set forward or back by more is followed at once and logged, or a clock that ran ahead for a moment would let
+messages expire long after it was put right.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from spanwire.model.environment import Time
 logger = logging.getLogger(__name__)
 
 ANCHOR_INTERVAL: Final = 1.0  # seconds between two looks at the system's wall clock
-FORWARD_JUMP: Final = 5.0  # seconds; more than a slewed clock gains between two looks
+CLOCK_JUMP: Final = 5.0  # seconds; more than a slewed clock gains or loses between two looks
 
 
 class SystemClock:
@@ -39,7 +40,7 @@ class SystemClock:
         if monotonic >= self._next_anchor:
             self._anchor(monotonic)
         wall_ms = int((monotonic + self._offset) * 1000)
-        if wall_ms > self._latest_ms:
+        if wall_ms > self._latest_ms or self._latest_ms - wall_ms > CLOCK_JUMP * 1000:
             self._latest_ms = wall_ms
         return Time(monotonic, self._latest_ms)
 
@@ -47,10 +48,10 @@ class SystemClock:
         self._next_anchor = monotonic + ANCHOR_INTERVAL
         offset = self._wall() - monotonic
         gained = offset - self._offset
-        if gained > FORWARD_JUMP:
+        if gained > CLOCK_JUMP:
             logger.warning("the system clock jumped %.1f s forward; message times and expiry follow it", gained)
-        elif gained < -FORWARD_JUMP:
-            logger.warning("the system clock was set back %.1f s; message times stand still until it is there", -gained)
+        elif gained < -CLOCK_JUMP:
+            logger.warning("the system clock was set back %.1f s; message times and expiry follow it", -gained)
         self._offset = offset
 
 
