@@ -313,7 +313,8 @@ class MessageLine:
 
     def is_in_tail(self, cursor: LineCursor) -> bool:
         """Whether ``cursor`` is in the youngest piece."""
-        return cursor.place - self._base >= len(self._chunks) - 1
+        last = len(self._chunks) - 1
+        return last == 0 or cursor.place - self._base >= last
 
     def is_before(self, cursor: LineCursor, mark: LineCursor) -> bool:
         """Whether ``cursor`` has not come to ``mark`` yet."""

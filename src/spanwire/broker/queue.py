@@ -51,6 +51,7 @@ class Queue(BrokerDestination):
         self._expiry: Final[ExpiryWalk] = ExpiryWalk(self, self._backlog, context)
         self._purge: Final[Purge] = Purge(self, self._backlog, context)
         self._groups: MessageGroups | None = None
+        self._started_over = False  # all consumers look at the whole line again
         self._first = False  # the message being taken is the first of its group for its consumer
         self._paused = False
         self._starts_at = 0.0
@@ -182,6 +183,7 @@ class Queue(BrokerDestination):
         if groups.freed:
             groups.freed = False
             self._consumers.start_over()
+            self._started_over = True
 
     # -- dispatch ------------------------------------------------------------------------------------------------------
 
@@ -275,7 +277,8 @@ class Queue(BrokerDestination):
                 while in_order and budget > 0 and looked > 0 and consumer.subscription.can_take():
                     looked = self._offer_next(consumer)
                     budget -= looked
-                if looked > 0 and not self._is_through(consumer):
+                if self._started_over or (looked > 0 and not self._is_through(consumer)):
+                    self._started_over = False
                     progress = True
                 if budget <= 0:
                     self._context.schedule(self)
@@ -309,17 +312,18 @@ class Queue(BrokerDestination):
                     if not backlog.read_for(line, cursor, chunk):
                         return looked
                     continue
-                reference = chunk.items[cursor.offset]
+                offset = cursor.offset
+                reference = chunk.items[offset]
                 looked += 1
                 if reference is None:
                     cursor.offset += 1
                     continue
                 if reference.message.is_expired(self._context.wall_ms):
-                    line.take(chunk, cursor.offset)
+                    line.take(chunk, offset)
                     self.expire(reference)
                     continue
                 if consumer.subscription.accepts(reference) and self._may_take(consumer, reference):
-                    line.take(chunk, cursor.offset)
+                    line.take(chunk, offset)
                     self._dispatch(consumer.subscription, self._as_taken(consumer, reference))
                     return looked
                 cursor.offset += 1
