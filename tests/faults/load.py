@@ -281,7 +281,7 @@ class MixedLoad:
     def __init__(self, ledger: Ledger, name: str) -> None:
         self._ledger: Final = ledger
         self._name: Final = name
-        self._clients: list[Client] = []
+        self.clients: list[Client] = []
 
     def start(self, openwire_port: int, stomp_port: int) -> None:
         """Connect all and let them go. `BrokerGone` when one cannot connect; those before it are at work."""
@@ -299,19 +299,19 @@ class MixedLoad:
                 client = connected()
             except (SpanwireError, OSError) as error:
                 raise BrokerGoneError(str(error)) from error
-            self._clients.append(client)
+            self.clients.append(client)
             client.start()
 
     @property
     def rounds(self) -> int:
         """What all clients did."""
-        return sum(client.rounds for client in self._clients)
+        return sum(client.rounds for client in self.clients)
 
     def end(self) -> None:
         """Return when every client is gone; raises what no dying broker explains."""
-        for client in self._clients:
+        for client in self.clients:
             client.leave()
-        for client in self._clients:
+        for client in self.clients:
             client.join(LEAVE_S)
             if client.is_alive():
                 raise AssertionError(f"{client.name} does not end")
