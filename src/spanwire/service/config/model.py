@@ -12,6 +12,8 @@ from typing import Final, Protocol
 
 from spanwire.broker.authorization_map import AccessList, AuthorizationEntry
 from spanwire.broker.policy import PolicyEntry
+from spanwire.broker.producer_audit import MAX_PRODUCERS
+from spanwire.broker.sequence_window import DEFAULT_DEPTH
 from spanwire.broker.transactions import MAX_UNCOMMITTED
 from spanwire.broker.usage import DEFAULT_MEMORY_LIMIT_BYTES
 from spanwire.broker.virtual_settings import VirtualSettings
@@ -30,7 +32,7 @@ class PersistenceConfiguration:
     """Where persistent messages are kept. ``directory`` None means ``journal`` under the data directory.
 
     Without ``sync`` sends are answered before the disk has them, with ``sync_interval_ms`` above 0 so long before at
-    the most.
+    the most. Of so many producers the last ``audit_depth`` sends are known when a failover client repeats them.
     """
 
     persistent: bool = True
@@ -38,6 +40,8 @@ class PersistenceConfiguration:
     segment_bytes: int = DEFAULT_SEGMENT_BYTES
     sync: bool = True
     sync_interval_ms: int = 0
+    audit_depth: int = DEFAULT_DEPTH
+    audited_producers: int = MAX_PRODUCERS
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
+from spanwire.broker.producer_audit import MAX_TRACKED
+from spanwire.broker.sequence_window import MAX_DEPTH
 from spanwire.service.config.document import Element, Findings
 from spanwire.service.config.model import PersistenceConfiguration
 from spanwire.service.config.values import Settings
@@ -46,7 +48,7 @@ KAHA_DB: Final = Words(
     settings={
         **dict.fromkeys(
             "directory journalMaxFileLength enableJournalDiskSyncs journalDiskSyncStrategy "
-            "journalDiskSyncInterval".split(),
+            "journalDiskSyncInterval failoverProducersAuditDepth maxFailoverProducersToTrack".split(),
             YES,
         ),
         **dict.fromkeys(
@@ -56,9 +58,8 @@ KAHA_DB: Final = Words(
             "enableIndexDiskSyncs enableIndexPageCaching enableIndexRecoveryFile enableIndexWriteAsync "
             "enableSubscriptionStatistics failIfDatabaseIsLocked forceRecoverIndex id ignoreMissingJournalfiles "
             "indexCacheSize indexDirectory indexLFUEvictionFactor indexWriteBatchSize journalMaxWriteBatchSize "
-            "lockKeepAlivePeriod maxAsyncJobs maxFailoverProducersToTrack failoverProducersAuditDepth "
-            "preallocationScope preallocationStrategy purgeRecoveredXATransactionStrategy "
-            "storeOpenWireVersion useIndexLFRUEviction useLock".split(),
+            "lockKeepAlivePeriod maxAsyncJobs preallocationScope preallocationStrategy "
+            "purgeRecoveredXATransactionStrategy storeOpenWireVersion useIndexLFRUEviction useLock".split(),
             INDEX,
         ),
         "archiveDataLogs": Rule(ONLY, ("false",), "an archive of the journal"),
@@ -125,6 +126,7 @@ class PersistenceReader:
                 found = replace(found, persistent=False)
             for store in self.inner(adapter, "kahaDB", KAHA_DB):
                 found = self._synced(store, self._placed(store, "journalMaxFileLength", found))
+                found = self._audited(store, found)
             for store in self.inner(adapter, "mKahaDB", M_KAHA_DB):
                 found = self._placed(store, "journalMaxFileLength", found)
             for store in self.inner(adapter, "levelDB", LEVEL_DB):
@@ -140,6 +142,14 @@ class PersistenceReader:
             self.findings.error(store.line, f"{size} of <{store.name}> must be from 1 mb to just under 2 gb")
         directory = self.place(store, "directory") if "directory" in store.attributes else None
         return replace(found, segment_bytes=segment_bytes, directory=directory)
+
+    def _audited(self, store: Element, found: PersistenceConfiguration) -> PersistenceConfiguration:
+        settings = Settings(store, self.findings)
+        return replace(
+            found,
+            audit_depth=settings.number("failoverProducersAuditDepth", found.audit_depth, 1, MAX_DEPTH),
+            audited_producers=settings.number("maxFailoverProducersToTrack", found.audited_producers, 1, MAX_TRACKED),
+        )
 
     def _synced(self, store: Element, found: PersistenceConfiguration) -> PersistenceConfiguration:
         """``journalDiskSyncStrategy`` counts before the older ``enableJournalDiskSyncs``."""

@@ -59,6 +59,10 @@ def refusal(adapter: str) -> str:
         ),
         ('<levelDB sync="false"/>', PersistenceConfiguration(sync=False)),
         (
+            '<kahaDB failoverProducersAuditDepth="100" maxFailoverProducersToTrack="5"/>',
+            PersistenceConfiguration(audit_depth=100, audited_producers=5),
+        ),
+        (
             '<mKahaDB directory="/m" journalMaxFileLength="8mb"><filteredPersistenceAdapters>'
             '<filteredKahaDB perDestination="true"><persistenceAdapter><kahaDB/></persistenceAdapter></filteredKahaDB>'
             "</filteredPersistenceAdapters></mKahaDB>",
