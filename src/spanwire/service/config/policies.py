@@ -18,6 +18,7 @@ from spanwire.broker.policy import (
 from spanwire.model.destination import QUEUE, TOPIC, Destination
 from spanwire.service.config import words
 from spanwire.service.config.document import Element, Findings
+from spanwire.service.config.queue_policies import queue_policy
 from spanwire.service.config.security import Inner
 from spanwire.service.config.values import Settings, as_flag
 
@@ -86,6 +87,7 @@ class PolicyInterpreter:
             ),
             cursor_memory_high_water_mark=settings.number("cursorMemoryHighWaterMark", DEFAULT_CURSOR_MARK, 1, 100),
             store_usage_high_water_mark=settings.number("storeUsageHighWaterMark", DEFAULT_STORE_MARK, 1, 100),
+            queue=queue_policy(settings, self.findings),
             max_destinations=settings.number("maxDestinations", -1, -1, MAX_INT),
         )
 

@@ -199,7 +199,9 @@ POLICY_ENTRY: Final = Words(
             YES,
             "queue topic memoryLimit queuePrefetch topicPrefetch queueBrowserPrefetch expireMessagesPeriod "
             "producerFlowControl sendFailIfNoSpace sendFailIfNoSpaceAfterTimeout blockedProducerWarningInterval "
-            "cursorMemoryHighWaterMark storeUsageHighWaterMark maxDestinations",
+            "cursorMemoryHighWaterMark storeUsageHighWaterMark maxDestinations "
+            "prioritizedMessages useConsumerPriority strictOrderDispatch allConsumersExclusiveByDefault "
+            "timeBeforeDispatchStarts consumersBeforeDispatchStarts lazyDispatch messageGroupMapFactoryType",
         ),
         **_all(
             _only("false", ADVISORIES),
@@ -208,25 +210,17 @@ POLICY_ENTRY: Final = Words(
             "sendAdvisoryIfNoConsumers",
         ),
         **_all(_only("false", "more statistics"), "advancedMessageStatisticsEnabled advancedNetworkStatisticsEnabled"),
-        **_all(_only("false", "exclusive consumers by policy"), "allConsumersExclusiveByDefault"),
         **_all(
             _only("false", "temporary destinations shared between connections", guards=True),
             "allowTempDestinationStealing",
         ),
         **_all(_only("false", "retroactive consumers"), "alwaysRetroactive"),
         **_all(_only("false", CLEANING), "gcInactiveDestinations gcWithNetworkConsumers"),
-        **_all(_only("false", "priorities"), "prioritizedMessages"),
         **_all(_only("false", "redelivery counts in the journal"), "persistJMSRedelivered"),
-        **_all(_only("false", "a choice of the order of dispatch"), "lazyDispatch strictOrderDispatch"),
         **_all(_only("false", "dead letters of duplicates"), "sendDuplicateFromStoreToDLQ"),
         **_all(_only("false", "policies of temporary destinations"), "tempQueue tempTopic"),
-        **_all(_only("true", "priorities of consumers by policy"), "useConsumerPriority"),
         **_all(_only("true", "a choice of the prefetch window"), "usePrefetchExtension"),
-        **_all(
-            _only("0", "dispatch that waits for consumers"), "timeBeforeDispatchStarts consumersBeforeDispatchStarts"
-        ),
         **_all(_only("100", DURABLE), "durableTopicPrefetch"),
-        "messageGroupMapFactoryType": _only("cached simple bucket", "message groups by a Java class"),
         **_all(
             JAVA,
             "doOptimzeMessageStorage enableAudit "

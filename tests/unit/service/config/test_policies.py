@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from spanwire.broker.policy import DeadLetterStrategy, IndividualNames, PolicyMap
+from spanwire.broker.queue_policy import GroupMap, QueuePolicy
 from spanwire.model.destination import QUEUE, TOPIC, Destination
 from spanwire.model.errors import ConfigurationError
 from spanwire.service.config.loading import read_configuration
@@ -122,3 +123,32 @@ def test_a_policy_of_a_later_version_names_its_feature(inside: str, feature: str
         policies(f'<policyEntry topic="&gt;">{inside}</policyEntry>')
     assert f"(later feature: {feature}" in str(raised.value)
     assert "\n" not in str(raised.value)
+
+
+def test_what_a_policy_says_of_queues_is_read() -> None:
+    (entry,) = policies(
+        "<policyEntry queue='A' prioritizedMessages='true' useConsumerPriority='false' strictOrderDispatch='true' "
+        "allConsumersExclusiveByDefault='true' timeBeforeDispatchStarts='200' consumersBeforeDispatchStarts='2' "
+        "lazyDispatch='true' messageGroupMapFactoryType='bucket?bucketCount=8'/>"
+    ).policies
+    assert entry.queue == QueuePolicy(True, False, True, True, 200, 2, True, GroupMap("bucket", 8))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("cached", GroupMap("cached", 1_024)),
+        ("cached?cacheSize=10", GroupMap("cached", 10)),
+        ("bucket", GroupMap("bucket", 1_024)),
+        ("simple", GroupMap("simple", 100_000)),
+    ],
+)
+def test_the_owners_of_message_groups_are_kept_as_the_policy_says(text: str, expected: GroupMap) -> None:
+    (entry,) = policies(f"<policyEntry queue='A' messageGroupMapFactoryType='{text}'/>").policies
+    assert entry.queue.groups == expected
+
+
+@pytest.mark.parametrize("text", ["other", "cached?size=3", "cached?cacheSize=0", "simple?x=1", "bucket?bucketCount=x"])
+def test_a_table_of_message_groups_that_there_is_not_is_told(text: str) -> None:
+    with pytest.raises(ConfigurationError, match=r"messageGroupMapFactoryType .* is none of cached"):
+        policies(f"<policyEntry queue='A' messageGroupMapFactoryType='{text}'/>")
