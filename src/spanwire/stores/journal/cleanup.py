@@ -104,6 +104,13 @@ class SegmentTable:
         """One more live thing of ``size`` bytes lies in the segment."""
         self.by_number[number].hold(size)
 
+    def hold_many(self, number: int, count: int, size: int) -> None:
+        """``count`` more live things of ``size`` bytes each lie in the segment."""
+        state = self.by_number[number]
+        state.live += count
+        state.live_bytes += count * size
+        state.held_bytes += count * size
+
     def release(self, number: int, count: int, size: int, by: int) -> None:
         """``count`` things of together ``size`` bytes in segment ``number`` ended through a record in ``by``."""
         state = self.by_number[number]

@@ -196,6 +196,14 @@ class JournalIndex:
         self.forget(owner)
         self.by_number.pop(owner.number, None)
 
+    def restored_run(
+        self, owner: StoredDestination, sequence: int, segment: int, offset: int, length: int, count: int
+    ) -> None:
+        """Records of ``count`` messages above all others, each with ``length`` bytes, lie one behind the other."""
+        size = record_size(length)
+        owner.index.add_run(sequence, packed_location(segment, offset), size >> 3, length, count)
+        self.segments.hold_many(segment, count, size)
+
     def written_message(self, owner: StoredDestination, sequence: int, segment: int, offset: int, length: int) -> None:
         """A message record lies at this place, or the body that this message shares with others."""
         owner.index.add(sequence, packed_location(segment, offset), length)

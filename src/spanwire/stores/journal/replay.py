@@ -31,6 +31,7 @@ from spanwire.stores.journal.record import (
     REDELIVERY,
     REFERENCE,
     REMOVAL,
+    record_size,
 )
 from spanwire.stores.journal.segment import damage, segment_name
 from spanwire.stores.journal.sequences import GONE
@@ -133,6 +134,24 @@ class Replay:
             self._apply_reference(number, sequence, segment, offset)
         else:
             self._apply_rare(kind, flags, number, sequence, segment, offset, length, payload)
+
+    def apply_run(
+        self, flags: int, number: int, sequence: int, segment: int, offset: int, length: int, count: int
+    ) -> None:
+        """The same as so many MESSAGE records that do not expire, one behind the other, with rising sequences."""
+        owner = self._owner(number, segment, offset)
+        if count == 1 or not owner.index.is_above(sequence):
+            for place in range(count):
+                at = offset + place * record_size(length)
+                self.apply(MESSAGE, flags, number, sequence + place, segment, at, length, b"")
+            return
+        last = sequence + count - 1
+        if last > owner.high:
+            owner.high = last
+        self._index.restored_run(owner, sequence, segment, offset, length, count)
+        if self._knows_traits and flags != DEFAULT_PRIORITY:
+            for place in range(count):
+                self._note_traits(owner, sequence + place, flags, b"")
 
     def end_batch(self) -> None:
         """The records of one batch are through: a check-point among them lists all destinations that exist."""

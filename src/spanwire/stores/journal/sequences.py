@@ -59,6 +59,17 @@ class SequenceIndex:
         self._lengths.append(length)
         self._count += 1
 
+    def add_run(self, sequence: int, location: int, step: int, length: int, count: int) -> None:
+        """Take ``count`` sequences one after the other, above all others, that lie ``step`` apart; all as long."""
+        self._sequences.extend(range(sequence, sequence + count))
+        self._locations.extend(range(location, location + step * count, step))
+        self._lengths.extend(array("I", [length]) * count)
+        self._count += count
+
+    def is_above(self, sequence: int) -> bool:
+        """Whether ``sequence`` lies above all others."""
+        return not self._sequences or sequence > self._sequences[-1]
+
     def restore(self, sequence: int, location: int, length: int) -> int:
         """Take a sequence that may lie below others or be there already; gives its old location, or `GONE`.
 

@@ -21,7 +21,7 @@ from typing import Final
 from zlib import crc32
 
 from spanwire.stores.journal.disk_port import Disk
-from spanwire.stores.journal.record import BATCH, HEADER_SIZE, expiration_size, record_size
+from spanwire.stores.journal.record import BATCH, HEADER_SIZE, MESSAGE, PRIORITY_MASK, expiration_size, record_size
 from spanwire.stores.journal.replay import BODIES, Replay
 from spanwire.stores.journal.segment import (
     BATCH_HEAD_SIZE,
@@ -43,6 +43,9 @@ MAX_SUMMARY_BYTES: Final = 64 * 1024 * 1024  # memory that gathering may take, f
 _HEADER: Final = Struct("<8sHHI16sQQQQIIQ")
 _RECORD: Final = Struct("<IIBBHIQ")
 _TAIL: Final = Struct("<I")
+_SEQUENCE: Final = Struct("<Q")
+CRC_SIZE: Final = 4
+SEQUENCE_START: Final = 16  # in the header of a record
 
 
 def summary_name(number: int) -> str:
@@ -132,6 +135,12 @@ class SummaryReader:
         offset = SEGMENT_HEADER_SIZE
         while place < limit:
             _crc, length, kind, flags, _format_id, owner, sequence = _RECORD.unpack_from(data, place)
+            if kind == MESSAGE and flags <= PRIORITY_MASK:
+                count = self._count_alike(place, sequence)
+                replay.apply_run(flags, owner, sequence, number, offset, length, count)
+                place += count * HEADER_SIZE
+                offset += count * record_size(length)
+                continue
             place += HEADER_SIZE
             if kind == BATCH:
                 if offset > SEGMENT_HEADER_SIZE:
@@ -146,6 +155,20 @@ class SummaryReader:
                 place += record_size(length) - HEADER_SIZE
             offset += record_size(length)
         replay.end_batch()
+
+    def _count_alike(self, place: int, sequence: int) -> int:
+        """How many headers from ``place`` on differ in nothing but checksum and rising sequence."""
+        data = self._data
+        limit = len(data)
+        alike = data[place + CRC_SIZE : place + SEQUENCE_START]
+        count = 1
+        while True:
+            place += HEADER_SIZE
+            if place >= limit or data[place + CRC_SIZE : place + SEQUENCE_START] != alike:
+                return count
+            if _SEQUENCE.unpack_from(data, place + SEQUENCE_START)[0] != sequence + count:
+                return count
+            count += 1
 
 
 def read_summary(

@@ -47,6 +47,8 @@ def worked_disk(seed: int = 1, calls: int = 150) -> SimulatedDisk:
         choice = random.randrange(10)
         if choice < 6:
             sequence = store.append(destination, plain_message(destination, number, BODY))
+            for _ in range(random.choice((0, 0, 5))):  # neighbours that look alike
+                store.append(destination, plain_message(destination, number, BODY[:50]))
             if random.random() < 0.3:
                 driver.turn()
                 store.remove(destination, random.randrange(1, sequence + 1))
@@ -72,7 +74,15 @@ def knowledge(recovery: Recovery) -> object:
             (sequence, owner.index.find(sequence), owner.index.length(sequence)) for sequence in owner.index.sequences()
         ]
         owners.append((owner.number, owner.destination, owner.high, places, dict(owner.notes)))
-    return owners, recovery.facts(), recovery.last, recovery.last_end, recovery.clean
+    segments = [
+        (state.number, state.end, state.live, state.live_bytes, state.held_bytes, set(state.refers))
+        for state in recovery.index.segments.by_number.values()
+    ]
+    found = [
+        (each.destination, each.sequences, each.redeliveries, each.priorities, list(each.expirations.wall_ms))
+        for each in recovery.destinations()
+    ]
+    return owners, found, segments, recovery.facts(), recovery.last, recovery.last_end, recovery.clean
 
 
 def without_summaries(disk: SimulatedDisk) -> SimulatedDisk:
