@@ -24,6 +24,7 @@ from spanwire.stores.journal.record import (
     DESTINATION,
     DESTINATION_REMOVED,
     HEADER_SIZE,
+    LAST_KIND_OF_FORMAT_1,
     MESSAGE,
     MOVED,
     MOVED_BODY,
@@ -33,9 +34,17 @@ from spanwire.stores.journal.record import (
     SEGMENT_DROPPED,
     Record,
     expiration_size,
+    read_record,
+    record_size,
 )
-from spanwire.stores.journal.segment import encode_segment_header, segment_name, segment_number, segment_seed
-from spanwire.stores.journal.segment_files import SegmentFile, SegmentFiles
+from spanwire.stores.journal.segment import (
+    FORMAT_VERSION,
+    encode_segment_header,
+    segment_name,
+    segment_number,
+    segment_seed,
+)
+from spanwire.stores.journal.segment_files import UNKNOWN_VERSION, SegmentFile, SegmentFiles
 from spanwire.stores.journal.segment_scan import Hole, SegmentScan, filler_header
 
 OF_A_LINE: Final = (MESSAGE, REMOVAL, CANCELLED, REDELIVERY, DESTINATION_REMOVED, REFERENCE, MOVED)
@@ -59,7 +68,7 @@ class Salvage:
 
     __slots__ = ("_checkpoint", "_checkpoint_of", "_disk", "_dropped", "_floor", "_high", "_is_closed", "_known",
                  "_names", "_numbers", "_ports", "_previous", "_sizes", "_sources", "_store_id", "done_bytes",
-                 "findings", "holes", "newest", "patched", "seeds", "torn_bytes", "total_bytes", "unused",
+                 "findings", "holes", "newest", "patched", "seeds", "total_bytes", "unused",
                  "warnings")  # fmt: skip
 
     def __init__(self, disk: Disk, ports: MessageNames) -> None:
@@ -87,7 +96,6 @@ class Salvage:
         self.patched: Final[dict[str, PatchedFile]] = {}
         self.seeds: Final[dict[int, int]] = {}
         self.newest = 0
-        self.torn_bytes = 0
         self.done_bytes = 0
         self.total_bytes = 0
         for source in files.by_number.values():
@@ -117,6 +125,23 @@ class Salvage:
     def lose(self, number: int, offset: int, length: int, text: str) -> None:
         """The good record at ``offset`` of segment ``number``, with a payload of ``length`` bytes, cannot be read."""
         name = segment_name(number)
+        self.findings.append(Finding(name, offset, text, True))
+        self._drop(number, offset, length)
+        offset += record_size(length)
+        record = self._record_at(number, offset)
+        while record is not None and record.kind == REFERENCE:  # to the body that is gone; it must not get another
+            self._drop(number, offset, 0)
+            offset = record.end
+            record = self._record_at(number, offset)
+        self._close()
+
+    def _record_at(self, number: int, offset: int) -> Record | None:
+        block = self.disk.read(segment_name(number), offset, HEADER_SIZE)
+        return read_record(memoryview(block), 0, len(block), self.seeds[number], offset)
+
+    def _drop(self, number: int, offset: int, length: int) -> None:
+        """Makes a good record one that says nothing."""
+        name = segment_name(number)
         payload = self.disk.read(name, offset + HEADER_SIZE, length)
         patch = (offset, filler_header(self.seeds[number], offset, payload))
         file = self.patched.get(name)
@@ -124,8 +149,6 @@ class Salvage:
             self.patched[name] = PatchedFile(name, self._sizes[name], [patch])
         else:
             file.patches.append(patch)
-        self.findings.append(Finding(name, offset, text, True))
-        self._close()
 
     # One segment after the other
 
@@ -144,7 +167,6 @@ class Salvage:
         elif not is_last:
             scan.close()
         elif scan.torn_bytes > 0:
-            self.torn_bytes = scan.torn_bytes
             self.warnings.append(
                 f"{name} ends with an incomplete write of {scan.torn_bytes} bytes after byte {scan.end}, none of it was"
                 " acknowledged"
@@ -177,7 +199,7 @@ class Salvage:
         name = segment_name(source.number)
         patches: list[tuple[int, bytes]] = []
         if source.header is None:
-            patches.append((0, self._header(source)))
+            patches.append((0, self._header(source, _version_of(scan, source.version))))
         patches.extend(scan.patches())
         size = source.size
         if scan.end > size or (scan.torn_bytes > 0 and not is_last):
@@ -186,7 +208,7 @@ class Salvage:
         if file.is_changed(name, self._sizes.get(name, -1)):
             self.patched[name] = file
 
-    def _header(self, source: SegmentFile) -> bytes:
+    def _header(self, source: SegmentFile, version: int) -> bytes:
         previous = self._previous
         number = source.number
         end = 0
@@ -195,7 +217,7 @@ class Salvage:
             end = previous.end
             batches = previous.batches
         header = encode_segment_header(self._store_id, number, number - 1, end, batches)
-        header = header[:8] + source.version.to_bytes(2, "little") + header[10:]
+        header = header[:8] + version.to_bytes(2, "little") + header[10:]
         return header[:12] + crc32(header[:12] + bytes(4) + header[16:]).to_bytes(4, "little") + header[16:]
 
     # What the records say
@@ -215,6 +237,10 @@ class Salvage:
                     has_body = True
                 elif record.kind == REFERENCE and not has_body:
                     scan.drop(record)
+                    size = record.end - record.offset
+                    scan.holes.append(
+                        Hole(scan.number, record.offset, size, REFERENCE, record.destination, record.sequence)
+                    )
                 else:
                     self._take(scan, record, listing)
             if listing is not None:
@@ -342,3 +368,17 @@ class Salvage:
             self.patched[newest] = file
         file.size = previous.end  # nothing may follow in a segment that is not the last
         self.newest = number
+
+
+def _version_of(scan: SegmentScan, version: int) -> int:
+    """The format of a segment whose header is lost: records of the first one have no flags, so no priority."""
+    if version != UNKNOWN_VERSION:
+        return version
+    version = FORMAT_VERSION
+    for region in scan.regions:
+        for record in region.records:
+            if record.flags != 0 or record.kind > LAST_KIND_OF_FORMAT_1:
+                return FORMAT_VERSION
+            if record.kind == MESSAGE:
+                version = 1
+    return version

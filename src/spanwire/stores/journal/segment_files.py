@@ -28,11 +28,14 @@ from spanwire.stores.journal.segment import (
 )
 
 MISTAKABLE: Final = ".summary"  # the other files of a store; a segment may have got such a name
+UNKNOWN_VERSION: Final = 0
 FIRST_LOOK: Final = 1024 * 1024  # bytes read to tell whose segment it is when its header is destroyed
 
 
 class SegmentFile:
-    """Segment ``number`` is in file ``name`` of ``size`` bytes; ``header`` is None if it is destroyed."""
+    """Segment ``number`` is in file ``name`` of ``size`` bytes; ``header`` is None if it is destroyed, and then
+    ``version`` may be `UNKNOWN_VERSION`.
+    """
 
     __slots__ = ("header", "name", "number", "size", "version")
 
@@ -125,7 +128,7 @@ class SegmentFiles:
         if number not in self.by_number and belongs(data, segment_seed(self.store_id, number)):
             version = int.from_bytes(data[8:10], "little")
             if not 1 <= version <= FORMAT_VERSION:
-                version = FORMAT_VERSION
+                version = UNKNOWN_VERSION
             self.by_number[number] = SegmentFile(number, name, size, None, version)
             self.findings.append(Finding(name, 0, "its header is damaged", False))
             return

@@ -120,7 +120,7 @@ class SegmentScan:
         self.batches = 0
         self.torn_bytes = 0
         self._scan()
-        self.torn_bytes = len(data[self.end :].rstrip(b"\0")) if self.end < len(data) else 0
+        self._measure_rest()
 
     def expect(self, end: int, batches: int) -> None:
         """The segment that follows says where this one ends: what is missing up to there is lost.
@@ -129,12 +129,15 @@ class SegmentScan:
         """
         count = batches - self.batches
         if end == self.end and count == 0:
+            if self.torn_bytes > 0:
+                self.holes.append(Hole(self.number, end, self.torn_bytes, NONE, 0, 0))
             return
         if end < self.end or count < 1 or end - self.end < count * BATCH_HEAD_SIZE:
             raise StoreError(f"segment {self.number} and the one after it contradict each other; restore a backup")
         self._add_broken(self.end, end, self.batches + 1, count)
         self.end = end
         self.batches = batches
+        self._measure_rest()
 
     def close(self) -> None:
         """Nothing says where the segment ends, and others follow it: the records after the last whole batch count."""
@@ -199,6 +202,9 @@ class SegmentScan:
             self._add_broken(start, following.offset, number, following.sequence - number)
             self.end = following.offset
             self.batches = following.sequence - 1
+
+    def _measure_rest(self) -> None:
+        self.torn_bytes = len(self._data[self.end :].rstrip(b"\0")) if self.end < len(self._data) else 0
 
     def _add_broken(self, start: int, end: int, first: int, count: int) -> None:
         region = Region(start, end, first, count, False, self._records_between(start, end))

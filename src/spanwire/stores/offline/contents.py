@@ -12,7 +12,7 @@ from spanwire.stores.journal.fetch import Read, check_read
 from spanwire.stores.journal.journal import Journal
 from spanwire.stores.journal.record import HEADER_SIZE
 from spanwire.stores.journal.recovery import Recovery, recover
-from spanwire.stores.journal.segment import segment_name
+from spanwire.stores.journal.segment import damage, segment_name
 from spanwire.stores.reader import blocks
 
 MAX_SLICE: Final = 500  # messages located and read together
@@ -63,6 +63,8 @@ class StoreContents:
             for place in group:
                 read = reads[place]
                 found = check_read(read, block, read.offset - first.offset)
+                if found.damage != "":
+                    raise damage(name, read.offset, f"a message cannot be read, {found.damage}")
                 yield StoredMessage(
                     read.sequence, found.format_id, found.raw, read.segment, read.offset, read.size - HEADER_SIZE
                 )

@@ -9,8 +9,8 @@ from typing import Final
 from spanwire.broker.formats import MessageFormats
 from spanwire.model.errors import SpanwireError, StoreError
 from spanwire.stores.journal.disk_port import Disk
-from spanwire.stores.journal.findings import Finding
-from spanwire.stores.journal.record import HEADER_SIZE, MESSAGE
+from spanwire.stores.journal.findings import MESSAGES, Finding
+from spanwire.stores.journal.record import HEADER_SIZE
 from spanwire.stores.journal.salvage import Salvage
 from spanwire.stores.journal.segment import segment_number
 from spanwire.stores.journal.segment_scan import Hole
@@ -152,14 +152,18 @@ def _state(contents: StoreContents) -> tuple[object, object]:
 
 
 def _count_losses(holes: list[Hole], contents: StoreContents, found: Inspection) -> None:
-    """Messages in holes whose header is still believed; what later records removed anyway is counted, too."""
-    names: dict[int, str] = {}
-    for owner in contents.recovery.index.by_number.values():
-        names[owner.number] = owner.destination.qualified_name
+    """Messages in holes whose header is still believed and that are nowhere else; those that were removed later, by
+    records of which nothing is known here, count, too.
+    """
+    owners = contents.recovery.index.by_number
     reports = {report.name: report for report in found.lines}
     for hole in holes:
-        if hole.kind == MESSAGE and names.get(hole.number, "") in reports:
-            reports[names[hole.number]].lost += 1
+        owner = owners.get(hole.number)
+        if owner is None or hole.kind not in MESSAGES or owner.has(hole.sequence):
+            continue
+        report = reports.get(owner.destination.qualified_name)
+        if report is not None:
+            report.lost += 1
 
 
 def refuse_unreadable(error: OSError, path: str) -> StoreError:
