@@ -65,6 +65,7 @@ class QueueModel(RuleBasedStateMachine):
         self.producer = stage.peer(f"p{self.number}")  # no two messages have one id
         self.producer.creates(QUEUE)
         self.holders = []
+        self.peers: list[Peer] = []
 
     # What can happen
 
@@ -87,6 +88,7 @@ class QueueModel(RuleBasedStateMachine):
     def join(self, prefetch: int, selector: str | None) -> None:
         self.number += 1
         peer: Peer = self.stage.peer(f"c{self.number}")
+        self.peers.append(peer)
         peer.reads = False
         listener = peer.announces(QUEUE, prefetch=prefetch, selector=selector)
         self.holders.append(Holder(listener, selector, prefetch))
@@ -223,6 +225,8 @@ class QueueModel(RuleBasedStateMachine):
             self.line = sorted(self.line + holder.out, key=lambda entry: self.places[entry.text])
             self.holders.remove(holder)
             self.follow_others()
+        for peer in self.peers:
+            peer.flushes()
         peer = self.stage.peer("last")
         listener = peer.announces(QUEUE, prefetch=100)
         last = Holder(listener, None, 100)

@@ -196,7 +196,7 @@ class LateStore:
                 self._redeliveries.setdefault(name, {})[change.sequence] = change.count
         elif change.kind == "add":
             assert change.message is not None
-            self._messages.setdefault(name, {})[change.sequence] = change.message
+            self._messages.setdefault(name, {})[change.sequence] = change.message.twin()  # nobody holds it any more
         else:
             self._messages.get(name, {}).pop(change.sequence, None)
             self._redeliveries.get(name, {}).pop(change.sequence, None)

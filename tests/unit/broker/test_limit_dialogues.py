@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from spanwire.broker.connection_state import MAX_SESSIONS_PER_CONNECTION
+from spanwire.broker.broker import MAX_CONNECTIONS
+from spanwire.broker.connection_state import MAX_SESSIONS_PER_CONNECTION, MAX_TRANSACTIONS_PER_CONNECTION
 from spanwire.broker.destination_map import MAX_DESTINATIONS
-from spanwire.broker.destinations import MAX_TEMPORARY_PER_CONNECTION
+from spanwire.broker.destinations import MAX_REMOTE_TEMPORARY, MAX_TEMPORARY_PER_CONNECTION
 from spanwire.broker.policy import PolicyEntry
 from spanwire.broker.ports import Principal
 from spanwire.model.acks import POISON_ACK
@@ -31,6 +32,43 @@ from spanwire.model.info import (
 from tests.support.dialogue.broker_dialogue import Listener, Stage, destination
 
 QUEUE = "queue://Q"
+
+
+def test_s45_connections_are_limited_and_a_place_that_became_free_is_given() -> None:
+    stage = Stage(persistent=False)
+    peers = [stage.peer(f"p{number}") for number in range(MAX_CONNECTIONS)]
+    with pytest.raises(ResourceAllocationError, match=f"at its maximum of {MAX_CONNECTIONS} connections"):
+        stage.peer("more")
+    listener = peers[0].consumes(QUEUE)
+    peers[1].sends(QUEUE, "1")
+    assert listener.takes() == ["1"]
+    peers[-1].leaves()
+    stage.peer("more")
+
+
+def test_s45_open_transactions_are_limited_per_connection() -> None:
+    stage = Stage()
+    peer, neighbour = stage.peer("p"), stage.peer("n")
+    for number in range(MAX_TRANSACTIONS_PER_CONNECTION):
+        peer.begins(number)
+    with pytest.raises(ResourceAllocationError, match="at maximum limit: 1000"):
+        peer.begins(MAX_TRANSACTIONS_PER_CONNECTION)
+    neighbour.begins(1)
+    peer.rolls_back(0)
+    peer.begins(MAX_TRANSACTIONS_PER_CONNECTION)
+
+
+def test_s45_a_bridge_announces_only_so_many_temporary_destinations() -> None:
+    stage = Stage()
+    bridge, neighbour = stage.peer("b"), stage.peer("n")
+    for number in range(MAX_REMOTE_TEMPORARY):
+        remote = destination(f"temp-queue://ID:far:{number}:1")
+        stage.broker.add_remote_temporary(bridge.state, remote, ("ID:other",), stage.now)
+    more = destination("temp-queue://ID:far:more:1")
+    with pytest.raises(ResourceAllocationError, match=f"at most {MAX_REMOTE_TEMPORARY} temporary destinations"):
+        stage.broker.add_remote_temporary(bridge.state, more, ("ID:other",), stage.now)
+    stage.broker.add_remote_temporary(neighbour.state, more, ("ID:other",), stage.now)
+    neighbour.temporary()
 
 
 def test_s45_sessions_are_limited_per_connection() -> None:
