@@ -40,6 +40,7 @@ from spanwire.stores.journal.segment import (
     segment_seed,
 )
 from spanwire.stores.journal.sequences import GONE
+from spanwire.stores.journal.space import RESERVED_SHARE, UNMANAGED, DiskSpace
 from spanwire.stores.journal.summary import SummaryDraft
 
 LARGE_PAYLOAD: Final = 32 * 1024  # from here on a body is handed over as it is instead of being copied together
@@ -76,6 +77,18 @@ class ActiveSegment:
         self.size = 0
         self.checkpoint_end = 0
         self._draft = SummaryDraft(0, 0)
+
+    def fits(self, size: int, space: DiskSpace, has_additions: bool) -> bool:
+        """Whether a batch of ``size`` bytes has its place on the disk; else the next segment's file must come first."""
+        if space.spare_bytes == UNMANAGED:
+            return True
+        space.needed = max(self._segment_bytes, 2 * self.checkpoint_end + size)
+        if space.spare_bytes >= space.needed:
+            return True
+        limit = self.size
+        if has_additions and space.has_room:
+            limit -= limit // RESERVED_SHARE
+        return self.end + size <= limit
 
     def roll(self, size: int) -> NewSegment:
         """Goes on to a new segment that has room for ``size`` bytes."""

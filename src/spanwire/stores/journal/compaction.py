@@ -15,8 +15,10 @@ from struct import Struct
 from typing import Final
 
 from spanwire.model.message import DEFAULT_PRIORITY
+from spanwire.stores.journal.active_segment import ActiveSegment
 from spanwire.stores.journal.cleanup import SegmentState
 from spanwire.stores.journal.index import Entry, JournalIndex, SharedBody, StoredDestination
+from spanwire.stores.journal.outbox import MAX_UNIT_BYTES
 from spanwire.stores.journal.record import (
     BODY,
     FACT,
@@ -30,11 +32,13 @@ from spanwire.stores.journal.record import (
     read_record,
     record_size,
 )
-from spanwire.stores.journal.segment import SEGMENT_HEADER_SIZE
+from spanwire.stores.journal.segment import BATCH_HEAD_SIZE, SEGMENT_HEADER_SIZE
 from spanwire.stores.journal.sequences import GONE, packed_location
+from spanwire.stores.journal.space import RESERVED_SHARE, UNMANAGED, DiskSpace
 
 MAX_DEAD_SHARE: Final = 2  # a journal of more than this many times what is in force is compacted
 SLACK_SEGMENTS: Final = 2  # dead segments' worth of bytes that are always allowed
+LOOK_INTERVAL: Final = 256  # batches between two looks, besides those at each new segment
 SCAN_BYTES: Final = 64 * 1024  # read and looked through at a time: about a millisecond of the loop
 MAX_READY_BYTES: Final = 1024 * 1024  # what waits to be written again; reading goes on below it
 MIN_SLICE_BYTES: Final = 64 * 1024  # written again with a small batch of clients
@@ -74,6 +78,7 @@ class Compaction:
     """
 
     __slots__ = (
+        "_active",
         "_body",
         "_end",
         "_index",
@@ -83,7 +88,9 @@ class Compaction:
         "_ready_bytes",
         "_scanning",
         "_segment_bytes",
+        "_space",
         "_step",
+        "_until_look",
         "_victim",
         "begun",
         "damaged",
@@ -91,10 +98,20 @@ class Compaction:
         "moved_bytes",
     )
 
-    def __init__(self, index: JournalIndex, nobody: StoredDestination, segment_bytes: int) -> None:
+    def __init__(
+        self,
+        index: JournalIndex,
+        active: ActiveSegment,
+        space: DiskSpace,
+        nobody: StoredDestination,
+        segment_bytes: int,
+    ) -> None:
         self._index: Final[JournalIndex] = index
+        self._active: Final[ActiveSegment] = active
+        self._space: Final[DiskSpace] = space
         self._nobody: Final[StoredDestination] = nobody
         self._segment_bytes: Final[int] = segment_bytes
+        self._until_look = 0  # batches
         self._victim = 0  # 0: none
         self._offset = 0
         self._end = 0
@@ -112,6 +129,36 @@ class Compaction:
     def has_ready(self) -> bool:
         """Whether something waits to be written again."""
         return bool(self._ready)
+
+    def look_soon(self) -> None:
+        """With the next batch, because a segment was filled."""
+        self._until_look = 0
+
+    def look_now_and_then(self) -> None:
+        """After each batch: every `LOOK_INTERVAL` of them choose a segment if there is too much that is dead."""
+        self._until_look -= 1
+        if self._until_look <= 0:
+            self._until_look = LOOK_INTERVAL
+            self.look(self._active.number, MAX_UNIT_BYTES if self._space.has_room else self._room(0))
+
+    def with_moves(self, entries: list[Entry], size: int, position: int) -> tuple[list[Entry], int]:
+        """What is written again goes in front of a batch: what clients said meanwhile comes behind it and counts."""
+        moves = self.take(size, self._room(size), position)
+        for entry in moves:
+            size += entry.size
+        return moves + entries, size
+
+    def _room(self, size: int) -> int:
+        """Bytes that may be written again in a batch that has ``size`` without taking the disk's last ones."""
+        space = self._space
+        if space.spare_bytes == UNMANAGED:
+            return MAX_UNIT_BYTES
+        left = self._active.size - self._active.end
+        if space.has_room and space.spare_bytes > 0:
+            left = max(left, space.spare_bytes - 2 * self._active.checkpoint_end)
+        elif not space.has_room:
+            left -= self._active.size // (2 * RESERVED_SHARE)
+        return left - size - BATCH_HEAD_SIZE
 
     def look(self, active: int, room: int) -> None:
         """Choose a segment if there is too much that is dead. ``active`` is being written; the live part of the chosen

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
+from spanwire.model.destination import Destination
 from spanwire.model.errors import StoreError
 from spanwire.model.message import Message
-from spanwire.stores.journal.index import StoredDestination
+from spanwire.stores.journal.index import JournalIndex, StoredDestination
 from spanwire.stores.journal.record import (
     BODY,
     HEADER_SIZE,
@@ -18,6 +19,7 @@ from spanwire.stores.journal.record import (
     read_record,
 )
 from spanwire.stores.journal.segment import segment_name
+from spanwire.stores.journal.sequences import GONE, location_offset, location_segment
 
 
 class Read:
@@ -75,6 +77,33 @@ class Fetch:
         """Whether the message that was read has not been removed meanwhile."""
         owner = self.owner
         return owner is not None and owner.has(read.sequence)
+
+
+def fetch_of(index: JournalIndex, request: int, destination: Destination, sequences: list[int], serial: int) -> Fetch:
+    """What memory gives of these messages, and where the rest lies."""
+    owner = index.by_name.get(destination.qualified_name)
+    messages: list[Message | None] = []
+    reads: list[Read] = []
+    for place, sequence in enumerate(sequences):
+        message: Message | None = None
+        if owner is not None:
+            entry = owner.unwritten.get(sequence)
+            if entry is not None:
+                message = entry.message
+            else:
+                _add_read(index, owner, sequence, place, reads)
+        messages.append(message)
+    return Fetch(request, owner, sequences, messages, reads, serial)
+
+
+def _add_read(index: JournalIndex, owner: StoredDestination, sequence: int, place: int, reads: list[Read]) -> None:
+    location = owner.index.find(sequence)
+    if location == GONE or sequence in owner.leaving:
+        return
+    segment = location_segment(location)
+    seed = index.segments.seeds[segment]
+    length = owner.index.length(sequence)
+    reads.append(Read(place, owner.number, sequence, segment, location_offset(location), length, seed))
 
 
 def check_read(read: Read, block: bytes, start: int) -> StoredBytes:

@@ -26,6 +26,7 @@ seed of the segment plus the record's offset: a record that is moved, or comes f
 | 16 FACT | table | length of the key | key, value; replaces what was kept under the key |
 | 17 FACT_DISCARDED | table | length of the key | key |
 
+A CANCELLED record of a message that another broker forwarded with a number (below 0) holds that as its i64 alone.
 ``flags`` are those of a message (MESSAGE, BODY, MOVED, MOVED_BODY), else 0: its priority in the low four bits, and
 `EXPIRES` if its payload begins with an i64, the wall time in milliseconds at which it expires. The tables of facts
 stand in `spanwire.broker.facts`. Format 1 knows kinds 1 to 10 and no flags. A store that holds other kinds was written

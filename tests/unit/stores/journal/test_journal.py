@@ -8,8 +8,8 @@ import pytest
 
 from spanwire.model.destination import QUEUE, Destination
 from spanwire.model.errors import ResourceAllocationError
-from spanwire.stores.journal import journal as journal_module
 from spanwire.stores.journal.batch import Batch, write_batch
+from spanwire.stores.journal.outbox import MAX_BATCH_BYTES, MAX_UNIT_BYTES
 from spanwire.stores.journal.record import CANCELLED, MESSAGE
 from spanwire.stores.journal.segment import MAX_SEGMENT_BYTES, SegmentReader
 from spanwire.stores.journal.sequences import GONE, SequenceIndex, location_offset, location_segment, packed_location
@@ -110,7 +110,7 @@ def test_a_unit_that_is_too_large_is_refused_and_changes_nothing() -> None:
         driver.store.append_unit([(A, body)] * 110, [], [])
     assert driver.store.position() == before
     assert not driver.store.has_work
-    assert journal_module.MAX_UNIT_BYTES + journal_module.MAX_BATCH_BYTES < MAX_SEGMENT_BYTES
+    assert MAX_UNIT_BYTES + MAX_BATCH_BYTES < MAX_SEGMENT_BYTES
 
 
 def test_a_message_larger_than_a_segment_gets_a_segment_that_fits() -> None:

@@ -1,0 +1,44 @@
+"""Copies of the producer audit in the journal, one for each segment, so that a start need not look far back."""
+
+from __future__ import annotations
+
+from spanwire.broker.facts import PRODUCER_AUDIT
+from spanwire.broker.ports import AuditSource
+from spanwire.stores.journal.index import JournalIndex
+from spanwire.stores.journal.outbox import Outbox
+from spanwire.stores.journal.record import AUDIT_MARK
+
+
+class AuditCopies:
+    """Puts copies behind all that is waiting when they are made: what a copy knows is on the disk before it.
+
+    ``waits`` is True while one is on its way. From the segment with the newest copy on all segments are kept: what was
+    sent after it was made stands nowhere else.
+    """
+
+    __slots__ = ("_segment", "_source", "waits")
+
+    def __init__(self, segment: int) -> None:
+        self._segment = segment  # the one with the newest copy that recovery found, or 0
+        self._source: AuditSource | None = None
+        self.waits = False
+
+    def attach(self, source: AuditSource, index: JournalIndex, active: int) -> None:
+        """Copies are made of ``source`` from now on."""
+        self._source = source
+        index.segments.keep_from = self._segment if self._segment > 0 else active
+
+    def copy(self, index: JournalIndex, outbox: Outbox) -> None:
+        """Make a copy, if there is something to be copied and no copy is on its way."""
+        source = self._source
+        if source is None or self.waits:
+            return
+        self.waits = True
+        outbox.position += 1
+        gone = set(index.facts.get(PRODUCER_AUDIT, {}))
+        for fact in source.audit_facts():
+            gone.discard(fact.key)
+            outbox.fact(PRODUCER_AUDIT, fact.key, fact.value)
+        for key in gone:
+            outbox.fact(PRODUCER_AUDIT, key, None)
+        outbox.fact(PRODUCER_AUDIT, AUDIT_MARK, b"")

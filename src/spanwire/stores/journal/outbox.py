@@ -1,0 +1,194 @@
+"""What waits to be written: the calls of the broker as records, in their order."""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import Final
+
+from spanwire.broker.facts import Fact, check_fact
+from spanwire.model.destination import QUEUE, Destination
+from spanwire.model.errors import ResourceAllocationError
+from spanwire.model.message import Message
+from spanwire.stores.journal.index import Entry, SharedBody, StoredDestination
+from spanwire.stores.journal.record import (
+    BODY,
+    CANCELLED,
+    EXPIRATION_SIZE,
+    EXPIRES,
+    FACT,
+    FACT_DISCARDED,
+    HEADER_SIZE,
+    MESSAGE,
+    PRIORITY_MASK,
+    REDELIVERY,
+    REFERENCE,
+    REMOVAL,
+    record_size,
+)
+
+MIB: Final = 1024 * 1024
+MAX_BATCH_BYTES: Final = 4 * MIB  # encoding one batch must not hold the loop for more than some milliseconds
+MAX_UNIT_BYTES: Final = 1024 * MIB  # a transaction lies in one batch and so in one segment of at most 4 GiB
+
+_PRODUCER_SEQUENCE: Final = Struct("<q")
+
+
+class Outbox:
+    """``entries`` of together ``size`` bytes; all of the call that is being made get its ``position``.
+
+    ``has_additions`` says that there is more among them than removals and notes; ``nobody`` owns what belongs to no
+    line.
+    """
+
+    __slots__ = ("entries", "has_additions", "nobody", "position", "size")
+
+    def __init__(self) -> None:
+        self.entries: list[Entry] = []
+        self.size = 0
+        self.position = 0
+        self.has_additions = False
+        self.nobody: Final[StoredDestination] = StoredDestination(0, Destination(QUEUE, "-"), 0)
+
+    def record(self, kind: int, owner: StoredDestination, sequence: int, payload: bytes) -> Entry:
+        """One record without a message."""
+        size = record_size(len(payload))
+        entry = Entry(kind, owner, sequence, None, payload, self.position, size)
+        self.entries.append(entry)
+        self.size += size
+        return entry
+
+    def removal(self, owner: StoredDestination, sequence: int, location: int) -> None:
+        """The end of a message that lies at ``location``; it has just been taken out of the index."""
+        entry = Entry(REMOVAL, owner, sequence, None, b"", self.position, HEADER_SIZE)
+        entry.location = location
+        entry.length = owner.index.removed_length
+        self.entries.append(entry)
+        self.size += HEADER_SIZE
+
+    def message(self, owner: StoredDestination, message: Message) -> int:
+        """A message of one line; gives its sequence."""
+        owner.high += 1
+        sequence = owner.high
+        entry = self._body(MESSAGE, owner, sequence, message)
+        owner.unwritten[sequence] = entry
+        return sequence
+
+    def _body(self, kind: int, owner: StoredDestination, sequence: int, message: Message) -> Entry:
+        payload = message.encoded()
+        size = HEADER_SIZE + ((len(payload) + 7) & -8)
+        flags = message.priority & PRIORITY_MASK
+        if message.expiration_ms > 0:
+            flags |= EXPIRES
+            size += EXPIRATION_SIZE
+        entry = Entry(kind, owner, sequence, message, payload, self.position, size)
+        entry.flags = flags
+        entry.format_id = message.format_id
+        self.entries.append(entry)
+        self.size += size
+        return entry
+
+    def references(self, owners: list[StoredDestination], message: Message) -> list[int]:
+        """One body and behind it a reference for each line."""
+        shared = SharedBody()
+        shared.references = len(owners)
+        self._body(BODY, self.nobody, 0, message).shared = shared
+        sequences: list[int] = []
+        for owner in owners:
+            owner.high += 1
+            entry = self.record(REFERENCE, owner, owner.high, b"")
+            entry.message = message
+            entry.shared = shared
+            owner.unwritten[owner.high] = entry
+            sequences.append(owner.high)
+        return sequences
+
+    def fact(self, table: int, key: bytes, value: bytes | None) -> None:
+        """A fact, or with ``value`` None its end."""
+        kind = FACT_DISCARDED if value is None else FACT
+        payload = key if value is None else key + value
+        self.record(kind, self.nobody, len(key), payload).table = table
+
+    def cancel(self, entry: Entry) -> None:
+        """The message of a waiting entry is not needed: only its numbers are written."""
+        message = entry.message
+        if message is None:
+            return
+        payload = cancellation(message)
+        size = record_size(len(payload))
+        self.size += size - entry.size
+        entry.size = size
+        entry.kind = CANCELLED
+        entry.flags = 0
+        entry.format_id = 0
+        entry.payload = payload
+        if entry.shared is not None:
+            entry.shared.references -= 1
+            entry.shared = None
+        entry.message = None
+        entry.owner.unwritten.pop(entry.sequence, None)
+
+    def take(self) -> tuple[list[Entry], int, int]:
+        """The next entries up to `MAX_BATCH_BYTES`, whole calls only, the bytes of their records, and how many entries
+        that is with those that concern nothing any more. They stay here until `taken`.
+        """
+        chosen: list[Entry] = []
+        size = 0
+        count = 0
+        position = -1
+        for entry in self.entries:
+            if size > MAX_BATCH_BYTES and entry.position != position:
+                break
+            position = entry.position
+            count += 1
+            if entry.kind >= REDELIVERY and _is_void(entry):
+                continue
+            chosen.append(entry)
+            size += entry.size
+        return chosen, size, count
+
+    def taken(self, count: int) -> None:
+        """The first ``count`` entries are on their way."""
+        entries = self.entries
+        for entry in entries[:count]:
+            self.size -= entry.size
+        if count == len(entries):
+            self.entries = []
+            self.has_additions = False
+        else:
+            self.entries = entries[count:]
+
+
+def cancellation(message: Message) -> bytes:
+    """The payload of a CANCELLED record: i64 producer sequence and producer id. Of a message that another broker
+    forwarded with a number (below 0): that alone.
+    """
+    if message.link_number < 0:
+        return _PRODUCER_SEQUENCE.pack(message.link_number)
+    message_id = message.message_id
+    return _PRODUCER_SEQUENCE.pack(message_id.sequence) + str(message_id.producer_id).encode("utf-8", "surrogatepass")
+
+
+def check_unit(
+    additions: list[tuple[Destination, Message]],
+    removals: list[tuple[Destination, int]],
+    facts: list[Fact],
+) -> None:
+    """Raises `ResourceAllocationError` for a unit above `MAX_UNIT_BYTES`."""
+    size = len(removals) * record_size(0)
+    for addition in additions:
+        size += record_size(len(addition[1].encoded()))
+    for fact in facts:
+        value = b"" if fact.value is None else fact.value
+        check_fact(fact.key, value)
+        size += record_size(len(fact.key) + len(value))
+    if size > MAX_UNIT_BYTES:
+        raise ResourceAllocationError(
+            f"the transaction holds {size // MIB} MiB, at most {MAX_UNIT_BYTES // MIB} MiB can be committed at once"
+        )
+
+
+def _is_void(entry: Entry) -> bool:
+    """Whether what it says concerns nothing any more."""
+    if entry.kind == REDELIVERY:
+        return not entry.owner.has(entry.sequence)
+    return entry.kind == BODY and entry.shared is not None and entry.shared.references == 0
