@@ -46,6 +46,14 @@ def test_every_message_comes_exactly_once_down_a_chain_whose_links_break(seed: i
     assert {text: flags for text, flags in world.deliveries.items() if len(flags) != 1} == {}, told
 
 
+@pytest.mark.parametrize("seed", SEEDS)
+def test_what_was_acknowledged_for_good_never_comes_again_down_a_chain_whose_brokers_crash(seed: int) -> None:
+    world = play(seed, one_way=True)
+    told = f"seed {seed}: {len(world.sites)} brokers, {world.crashes} crashes, {world.breaks} breaks"
+    assert world.granted - world.deliveries.keys() == set(), told
+    assert world.doubled == [], told
+
+
 def test_the_seeds_reach_what_they_are_for() -> None:
     worlds = [play(seed) for seed in range(30)]
     assert {world.topology for world in worlds} == set(TOPOLOGIES)

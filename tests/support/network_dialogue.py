@@ -36,6 +36,7 @@ from spanwire.protocols.openwire.broker_connection import OpenWireBrokerConnecti
 from spanwire.protocols.openwire.message_format import openwire_formats
 from spanwire.protocols.openwire.wire_format import WireFormatPreferences
 from spanwire.protocols.stomp.message_format import stomp_formats
+from spanwire.stores.journal.audited import recover_audit
 from spanwire.stores.journal.batch import write_batch
 from spanwire.stores.journal.journal import Journal, open_journal
 from spanwire.stores.reader import read_all
@@ -270,6 +271,9 @@ class Site:
         self.generation += 1
         opened = open_journal(self.disk, STORE_ID, SEGMENT_BYTES)
         self.journal = opened.journal
+        audit = ProducerAudit(identity=self.name.encode().ljust(8, b"."))
+        recover_audit(self.disk, opened.recovery, self.formats, audit)
+        self.journal.attach_audit(audit)
         advisories = OpenWireAdvisoryFormat(
             self.name,
             f"broker{self.name}",
@@ -288,7 +292,7 @@ class Site:
             authenticator=authenticator,
             authorizer=authorizer,
             limits=UsageLimits(memory_bytes=self._memory_limit_bytes),
-            producer_audit=ProducerAudit(identity=self.name.encode().ljust(8, b".")),
+            producer_audit=audit,
         )
         self.broker.recover(opened.recovery.destinations(), opened.recovery.clean, self.network.now)
 

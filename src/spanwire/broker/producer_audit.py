@@ -31,6 +31,7 @@ from hashlib import blake2b
 from typing import Final
 
 from spanwire.broker.facts import MAX_KEY_BYTES, PRODUCER_AUDIT, Fact
+from spanwire.broker.ports import AuditSource
 from spanwire.broker.sequence_window import DEFAULT_DEPTH, MAX_DEPTH, SequenceWindow, decoded_window
 from spanwire.model.destination import Destination
 from spanwire.model.ids import MessageId, ProducerId, TransactionId
@@ -66,7 +67,7 @@ class AuditedProducer:
         self.placed = window.highest  # where it stood when it was last put at the young end
 
 
-class ProducerAudit:
+class ProducerAudit(AuditSource):
     """The windows of all producers, of committed transactions and of what came over links from other brokers.
 
     Leaves to its callers who is to be judged. ``duplicates`` counts what was recognised. ``identity`` are random octets
@@ -173,13 +174,13 @@ class ProducerAudit:
     def came_over_link(self, message: Message) -> None:
         """The store took what another broker forwarded."""
         if is_numbered(message):
-            _note(self._links, _link(message), message.link_number & LOW, self._depth, self._max)
+            self._note_number(message.link_number)
 
     def is_repeated_over_link(self, message: Message) -> bool:
         """Whether another broker forwards what it has forwarded before and the store took; counted and logged."""
         if message.redelivery_count == 0 or not is_numbered(message):
             return False
-        window = self._links.get(_link(message))
+        window = self._links.get(_link(message.link_number))
         if window is None or not window.holds(message.link_number & LOW):
             return False
         self._count(message.message_id)
@@ -233,10 +234,18 @@ class ProducerAudit:
             self.stored(None, message.message_id)
 
     def recovered_cancellation(self, producer: str, sequence: int) -> None:
-        """A message that was not needed any more when it was to be written."""
+        """A message that was not needed any more when it was to be written; for one that came over a link ``sequence``
+        is its number there and ``producer`` empty.
+        """
+        if not producer and sequence < 0:
+            self._note_number(sequence)
+            return
         producer_id = parsed_producer_id(producer)
         if producer_id is not None:
             self.stored(None, MessageId(producer_id, sequence))
+
+    def _note_number(self, number: int) -> None:
+        _note(self._links, _link(number), number & LOW, self._depth, self._max)
 
     def _count(self, message_id: MessageId) -> None:
         self.duplicates += 1
@@ -283,8 +292,8 @@ def _key(kind: str, name: str) -> bytes:
     return (kind + name).encode("utf-8", "surrogatepass")
 
 
-def _link(message: Message) -> str:
-    return f"{message.link_number >> LOW_BITS & ((SIGN << 1) - 1 >> LOW_BITS):x}"
+def _link(number: int) -> str:
+    return f"{number >> LOW_BITS & (SIGN >> LOW_BITS - 1) - 1:x}"
 
 
 def _is_number(text: str) -> bool:

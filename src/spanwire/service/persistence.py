@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Final
 
 from spanwire.broker.formats import MessageFormats
 from spanwire.broker.ports import MessageStore
+from spanwire.broker.producer_audit import IDENTITY_SIZE, ProducerAudit
 from spanwire.broker.recovery import RecoveredDestination
 from spanwire.model.errors import StoreError
 from spanwire.service.config.model import PersistenceConfiguration
@@ -34,6 +36,9 @@ class Persistence:
         self._configuration: Final = configuration
         self._lock: DataDirectory | None = None
         self.journal: JournalStore | None = None
+        self.audit: Final = ProducerAudit(
+            configuration.audit_depth, configuration.audited_producers, os.urandom(IDENTITY_SIZE)
+        )
 
     @property
     def place(self) -> Path | None:
@@ -73,6 +78,7 @@ class Persistence:
                 sync=self._configuration.sync,
                 sync_interval=self._configuration.sync_interval_ms / 1000,
                 on_room=on_room,
+                audit=self.audit,
             )
         except StoreError:
             self.release()

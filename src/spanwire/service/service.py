@@ -201,6 +201,7 @@ class BrokerService:
             policies=PolicyMap(list(configuration.policies)),
             limits=usage_limits(configuration.usage, self._persistence.place),
             max_uncommitted=configuration.max_uncommitted,
+            producer_audit=self._persistence.audit,
             virtual=configuration.virtual,
         )
         self._broker = broker

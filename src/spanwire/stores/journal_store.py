@@ -24,11 +24,13 @@ from typing import Final
 
 from spanwire.broker.formats import MessageFormats
 from spanwire.broker.ports import MessageStore
+from spanwire.broker.producer_audit import ProducerAudit
 from spanwire.broker.recovery import RecoveredDestination
 from spanwire.model.errors import RemoteProtocolError, StoreError
 from spanwire.model.message import Message
 from spanwire.stores.directory import DataDirectory, advice
 from spanwire.stores.disk import FileDisk
+from spanwire.stores.journal.audited import recover_audit
 from spanwire.stores.journal.batch import Batch, write_batch
 from spanwire.stores.journal.compaction import Scan
 from spanwire.stores.journal.fetch import Fetch, StoredBytes, damaged_message
@@ -127,6 +129,7 @@ class JournalStore:
         sync: bool = True,
         sync_interval: float = 0.0,
         on_room: Room = _nobody,
+        audit: ProducerAudit | None = None,
     ) -> JournalStore:
         """Locks ``directory``, recovers the journal in it and opens a new segment. Blocks: to be called before the loop
         serves.
@@ -134,7 +137,8 @@ class JournalStore:
         ``schedule`` posts a call to the loop from any thread, and sees to it that `turn` follows. ``on_room(False)``
         says that the disk is full and takes no messages until ``on_room(True)``. ``sync=False``
         (enableJournalDiskSyncs="false") answers before the disk has it, with ``sync_interval`` at most that many
-        seconds before. Raises `StoreError`, one line, when the store is in use or cannot be read; then nothing in it
+        seconds before. ``audit`` learns what the journal knows of producers, which keeps copies of it from then on.
+        Raises `StoreError`, one line, when the store is in use or cannot be read; then nothing in it
         was changed.
         """
         locked = DataDirectory(directory)
@@ -143,6 +147,9 @@ class JournalStore:
         try:
             _check_files(path)
             opened = open_journal(disk, os.urandom(STORE_ID_SIZE), segment_bytes, sync, StartProgress(path))
+            if audit is not None:
+                recover_audit(disk, opened.recovery, formats, audit)
+                opened.journal.attach_audit(audit)
         except StoreError as error:
             disk.close()
             locked.release()

@@ -32,6 +32,9 @@ public final class Interop {
         SCENARIOS.put("concurrent", Load::concurrent);
         SCENARIOS.put("failover", Load::failover);
         SCENARIOS.put("failover-transaction", Load::failoverTransaction);
+        SCENARIOS.put("resends", Resends::one);
+        SCENARIOS.put("resends-of-many", Resends::many);
+        SCENARIOS.put("resent-commit", Resends::commit);
         SCENARIOS.put("persistent-load", Load::persistent);
         SCENARIOS.put("drain", Load::drain);
         SCENARIOS.put("encrypted", Encrypted::roundTrip);
