@@ -13,23 +13,12 @@ from spanwire.broker.facts import PRODUCER_AUDIT
 from spanwire.broker.formats import MessageFormats
 from spanwire.broker.producer_audit import ProducerAudit
 from spanwire.model.errors import SpanwireError
-from spanwire.model.message import Message
 from spanwire.stores.journal.disk_port import Disk
 from spanwire.stores.journal.record import BODY, CANCELLED, MESSAGE, Record, expiration_size
 from spanwire.stores.journal.recovery import Recovery
 from spanwire.stores.journal.segment import SegmentReader, segment_name
 
 _SEQUENCE: Final = Struct("<q")
-
-
-def cancellation(message: Message) -> bytes:
-    """The payload of a CANCELLED record: i64 producer sequence and producer id. Of a message that another broker
-    forwarded with a number (below 0): that alone.
-    """
-    if message.link_number < 0:
-        return _SEQUENCE.pack(message.link_number)
-    message_id = message.message_id
-    return _SEQUENCE.pack(message_id.sequence) + str(message_id.producer_id).encode("utf-8", "surrogatepass")
 
 
 def recover_audit(disk: Disk, recovery: Recovery, formats: MessageFormats, audit: ProducerAudit) -> None:
