@@ -13,7 +13,7 @@ from spanwire.model.destination import Destination
 from spanwire.model.errors import JmsError, MessageFormatError, RemoteProtocolError
 from spanwire.model.ids import MessageId, ProducerId
 from spanwire.model.message import DEFAULT_PRIORITY, FORMAT_STOMP, Message
-from spanwire.model.message_view import BYTES, TEXT, MessageView, PropertyValue
+from spanwire.model.message_view import BYTES, MAP, STRING_VALUE, TEXT, MessageView, PropertyValue
 from spanwire.protocols.stomp.destinations import destination_text, has_prefix, read_destination
 from spanwire.protocols.stomp.encoding import encode_headers, encode_writable
 from spanwire.protocols.stomp.errors import StompProtocolError
@@ -29,7 +29,15 @@ from spanwire.protocols.stomp.layout import (
     reply_to_of,
     tail_of,
 )
+from spanwire.protocols.stomp.map_body import read_map, write_map
 from spanwire.protocols.stomp.properties import property_text, typed_property
+from spanwire.protocols.stomp.transformation import (
+    MAP_TRANSFORMATIONS,
+    TRANSFORMATION,
+    TRANSFORMATION_ERROR,
+    map_text,
+    read_map_text,
+)
 
 STANDARD_HEADERS: Final = frozenset(
     {
@@ -134,13 +142,30 @@ class StompMessageFormat(MessageFormat):
         view.user_id = head.get("JMSXUserID")
         view.properties = self._typed(head, tail)
         view.body = message.raw[message.content_start : message.properties_start]
+        transformation = head.get(TRANSFORMATION)
+        if transformation in MAP_TRANSFORMATIONS and ("content-length" not in head or "framing" in tail):
+            self._transform(view, view.body, transformation)
         return view
 
+    def _transform(self, view: MessageView, body: bytes, transformation: str) -> None:
+        """Make of a text the map that it says; what is none stays a text, and a property says so."""
+        if MAP_TRANSFORMATIONS[transformation] != transformation:
+            view.properties[TRANSFORMATION_ERROR] = (STRING_VALUE, f"Unknown transformation: {transformation}")
+            return
+        try:
+            view.body = write_map(read_map_text(body, transformation))
+            view.kind = MAP
+        except MessageFormatError as error:
+            view.properties[TRANSFORMATION_ERROR] = (STRING_VALUE, str(error))
+
     def encode_from_view(self, view: MessageView) -> Message:
-        """The MESSAGE of a message from another protocol. Text and bytes keep their body; a map, a stream and an
-        object arrive without one. A property that STOMP cannot write (bytes, a NUL in it) is left out.
+        """The MESSAGE of a message from another protocol. Text and bytes keep their body, a map whose `transformation`
+        says how is written as text; a stream and an object arrive without one. A property that STOMP cannot write
+        (bytes, a NUL in it) is left out.
         """
         body = view.body if view.body is not None and view.kind in (TEXT, BYTES) else b""
+        if view.kind == MAP and view.body is not None:
+            body = self._map_text(view, view.body)
         properties = sendable_properties(view)
         headers: list[tuple[str, str]] = [
             ("message-id", str(view.message_id)),
@@ -172,6 +197,12 @@ class StompMessageFormat(MessageFormat):
             view.group_id,
             first_end << FLAG_BITS | line_flags(head[first_end:], self._is_temporary(view)),
         )
+
+    def _map_text(self, view: MessageView, body: bytes) -> bytes:
+        """A map as its property `transformation` wants it; nothing without one."""
+        asked = view.properties.get(TRANSFORMATION)
+        form = MAP_TRANSFORMATIONS.get(str(asked[1])) if asked is not None else None
+        return b"" if form is None else map_text(read_map(body), form)
 
     def readdressed(self, message: Message, destination: Destination) -> Message:
         """A copy for ``destination`` that shares the bytes of the body."""

@@ -31,6 +31,7 @@ TYPES: Final[dict[str, int]] = {
     "AMQ_SCHEDULED_REPEAT": INT_VALUE,
 }
 FLOAT32: Final = struct.Struct(">f")
+FLOAT32_MAX: Final = 3.4028235677973362e38  # just below the first number that rounds to infinity
 FLOAT32_DIGITS: Final = 9  # significant digits that tell any two 32-bit floats apart
 
 
@@ -85,9 +86,9 @@ def shortest_float32(number: float) -> str:
         return repr(number)
     packed = FLOAT32.pack(number)
     for digits in range(1, FLOAT32_DIGITS):
-        text = f"{number:.{digits}g}"
-        if FLOAT32.pack(float(text)) == packed:
-            return repr(float(text))
+        rounded = float(f"{number:.{digits}g}")
+        if abs(rounded) <= FLOAT32_MAX and FLOAT32.pack(rounded) == packed:
+            return repr(rounded)
     return repr(float(f"{number:.{FLOAT32_DIGITS}g}"))
 
 

@@ -18,6 +18,7 @@ from spanwire.protocols.stomp.errors import StompRequestError
 from spanwire.protocols.stomp.frames import V1_2, Frame, HeaderBlock, Prepared
 from spanwire.protocols.stomp.layout import FLAG_BITS, line_flags
 from spanwire.protocols.stomp.properties import INT_MAX, LONG_MAX, TYPES, typed_property, whole_number
+from spanwire.protocols.stomp.transformation import NO_OBJECTS, OBJECT_TRANSFORMATIONS, TRANSFORMATION
 
 NOT_PASSED_ON: Final = frozenset(
     {
@@ -67,6 +68,9 @@ class SendHeaders(Prepared):
         kind = headers.get("amq-msg-type")
         if kind is not None and kind.lower() not in ("text", "bytes"):
             raise StompRequestError(f"Unsupported message type '{kind}'")
+        transformation = headers.get(TRANSFORMATION)
+        if transformation in OBJECT_TRANSFORMATIONS:
+            raise StompRequestError(f"the transformation {transformation} is refused: {NO_OBJECTS}")
         self.transaction: Final[str | None] = headers.get("transaction")
         self.destination: Final[Destination] = names.resolve(text)
         self.needs_length: Final[bool] = kind is not None and kind.lower() == "bytes"

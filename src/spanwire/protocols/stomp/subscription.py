@@ -17,7 +17,7 @@ from spanwire.broker.subscription import Subscription
 from spanwire.model.destination import Destination
 from spanwire.model.errors import JmsError, MessageFormatError
 from spanwire.model.message import FORMAT_STOMP, Message
-from spanwire.model.message_view import PLAIN, STRING_VALUE, MessageView
+from spanwire.model.message_view import MAP, PLAIN, STRING_VALUE, TEXT, MessageView
 from spanwire.protocols.stomp.destinations import DestinationNames
 from spanwire.protocols.stomp.encoding import encode_frame, encode_headers, encode_writable
 from spanwire.protocols.stomp.errors import StompRequestError, error_frame
@@ -32,6 +32,14 @@ from spanwire.protocols.stomp.layout import (
     reply_to_of,
     tail_of,
 )
+from spanwire.protocols.stomp.map_body import read_map
+from spanwire.protocols.stomp.transformation import (
+    MAP_TRANSFORMATIONS,
+    NO_OBJECTS,
+    OBJECT_TRANSFORMATIONS,
+    TRANSFORMATION,
+    map_text,
+)
 
 AUTO: Final = 0
 CLIENT: Final = 1  # an ACK means everything up to its message
@@ -40,12 +48,10 @@ ACK_MODES: Final[dict[str, int]] = {"auto": AUTO, "client": CLIENT, "client-indi
 
 DEFAULT_PREFETCH: Final = 1_000
 MAX_OPTION_DIGITS: Final = 9  # of an activemq.* number
-TRANSFORMATIONS: Final = frozenset(
-    {"jms-xml", "jms-json", "jms-map-xml", "jms-map-json", "jms-object-xml", "jms-object-json"}
-)
 DURABLE_HEADERS: Final = ("activemq.subscriptionName", "activemq.subcriptionName", "durable-subscription-name")
 CONVERTING: Final = "convert_string_expressions:"  # a selector of strings compares them with numbers
 ID_START: Final = len(ID_LABEL)
+REDELIVERED: Final = b"redelivered:true\n"
 
 
 class SubscribeOptions:
@@ -62,8 +68,8 @@ class SubscribeOptions:
             if name in headers:
                 raise StompRequestError(f"durable subscriptions ({name}) are not supported yet")
         self.transformation: Final[str | None] = headers.get("transformation")
-        if self.transformation in TRANSFORMATIONS:
-            raise StompRequestError(f"the transformation {self.transformation} is not supported yet")
+        if self.transformation in OBJECT_TRANSFORMATIONS:
+            raise StompRequestError(f"the transformation {self.transformation} is refused: {NO_OBJECTS}")
         self.destination: Final[str] = destination
         self.ack_mode: Final[int] = ACK_MODES.get(headers.get("ack", "auto"), AUTO)
         selector = headers.get("selector")
@@ -116,20 +122,30 @@ class StompSubscription(MessageConsumer):
         headers: list[tuple[str, str]] = []
         if options.id is not None:
             headers.append(("subscription", options.id))
-        if options.transformation is not None:
-            headers.append(("transformation", options.transformation))
+        asked = options.transformation
+        self._map_form: Final[str | None] = None if asked is None else MAP_TRANSFORMATIONS.get(asked)
+        for_maps = headers.copy()
+        if asked is not None:
+            headers.append(("transformation", asked))
+            for_maps.append(("transformation", self._map_form if self._map_form is not None else asked))
         self._prefix: Final[bytes] = b"MESSAGE\n" + encode_headers(headers, version)
-        self._redelivered_prefix: Final[bytes] = self._prefix + b"redelivered:true\n"
+        self._redelivered_prefix: Final[bytes] = self._prefix + REDELIVERED
+        self._map_prefix: Final[bytes] = b"MESSAGE\n" + encode_headers(for_maps, version)
         self._gives_ack_ids: Final[bool] = version == V1_2 and options.ack_mode != AUTO
         self._ack_label: Final[bytes] = b"ack:%d-" % number
         self._rewritten_flags: Final[int] = HAS_TEMPORARY | (HAS_RETURN if version == V1_1 else 0)
 
     def dispatch(self, message: Message, sequence: int, redelivery_count: int) -> None:
         """Write one MESSAGE frame; the body is shared, not copied."""
+        prefix = self._prefix if redelivery_count == 0 else self._redelivered_prefix
+        if self._map_form is not None:
+            as_text = self._map_as_text(message, self._map_form)
+            if as_text is not None:
+                message = as_text
+                prefix = self._map_prefix if redelivery_count == 0 else self._map_prefix + REDELIVERED
         if message.format_id != FORMAT_STOMP:
             message = self._converted(message)
         chunks = self._chunks
-        prefix = self._prefix if redelivery_count == 0 else self._redelivered_prefix
         raw = message.raw
         head = message.head
         if self._gives_ack_ids:
@@ -184,6 +200,23 @@ class StompSubscription(MessageConsumer):
             if reply_to is not None:
                 headers["reply-to"] = self._names.text(reply_to)
         return encode_writable(list(headers.items()), self._version) + b"\n"
+
+    def _map_as_text(self, message: Message, map_form: str) -> Message | None:
+        """A map with its entries as text; None for any other message. Of STOMP's own, those are maps that were sent as
+        one.
+        """
+        if message.format_id == FORMAT_STOMP and TRANSFORMATION not in head_of(message):
+            return None
+        try:
+            view = self._formats.view(message)
+            if view.kind != MAP:
+                return None
+            view.body = map_text(read_map(view.body if view.body is not None else b""), map_form)
+        except MessageFormatError:
+            return None
+        view.kind = TEXT
+        view.properties.pop(TRANSFORMATION, None)
+        return self._formats.format(FORMAT_STOMP).encode_from_view(view)
 
     def _converted(self, message: Message) -> Message:
         """The message of another protocol; where it cannot be decoded, an empty one that says why."""

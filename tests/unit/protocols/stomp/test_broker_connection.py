@@ -298,7 +298,7 @@ def test_ids_of_the_same_name_are_all_unsubscribed_at_once() -> None:
     ("header", "words"),
     [
         ("activemq.subscriptionName:n", "not supported yet"),
-        ("transformation:jms-map-json", "not supported yet"),
+        ("transformation:jms-object-json", "Java objects are passed on"),
         ("activemq.prefetchSize:many", "not a number"),
     ],
 )

@@ -236,6 +236,8 @@ def test_java_prints_floats_in_its_own_notation() -> None:
     assert [java_number(repr(float(text))) for text in ("nan", "inf", "-inf")] == ["NaN", "Infinity", "-Infinity"]
     assert java_number(shortest_float32(float("inf"))) == "Infinity"
     assert java_number(shortest_float32(16777216.0)) == "1.6777216E7"
+    assert java_number(shortest_float32(3.4028234663852886e38)) == "3.4028235E38"
+    assert java_number(shortest_float32(-3.4025001647762064e38)) == "-3.4025002E38"
 
 
 def test_a_property_may_take_the_place_of_a_header_but_not_of_those_the_broker_vouches_for() -> None:

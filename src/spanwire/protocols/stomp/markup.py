@@ -1,0 +1,140 @@
+"""As much of XML as maps need: elements without attributes, text, the five named entities and numbered characters.
+
+No document types, no entities of its own, so that nothing can be expanded or fetched; whatever else XML has is refused.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+MAX_DEPTH: Final = 16  # maps and lists inside each other; an entry is a level of its own
+MAX_LEVELS: Final = 3 * MAX_DEPTH
+ENTITIES: Final[dict[str, str]] = {"lt": "<", "gt": ">", "amp": "&", "quot": '"', "apos": "'"}
+INDENT: Final = "  "
+
+
+class Element:
+    """One element: its name, and either text or children."""
+
+    __slots__ = ("children", "name", "text")
+
+    def __init__(self, name: str, text: str, children: list[Element]) -> None:
+        self.name: Final[str] = name
+        self.text: Final[str] = text
+        self.children: Final[list[Element]] = children
+
+    def text_form(self, level: int) -> str:
+        """The element on lines of its own, indented by two blanks for each level."""
+        indent = INDENT * level
+        if self.children:
+            inner = "\n".join([child.text_form(level + 1) for child in self.children])
+            return f"{indent}<{self.name}>\n{inner}\n{indent}</{self.name}>"
+        if not self.text and self.name != "string":
+            return f"{indent}<{self.name}/>"
+        return f"{indent}<{self.name}>{_escaped(self.text)}</{self.name}>"
+
+
+def parse_element(text: str) -> Element:
+    """The one element of a document, with a declaration before it or without; raises `ValueError`."""
+    parser = _Parser(text.strip())
+    return parser.document()
+
+
+class _Parser:
+    """An offset into the text."""
+
+    def __init__(self, text: str) -> None:
+        self._text: Final[str] = text
+        self._at = 0
+
+    def document(self) -> Element:
+        if self._text.startswith("<?xml"):
+            self._at = self._text.find("?>") + 2
+            if self._at < 2:
+                raise ValueError("the declaration has no end")
+            self._skip_blanks()
+        root = self._element(1)
+        if self._at != len(self._text):
+            raise ValueError("something follows the element")
+        return root
+
+    def _element(self, level: int) -> Element:
+        if level > MAX_LEVELS:
+            raise ValueError("it is too deep")
+        name, is_empty = self._tag()
+        if is_empty:
+            return Element(name, "", [])
+        children: list[Element] = []
+        start = self._at
+        while True:
+            opening = self._text.find("<", self._at)
+            if opening < 0:
+                raise ValueError(f"<{name[:40]}> has no end")
+            if self._text.startswith("</", opening):
+                inner = self._text[start:opening]
+                self._at = opening
+                self._closing(name)
+                return Element(name, "" if children else _unescaped(inner), children)
+            if self._text[self._at : opening].strip():
+                raise ValueError("text and elements are mixed")
+            self._at = opening
+            children.append(self._element(level + 1))
+            self._skip_blanks()
+            start = self._at
+
+    def _tag(self) -> tuple[str, bool]:
+        if not self._text.startswith("<", self._at):
+            raise ValueError("it does not begin with an element")
+        end = self._text.find(">", self._at)
+        if end < 0:
+            raise ValueError("a tag has no end")
+        inside = self._text[self._at + 1 : end]
+        self._at = end + 1
+        is_empty = inside.endswith("/")
+        name = inside.removesuffix("/").strip()
+        if not name or not name.replace("-", "").isalnum():
+            raise ValueError(f"<{name[:40]}> is no plain element")
+        return name, is_empty
+
+    def _closing(self, name: str) -> None:
+        closing = f"</{name}>"
+        if not self._text.startswith(closing, self._at):
+            raise ValueError(f"<{name[:40]}> is not closed")
+        self._at += len(closing)
+
+    def _skip_blanks(self) -> None:
+        while self._at < len(self._text) and self._text[self._at].isspace():
+            self._at += 1
+
+
+def _escaped(text: str) -> str:
+    text = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return text.replace('"', "&quot;").replace("'", "&apos;").replace("\r", "&#xd;")
+
+
+def _unescaped(text: str) -> str:
+    if "&" not in text:
+        return text
+    first, *rest = text.split("&")
+    found = [first]
+    for part in rest:
+        name, semicolon, following = part.partition(";")
+        if not semicolon:
+            raise ValueError("an entity has no end")
+        found.append(_character(name))
+        found.append(following)
+    return "".join(found)
+
+
+def _character(name: str) -> str:
+    known = ENTITIES.get(name)
+    if known is not None:
+        return known
+    number = -1
+    if name.startswith("#x") and len(name) <= 8:
+        number = int(name[2:], 16)
+    elif name.startswith("#") and len(name) <= 8:
+        number = int(name[1:])
+    if not 0 <= number <= 0x10FFFF:
+        raise ValueError(f"the entity {name[:40]} is unknown")
+    return chr(number)
