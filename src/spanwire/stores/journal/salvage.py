@@ -228,8 +228,8 @@ class Salvage:
             has_body = False
             cursor = region.start
             for record in region.records:
-                if record.offset != cursor:
-                    has_body = False  # something is missing in between
+                if record.offset - cursor > HEADER_SIZE:
+                    has_body = False  # what is missing in between has room for another body
                 cursor = record.end
                 if record.kind == CHECKPOINT:
                     listing = self._take_checkpoint(scan, record, region.whole)

@@ -31,6 +31,10 @@ Progress = Callable[[str, int, int], None]
 """What is being done, how much of it is done, and how much there is."""
 
 
+Place = tuple[int, int, int]
+"""Segment and offset of a record, and the length of its payload."""
+
+
 @dataclass(slots=True)
 class LineReport:
     """One line: its messages, the bytes they take, the sending time of the oldest (0: unknown), and how many are lost
@@ -104,6 +108,7 @@ def _read_messages(
 ) -> None:
     total = contents.messages
     done = 0
+    unreadable: list[tuple[Place, str]] = []
     for line in contents.lines:
         report = LineReport(line.destination.qualified_name)
         found.lines.append(report)
@@ -116,7 +121,7 @@ def _read_messages(
             except SpanwireError as error:
                 report.lost += 1
                 text = f"message {stored.sequence} of {report.name} cannot be read: {error}"
-                salvage.lose(stored.segment, stored.offset, stored.payload_length, text)
+                unreadable.append(((stored.segment, stored.offset, stored.payload_length), text))
                 continue
             if report.messages == 0:
                 report.oldest_ms = message.timestamp_ms
@@ -125,6 +130,8 @@ def _read_messages(
         found.live_bytes += report.bytes + HEADER_SIZE * report.messages
     if total:
         progress("messages", total, total)
+    for place, text in unreadable:
+        salvage.lose(*place, text)
 
 
 def _check_summaries(disk: Disk, contents: StoreContents, salvage: Salvage) -> None:

@@ -20,6 +20,7 @@ from spanwire.stores.journal.record import (
     CHECKPOINT,
     DESTINATION,
     EXPIRES,
+    FACT,
     HEADER_SIZE,
     MESSAGE,
     MOVED,
@@ -31,6 +32,7 @@ from spanwire.stores.journal.record import (
     expiration_size,
 )
 from spanwire.stores.journal.segment import BATCH_HEAD_SIZE, SEGMENT_HEADER_SIZE, SegmentReader, segment_number
+from spanwire.stores.offline.contents import StoreContents
 from spanwire.stores.offline.inspection import Inspection, inspect
 from spanwire.stores.offline.repair import finish, is_interrupted, repair
 from tests.simulation.damage import Damage, Sample, foreign_files
@@ -358,6 +360,63 @@ def test_sequences_of_what_was_lost_are_not_given_out_again() -> None:
     after, _, _ = repaired(disk)
     driver = JournalDriver(after)
     assert driver.store.append(A, plain_message(A, 99)) > record.sequence
+
+
+def shared_disk() -> SimulatedDisk:
+    """Two messages, each in three lines."""
+    driver = JournalDriver()
+    for number in range(2):
+        driver.store.append_shared(list(LINES), plain_message(A, number, b"%d" % number * 50))
+        driver.turn()
+    return driver.disk.copy()
+
+
+def test_a_lost_body_takes_its_references_along_and_no_other_message_gets_them() -> None:
+    disk = shared_disk()
+    expected = recovered_state(disk.copy())
+    name, record = first_record(disk, BODY, 1)
+    disk.patch(name, record.payload_start + 60, b"?")
+    after, _, found = repaired(disk)
+    assert [line.lost for line in found.lines] == [1, 1, 1]
+    assert recovered_state(after) == {line: {1: kept[1]} for line, kept in expected.items()}
+
+
+def test_a_lost_reference_costs_one_line_its_message() -> None:
+    disk = shared_disk()
+    expected = recovered_state(disk.copy())
+    name, record = first_record(disk, REFERENCE, 3)
+    disk.patch(name, record.offset + 1, b"?")
+    after, _, _ = repaired(disk)
+    del expected["queue://A"][2]
+    assert recovered_state(after) == expected
+
+
+def test_a_shared_body_that_nobody_can_read_is_put_aside_for_all_its_lines() -> None:
+    disk = shared_disk()
+    name, record = first_record(disk, BODY, 1)
+    reader = SegmentReader(name, disk.contents()[name], None)
+    broken = b"PLAIM" + reader.payload(record)[5:]
+    disk.put(name, resealed(disk.contents()[name], reader.header.seed, record, broken))
+    after, _, found = repaired(disk)
+    assert len(found.findings) == 3
+    assert {line: sorted(kept) for line, kept in recovered_state(after).items()} == {
+        line.qualified_name: [1] for line in LINES
+    }
+
+
+def test_a_lost_fact_is_told_and_all_others_stay() -> None:
+    driver = JournalDriver()
+    driver.store.append(A, plain_message(A, 1))
+    for number in range(3):
+        driver.store.put_fact(1, b"key%d" % number, b"value")
+    driver.turn()
+    disk = driver.disk.copy()
+    name, record = first_record(disk, FACT, 1)
+    disk.patch(name, record.payload_start, b"?")
+    after, _, found = repaired(disk)
+    assert found.loses
+    assert "a fact" in found.findings[0].text
+    assert StoreContents(after).facts == {1: {b"key0": b"value", b"key2": b"value"}}
 
 
 def test_a_message_that_nobody_can_read_is_put_aside() -> None:
