@@ -25,9 +25,12 @@ State = dict[str, dict[int, tuple[bytes, int]]]
 class JournalDriver:
     """A journal on a simulated disk. ``turn`` writes and answers everything."""
 
-    def __init__(self, disk: SimulatedDisk | None = None, segment_bytes: int = SMALL_SEGMENT) -> None:
+    def __init__(
+        self, disk: SimulatedDisk | None = None, segment_bytes: int = SMALL_SEGMENT, sync: bool = True
+    ) -> None:
         self.disk = disk if disk is not None else SimulatedDisk()
         self.segment_bytes: Final = segment_bytes
+        self.sync: Final = sync
         self.formats: Final = plain_formats()
         self.stored = 0
         self.fetched: dict[int, list[Message | None]] = {}
@@ -35,7 +38,7 @@ class JournalDriver:
         self._open()
 
     def _open(self) -> None:
-        opened = open_journal(self.disk, STORE_ID, self.segment_bytes)
+        opened = open_journal(self.disk, STORE_ID, self.segment_bytes, self.sync)
         self.store: Journal = opened.journal
         self.recovered: list[RecoveredDestination] = opened.recovery.destinations()
         self.facts: dict[int, dict[bytes, bytes]] = opened.recovery.facts()

@@ -34,7 +34,9 @@ class JournalWriter:
     that failed is never tried again, because the kernel may have dropped the pages. A *write* that found no room is:
     all of its bytes are written once more before they are synced.
 
-    ``sync_interval`` above 0 (seconds) syncs the written segment that often instead of with each batch.
+    Without ``sync`` a batch is reported when the operating system has it, and its segment synced every
+    ``sync_interval`` seconds if that is above 0; in any case before a new segment is begun and before one is deleted,
+    so that only the newest can lack something after a power cut.
     """
 
     def __init__(
@@ -93,7 +95,8 @@ class JournalWriter:
                 except Empty:
                     batch = NO_BATCH
                 if batch is None:
-                    self._sync_now()
+                    if self._sync_interval > 0.0:
+                        self._sync_now()
                     return
                 if batch is not NO_BATCH:
                     self._write(batch)
@@ -108,7 +111,7 @@ class JournalWriter:
     def _patience(self) -> float | None:
         """Seconds until something is due that no batch brings; None for ever."""
         due = self._next_attempt if self.is_full else 0.0
-        if self._unsynced and (due == 0.0 or self._next_sync < due):
+        if self._unsynced and self._sync_interval > 0.0 and (due == 0.0 or self._next_sync < due):
             due = self._next_sync
         return None if due == 0.0 else max(0.0, due - time.monotonic())
 
@@ -119,7 +122,7 @@ class JournalWriter:
             new_segment = batch.new_segment
             if new_segment is not None:
                 self._sync_now()
-                self._insist(lambda: open_segment(disk, new_segment, self._sync))
+                self._insist(lambda: open_segment(disk, new_segment, True))
                 self._spare_size = 0
                 self._told = 0
             if batch.parts:
@@ -127,11 +130,12 @@ class JournalWriter:
                 self._insist(lambda: disk.write(name, batch.offset, batch.parts))
                 if self._sync:
                     disk.sync(name)
-                elif self._sync_interval > 0.0 and not self._unsynced:
+                elif not self._unsynced:
                     self._unsynced = name
                     self._next_sync = time.monotonic() + self._sync_interval
             if batch.deletions:
-                delete_segments(disk, batch, self._sync)
+                self._sync_now()
+                delete_segments(disk, batch, True)
                 self._next_attempt = 0.0
         except OSError as error:
             raise write_error(batch, error) from error
@@ -162,7 +166,7 @@ class JournalWriter:
                 return
 
     def _sync_in_time(self) -> None:
-        if self._unsynced and time.monotonic() >= self._next_sync:
+        if self._unsynced and self._sync_interval > 0.0 and time.monotonic() >= self._next_sync:
             self._sync_now()
 
     def _sync_now(self) -> None:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import errno
+from random import Random
 
 import pytest
 
 from spanwire.model.destination import QUEUE, Destination
 from spanwire.model.errors import StoreError
 from spanwire.stores.journal.batch import Batch
+from spanwire.stores.journal.journal import open_journal
 from spanwire.stores.journal.segment import SPARE_NAME, segment_name
 from spanwire.stores.writer import ROOM_INTERVAL, SPARE_STEP_BYTES, JournalWriter
-from tests.support.journal_driver import JournalDriver
+from tests.support.journal_driver import SMALL_SEGMENT, STORE_ID, JournalDriver
 from tests.support.loop import PostedCalls
 from tests.support.plain_format import plain_message
 
@@ -22,7 +24,7 @@ class WriterDriver:
     """A writer thread on a simulated disk, and the journal whose batches it gets. ``told`` lists what it reported."""
 
     def __init__(self, sync: bool = True, sync_interval: float = 0.0) -> None:
-        self.journal = JournalDriver()
+        self.journal = JournalDriver(sync=sync)
         self.disk = self.journal.disk
         self.calls = PostedCalls()
         self.told: list[object] = []
@@ -144,6 +146,32 @@ def test_without_syncs_none_is_made() -> None:
     driver.until((4096, True))
     driver.writer.stop()
     assert len([step for step in driver.disk.trace if step.startswith("sync")]) == before
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_without_syncs_a_power_cut_leaves_a_store_that_starts_with_the_oldest_that_was_sent(seed: int) -> None:
+    random = Random(seed)
+    driver = WriterDriver(sync=False)
+    store = driver.journal.store
+    sent: list[int] = []
+    removed = 0
+    for _ in range(random.randrange(5, 25)):
+        sent.append(store.append(A, plain_message(A, 1, b"x" * random.choice((10, 900)))))
+        if random.random() < 0.3:
+            removed += 1
+            store.remove(A, removed)
+        while (batch := store.next_batch()) is not None:
+            told = len(driver.told)
+            driver.writer.hand_over(batch, 0)
+            while len(driver.told) == told:
+                driver.calls.run_one()
+    disk = driver.disk.power_cut(random)
+    driver.writer.stop()
+    opened = open_journal(disk, STORE_ID, SMALL_SEGMENT)
+    found = [sequence for line in opened.recovery.destinations() for sequence in line.sequences]
+    assert found == [sequence for sequence in sent if found and found[0] <= sequence <= found[-1]]
+    assert not found or found[0] <= removed + 1
+    assert all("disk syncs were off" in line or "none of them" in line for line in opened.recovery.warnings)
 
 
 def test_a_timed_sync_that_fails_ends_the_writer() -> None:

@@ -49,6 +49,7 @@ LARGE_PAYLOAD: Final = 32 * 1024  # from here on a body is handed over as it is 
 class ActiveSegment:
     """``number``, where its last batch ends (``end``), how many there are (``batches``), the ``size`` of its file and
     where its check-point ends. A size of 0 is full, so that the first batch of a run opens a segment of its own.
+    ``is_unsynced`` says that the batches behind a check-point are not synced one by one, so that any may be missing.
     """
 
     __slots__ = (
@@ -59,6 +60,7 @@ class ActiveSegment:
         "batches",
         "checkpoint_end",
         "end",
+        "is_unsynced",
         "number",
         "seed",
         "size",
@@ -76,6 +78,7 @@ class ActiveSegment:
         self.seed = 0
         self.size = 0
         self.checkpoint_end = 0
+        self.is_unsynced = False
         self._draft = SummaryDraft(0, 0)
 
     def fits(self, size: int, space: DiskSpace, has_additions: bool) -> bool:
@@ -119,7 +122,7 @@ class ActiveSegment:
         seed = self.seed
         offset = self.end
         self.batches += 1
-        header = encode_batch_head(seed, offset, self.batches, size)
+        header = encode_batch_head(seed, offset, self.batches, size, self.is_unsynced and self.batches > 2)
         heads: list[bytes] = [header]  # for the summary: all but the messages
         last = offset
         small: list[bytes] = [header]

@@ -57,7 +57,13 @@ class Journal(MessageStore):
     batch. Removing what is not there changes nothing.
     """
 
-    def __init__(self, recovery: Recovery, store_id: bytes, segment_bytes: int = DEFAULT_SEGMENT_BYTES) -> None:
+    def __init__(
+        self,
+        recovery: Recovery,
+        store_id: bytes,
+        segment_bytes: int = DEFAULT_SEGMENT_BYTES,
+        is_unsynced: bool = False,
+    ) -> None:
         self._index: Final[JournalIndex] = recovery.index
         self._segment_bytes: Final[int] = max(MIN_SEGMENT_BYTES, min(segment_bytes, MAX_SEGMENT_BYTES))
         self._outbox: Final[Outbox] = Outbox()
@@ -75,6 +81,7 @@ class Journal(MessageStore):
             recovery.last_end,
             recovery.last_batches,
         )
+        self._active.is_unsynced = is_unsynced
         self._compaction: Final[Compaction] = Compaction(
             recovery.index, self._active, self._space, self._outbox.nobody, self._segment_bytes
         )
@@ -494,9 +501,9 @@ def open_journal(
     if not recovery.clean:
         recovery.index.skip_lost_sequences()
     store_id = recovery.store_id if recovery.store_id else new_store_id
-    journal = Journal(recovery, store_id, possible_segment(disk, segment_bytes))
+    journal = Journal(recovery, store_id, possible_segment(disk, segment_bytes), is_unsynced=not sync)
     batch = journal.first_batch()
-    write_batch(disk, batch, sync)
+    write_batch(disk, batch, True)
     journal.completed(batch)
     write_summaries(disk, recovery)
     return OpenedJournal(journal, recovery)

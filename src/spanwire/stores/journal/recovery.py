@@ -279,9 +279,10 @@ class _SegmentReplay:
         torn = reader.bytes_after_end()
         if torn > 0:
             recovery.torn = True
+            known = "disk syncs were off" if reader.is_unsynced else "none of them was acknowledged"
             recovery.warnings.append(
-                f"{reader.name} ends with an incomplete write: {torn} bytes after byte {reader.end} were dropped, none"
-                " of them was acknowledged"
+                f"{reader.name} ends with an incomplete write: {torn} bytes after byte {reader.end} were dropped,"
+                f" {known}"
             )
         recovery.clean = stopped and torn == 0
         recovery.last = self._number

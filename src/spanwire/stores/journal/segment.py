@@ -10,7 +10,7 @@ renamed; so a segment with a bad header is damaged, never half made. Each is wri
 ``crc`` is that of the header with zeros in its place. A *batch* is what one write and one sync put on the disk: a BATCH
 record that tells its number and length, then records. It counts whole or not at all, so a transaction is simply written
 into one batch. A batch is written only after the one before it was synced, hence damage followed by a later batch was
-not made by a crash.
+not made by a crash. Where disk syncs are off, the batches say so in the field ``format`` of their heads: 1.
 """
 
 from __future__ import annotations
@@ -43,6 +43,7 @@ NUMBER_DIGITS: Final = 10
 BATCH_MAGIC: Final = b"\x93SWbatch"
 BATCH_PAYLOAD_SIZE: Final = 16
 BATCH_HEAD_SIZE: Final = HEADER_SIZE + BATCH_PAYLOAD_SIZE
+UNSYNCED: Final = 1  # in the field for the format of a batch's head
 
 DEFAULT_SEGMENT_BYTES: Final = 32 * 1024 * 1024  # journalMaxFileLength, as ActiveMQ has it
 MIN_SEGMENT_BYTES: Final = 4096
@@ -131,10 +132,13 @@ def read_segment_header(name: str, data: bytes) -> SegmentHeader:
     return SegmentHeader(version, store_id, number, previous, previous_end, previous_batches, seed)
 
 
-def encode_batch_head(seed: int, offset: int, number: int, size: int) -> bytes:
-    """The BATCH record of a batch of ``size`` bytes at ``offset``."""
+def encode_batch_head(seed: int, offset: int, number: int, size: int, follows_unsynced: bool = False) -> bytes:
+    """The BATCH record of a batch of ``size`` bytes at ``offset``, which is written before the one in front of it is
+    known to be on the disk, or after.
+    """
     payload = BATCH_MAGIC + _BATCH_SIZE.pack(size)
-    return encode_header(seed, offset, BATCH, 0, 0, 0, number, payload) + payload
+    mark = UNSYNCED if follows_unsynced else 0
+    return encode_header(seed, offset, BATCH, 0, mark, 0, number, payload) + payload
 
 
 def damage(name: str, offset: int, what: str) -> StoreError:
@@ -149,10 +153,21 @@ class SegmentReader:
     """Reads one segment batch by batch. Leaves to the caller what an end before the file's end means.
 
     ``end`` is where the last good batch ends, ``batches`` how many there were, ``bad_offset`` where the first bad
-    record behind them begins.
+    record behind them begins. ``is_unsynced`` says that disk syncs were off when it was written.
     """
 
-    __slots__ = ("_last_kind", "_limit", "_view", "bad_offset", "batches", "data", "end", "header", "name")
+    __slots__ = (
+        "_last_kind",
+        "_limit",
+        "_view",
+        "bad_offset",
+        "batches",
+        "data",
+        "end",
+        "header",
+        "is_unsynced",
+        "name",
+    )
 
     def __init__(self, name: str, data: bytes, store_id: bytes | None) -> None:
         self.name: Final[str] = name
@@ -166,6 +181,7 @@ class SegmentReader:
         self.end = SEGMENT_HEADER_SIZE
         self.batches = 0
         self.bad_offset = SEGMENT_HEADER_SIZE
+        self.is_unsynced = False
 
     def rewind(self) -> None:
         """Begin again with the first batch."""
@@ -213,11 +229,15 @@ class SegmentReader:
             return 0
         if number != 0 and record.sequence != number:
             return 0
+        if number > 1 and record.format_id == UNSYNCED:
+            self.is_unsynced = True
         size: int = _BATCH_SIZE.unpack_from(self.data, record.payload_start + len(BATCH_MAGIC))[0]
         return size if size >= BATCH_HEAD_SIZE else 0
 
     def later_batch(self) -> int:
-        """The offset of the head of any batch after the bad one, or -1: a sign of damage that no crash has made."""
+        """The offset of the head of any batch after the bad one that was written when that was on the disk, or -1: a
+        sign of damage that no crash has made.
+        """
         torn = self.batches + 1
         at = self.data.find(BATCH_MAGIC, self.end)
         while at >= 0:
@@ -225,7 +245,9 @@ class SegmentReader:
             if offset % 8 == 0 and offset > self.end and self._batch_size(offset, 0) > 0:
                 record = read_record(self._view, offset, self._limit, self.header.seed, offset)
                 if record is not None and record.sequence > torn:
-                    return offset
+                    if record.format_id != UNSYNCED:
+                        return offset
+                    self.is_unsynced = True
             at = self.data.find(BATCH_MAGIC, at + 1)
         return -1
 
