@@ -102,7 +102,6 @@ class JournalStore:
         self._journal: Final[Journal] = opened.journal
         self._formats: Final = formats
         self._on_stored, self._on_fetched, self._on_failed, self._schedule, self._on_room = callbacks
-        self._sync: Final = syncs[0]
         self._in_flight: Batch | None = None
         self._deadline: float | None = None
         self._group: Final = GroupCommit()
@@ -255,6 +254,8 @@ class JournalStore:
             return
         journal.note_clean_stop()
         self._write_all()
+        if journal.has_unwritten and not self._write_rest():
+            return
         with suppress(OSError):  # only gives room back; the next start does it as well
             self._disk.resize(segment_name(journal.segment), journal.segment_end)
             if SPARE_NAME in self._disk.files():
@@ -280,7 +281,7 @@ class JournalStore:
 
     def _write_last(self, batch: Batch) -> None:
         try:
-            write_batch(self._disk, batch, self._sync)
+            write_batch(self._disk, batch, True)
         except OSError as cause:
             raise write_error(batch, cause) from cause
         self._in_flight = batch

@@ -111,3 +111,14 @@ def test_a_start_on_a_full_disk_is_possible_when_the_last_run_left_room(
     assert "No space left on device; make room on its disk" in str(caught.value)
     disk.is_full = False
     JournalStoreDriver(driver.path, SEGMENT).journal_store.stop()
+
+
+def test_a_stop_is_clean_also_when_its_mark_needs_a_new_segment(tmp_path: Path) -> None:
+    for size in range(3700, 4100, 8):
+        driver = JournalStoreDriver(tmp_path / str(size), segment_bytes=4096)
+        driver.store.append(A, plain_message(A, 1, b"x" * size))
+        driver.turn()
+        driver.reopen()
+        assert driver.clean
+        assert len(driver.recovered[0].sequences) == 1
+        driver.journal_store.stop()
