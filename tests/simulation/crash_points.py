@@ -16,12 +16,10 @@ from typing import Final
 
 from spanwire.stores.journal.journal import open_journal
 from tests.simulation.disk import PowerCutError, Risks, SimulatedDisk
-from tests.support.journal_driver import STORE_ID, recovered_state
-from tests.support.journal_model import CheckedJournal, work
+from tests.simulation.full_journal import SMALL_SEGMENT, STORE_ID, FullJournal, full_state, work
 
 MAX_REORDERED: Final = 3
-SMALL_SEGMENT: Final = 4096  # as the driver has it
-RECOVERY_STEPS: Final = 12  # more calls than a recovery makes to the disk
+RECOVERY_STEPS: Final = 20  # more calls than a recovery makes to the disk
 
 
 class WatchedDisk(SimulatedDisk):
@@ -88,8 +86,8 @@ class CrashPoints:
     recovery crashes too, then the store is used, stopped in order and started again.
     """
 
-    def __init__(self, checked: CheckedJournal, seed: int, each: int, deep: int) -> None:
-        self.checked: Final = checked
+    def __init__(self, full: FullJournal, seed: int, each: int, deep: int) -> None:
+        self.full: Final = full
         self.moments = 0
         self.crashes = 0
         self.lives = 0
@@ -100,14 +98,14 @@ class CrashPoints:
     def look(self) -> None:
         """Try the crashes of this moment."""
         self.moments += 1
-        risks = self.checked.driver.disk.risks()
+        risks = self.full.disk.risks()
         for missing in outcomes(len(risks), self._random, self._each):
             self.crashes += 1
             self._try(risks, missing)
 
     def _try(self, risks: Risks, missing: frozenset[int]) -> None:
-        found = recovered_state(risks.without(missing))
-        if found not in self.checked.allowed:
+        found = full_state(risks.without(missing))
+        if found not in self.full.allowed:
             raise AssertionError(
                 f"moment {self.moments}: wrong state when {sorted(missing)} of {len(risks)} is missing"
             )
@@ -120,29 +118,27 @@ class CrashPoints:
             open_journal(again, STORE_ID, SMALL_SEGMENT)
         except PowerCutError:
             again = again.power_cut(self._random)
-            if recovered_state(again) != found:
+            if full_state(again) != found:
                 raise AssertionError(f"moment {self.moments}: another state after a crash of the recovery") from None
         self._live(risks.without(missing))
 
     def _live(self, disk: SimulatedDisk) -> None:
         """Crash, start, write, clean stop, start, verify."""
-        later = CheckedJournal()
-        later.used = dict(self.checked.used)
-        later.allowed = self.checked.allowed
-        later.number = self.checked.number
-        later.after(disk)
+        later = self.full.fork(disk)
         work(later, self._random, 6)
         later.reopen()
         later.check()
-        later.crash(self._random)
+        crashed = later.disk.power_cut(self._random)
+        if full_state(crashed) not in later.allowed:
+            raise AssertionError(f"moment {self.moments}: another state after a second crash")
 
 
 def explore(seed: int, calls: int, each: int, deep: int, lies: str = "") -> CrashPoints:
     """A mixed load of ``calls`` calls with all its crashes; AssertionError for the first wrong one."""
     disk = WatchedDisk()
-    checked = CheckedJournal(disk)
-    points = CrashPoints(checked, seed, each, deep)
+    full = FullJournal(disk)
+    points = CrashPoints(full, seed, each, deep)
     disk.lies = lies
     disk.before = points.look
-    work(checked, Random(seed), calls)
+    work(full, Random(seed), calls)
     return points

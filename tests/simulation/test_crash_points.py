@@ -1,6 +1,6 @@
 """A crash before every call to the disk, with every fate of what was not synced: the journal finds its state again.
 
-SPANWIRE_CRASH_CALLS sets the length of the load (400 calls unless told), SPANWIRE_CRASH_EACH how many crashes are tried
+SPANWIRE_CRASH_CALLS sets the length of the load (150 calls unless told), SPANWIRE_CRASH_EACH how many crashes are tried
 at each moment.
 """
 
@@ -14,12 +14,12 @@ import pytest
 from spanwire.model.errors import StoreError
 from tests.simulation.crash_points import explore, outcomes
 
-CALLS = int(os.environ.get("SPANWIRE_CRASH_CALLS", "400"))
-EACH = int(os.environ.get("SPANWIRE_CRASH_EACH", "60"))
+CALLS = int(os.environ.get("SPANWIRE_CRASH_CALLS", "150"))
+EACH = int(os.environ.get("SPANWIRE_CRASH_EACH", "16"))
 DEEP = 23
 
 
-@pytest.mark.timeout(0 if CALLS > 400 else 120)
+@pytest.mark.timeout(0 if CALLS > 150 else 120)
 @pytest.mark.parametrize("seed", range(3))
 def test_no_crash_at_any_call_to_the_disk_loses_or_invents_anything(seed: int) -> None:
     points = explore(seed, CALLS, EACH, DEEP)
@@ -32,7 +32,7 @@ def test_no_crash_at_any_call_to_the_disk_loses_or_invents_anything(seed: int) -
 @pytest.mark.parametrize("lies", ["sync", "sync 0", "sync spare", "sync directory"])
 def test_a_sync_that_does_nothing_is_found_out(lies: str) -> None:
     with pytest.raises((AssertionError, StoreError)):
-        explore(0, 150, 24, 1000, lies=lies)
+        explore(0, 150, 8, 1000, lies=lies)
 
 
 def test_few_things_at_risk_are_tried_in_every_combination() -> None:
