@@ -14,15 +14,23 @@ from __future__ import annotations
 from random import Random
 from typing import Final
 
+from spanwire.model.destination import QUEUE, Destination
 from spanwire.model.errors import StoreError
+from spanwire.stores.journal.batch import write_batch
 from spanwire.stores.journal.journal import open_journal
-from spanwire.stores.reader import read_all
 from tests.simulation.disk import SimulatedDisk
-from tests.support.journal_driver import STORE_ID, JournalDriver, State, recovered_state, state_of
-from tests.support.journal_model import CheckedJournal, work
+from tests.simulation.full_journal import (
+    SMALL_SEGMENT,
+    DamagedMessageError,
+    FullJournal,
+    FullState,
+    Opened,
+    full_state,
+    work,
+)
+from tests.support.plain_format import plain_message
 
 PAGE_BYTES: Final = 512  # small segments have small pages
-SMALL_SEGMENT: Final = 4096  # as the driver has it
 FOREIGN_ID: Final = b"some other store"
 REFUSED, SAME, SHORTER, PUT_ASIDE = "refused", "same", "shorter", "put aside"
 
@@ -36,33 +44,30 @@ class Sample:
     went through, ``foreign`` are files of the same names from another store.
     """
 
-    def __init__(self, seed: int, clean: bool, calls: int = 160) -> None:
+    def __init__(self, seed: int, clean: bool, calls: int = 200) -> None:
         random = Random(seed)
-        checked = CheckedJournal()
-        self.earlier: Final[list[State]] = []
+        full = FullJournal()
+        self.earlier: Final[list[FullState]] = []
         newest = ""
         for _ in range(calls):
-            work(checked, random, 1)
-            newest = self._remember(checked, newest)
-        while checked.driver.store.has_work:
-            checked.write_one()
-            newest = self._remember(checked, newest)
+            work(full, random, 1)
+            newest = self._remember(full, newest)
+        while full.write_one():
+            newest = self._remember(full, newest)
         if clean:
-            checked.driver.turn()
-            checked.driver.store.note_clean_stop()
-            checked.driver.turn()
+            full.stop()
         self.clean: Final = clean
-        self.files: Final = checked.driver.disk.contents()
-        self.state: Final = recovered_state(SimulatedDisk.holding(self.files))
-        assert self.state == checked.state
+        self.files: Final = full.disk.contents()
+        self.state: Final = full_state(SimulatedDisk.holding(self.files))
+        assert self.state == full.state
         self.newest: Final = max(name for name in self.files if name.endswith(".journal"))
         self.foreign: Final = foreign_files(seed)
 
-    def _remember(self, checked: CheckedJournal, newest: str) -> str:
-        names = [name for name in checked.driver.disk.files() if name.endswith(".journal")]
+    def _remember(self, full: FullJournal, newest: str) -> str:
+        names = [name for name in full.disk.files() if name.endswith(".journal")]
         if max(names) != newest:
             del self.earlier[:-1]  # the last state of the file before is the first of this one
-        for state in checked.allowed:
+        for state in full.allowed:
             if state not in self.earlier:
                 self.earlier.append(state)
         return max(names)
@@ -70,16 +75,17 @@ class Sample:
 
 def foreign_files(seed: int) -> dict[str, bytes]:
     """Segments of another store."""
-    driver = JournalDriver()
-    driver.disk = SimulatedDisk()
-    driver.store = open_journal(driver.disk, FOREIGN_ID, SMALL_SEGMENT).journal
-    checked = CheckedJournal()
-    checked.driver = driver
+    disk = SimulatedDisk()
+    journal = open_journal(disk, FOREIGN_ID, SMALL_SEGMENT).journal
     random = Random(seed + 1)
-    for _ in range(120):
-        checked.append("A", random.choice((10, 200, 900)))
-        checked.write_one()
-    return driver.disk.contents()
+    line = Destination(QUEUE, "A")
+    for number in range(120):
+        journal.append(line, plain_message(line, number, bytes(random.choice((10, 200, 900)))))
+        batch = journal.next_batch()
+        assert batch is not None
+        write_batch(disk, batch, True)
+        journal.completed(batch)
+    return disk.contents()
 
 
 class Damage:
@@ -184,7 +190,7 @@ def judge(sample: Sample, damage: Damage) -> str:
     """What a start makes of it: REFUSED, SAME, SHORTER or PUT_ASIDE. Raises `WrongDataError`."""
     disk = SimulatedDisk.holding(damage.files)
     try:
-        opened = open_journal(disk, STORE_ID, SMALL_SEGMENT)
+        opened = Opened(disk)
     except StoreError as error:
         if "\n" in str(error):
             raise WrongDataError("the refusal is longer than a line") from error
@@ -192,27 +198,23 @@ def judge(sample: Sample, damage: Damage) -> str:
             raise WrongDataError("refused, and yet something was changed") from error
         return REFUSED
     try:
-        found = state_of(disk, opened.recovery.destinations(), opened.journal)
-    except StoreError:
-        _readable_part(sample, disk)
+        found = opened.state()
+    except DamagedMessageError:
+        _readable_part(sample, opened)
         return PUT_ASIDE
     if found == sample.state:
         return SAME
-    if damage.shortens and found in sample.earlier and not opened.recovery.clean:
+    if damage.shortens and found in sample.earlier and not opened.clean:
         return SHORTER
     raise WrongDataError("the store holds what it should not, or lacks something without a word")
 
 
-def _readable_part(sample: Sample, disk: SimulatedDisk) -> None:
-    """Every message is the right one or an error."""
-    opened = open_journal(disk, STORE_ID, SMALL_SEGMENT)
-    for destination in opened.recovery.destinations():
-        messages = sample.state.get(destination.destination.qualified_name, {})
-        if list(destination.sequences) != list(messages):
+def _readable_part(sample: Sample, opened: Opened) -> None:
+    """Nothing came or went, and every message that can be read is the right one."""
+    for found in opened.destinations:
+        expected = sample.state.lines.get(found.destination.qualified_name, {})
+        if list(found.sequences) != list(expected):
             raise WrongDataError("messages came or went")
-        for sequence in destination.sequences:
-            opened.journal.fetch(0, destination.destination, [sequence])
-            for fetch in opened.journal.take_fetches():
-                (stored,) = read_all(disk, fetch.reads)
-                if stored is None or (not stored.damage and stored.raw != messages[sequence][0]):
-                    raise WrongDataError(f"message {sequence} is another one")
+        for sequence, stored in opened.messages(found, skips_damaged=True).items():
+            if stored != expected[sequence]:
+                raise WrongDataError(f"message {sequence} is another one")

@@ -15,7 +15,6 @@ from typing import Final
 from spanwire.broker.facts import Fact
 from spanwire.broker.recovery import RecoveredDestination
 from spanwire.model.destination import QUEUE, SUBSCRIPTION, TRANSACTION, Destination
-from spanwire.model.errors import StoreError
 from spanwire.model.message import DEFAULT_PRIORITY, Message
 from spanwire.stores.journal.batch import write_batch
 from spanwire.stores.journal.journal import Journal, OpenedJournal, open_journal
@@ -101,7 +100,8 @@ class FullJournal:
         self.allowed: list[FullState] = [FullState()]
         self.used: dict[str, int] = {}
         self.number = 0
-        self.moved_segments = 0
+        self.scans = 0
+        self.deleted = 0
         self._stored = 0
         self._snapshots: dict[int, FullState] = {0: FullState()}
 
@@ -187,7 +187,7 @@ class FullJournal:
         if batch is None:
             self.allowed = [self._snapshots[self._stored]]
             return False
-        self.moved_segments += len(batch.deletions)
+        self.deleted += len(batch.deletions)
         write_batch(self.disk, batch, True)
         self._stored = self.journal.completed(batch)
         self._snapshots = {place: state for place, state in self._snapshots.items() if place >= self._stored}
@@ -198,6 +198,7 @@ class FullJournal:
         """One block for compaction, if one is wanted."""
         scan = self.journal.take_scan()
         if scan is not None:
+            self.scans += 1
             self.journal.scanned(scan, read_block(self.disk, scan))
         return scan is not None
 
@@ -325,8 +326,3 @@ def _some(full: FullJournal, random: Random, line: Destination) -> int | None:
 def _fact(random: Random) -> Fact:
     value = None if random.random() < 0.3 else random.randbytes(random.choice((0, 5, 300)))
     return Fact(random.choice(TABLES), b"key %d" % random.randrange(5), value)
-
-
-def readable(error: BaseException) -> bool:
-    """Whether an error is the store's one line for people."""
-    return isinstance(error, StoreError) and "\n" not in str(error)

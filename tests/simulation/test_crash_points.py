@@ -13,6 +13,7 @@ import pytest
 
 from spanwire.model.errors import StoreError
 from tests.simulation.crash_points import explore, outcomes
+from tests.simulation.full_journal import LINES, FullJournal, work
 
 CALLS = int(os.environ.get("SPANWIRE_CRASH_CALLS", "150"))
 EACH = int(os.environ.get("SPANWIRE_CRASH_EACH", "16"))
@@ -33,6 +34,17 @@ def test_no_crash_at_any_call_to_the_disk_loses_or_invents_anything(seed: int) -
 def test_a_sync_that_does_nothing_is_found_out(lies: str) -> None:
     with pytest.raises((AssertionError, StoreError)):
         explore(0, 150, 8, 1000, lies=lies)
+
+
+def test_the_load_asks_for_everything() -> None:
+    full = FullJournal()
+    work(full, Random(1), 3000)
+    full.check()
+    assert full.scans > 20
+    assert full.deleted > 50
+    assert full.state.facts
+    assert len(full.state.lines) == len(LINES)
+    assert any(name.endswith(".summary") for name in full.disk.files())
 
 
 def test_few_things_at_risk_are_tried_in_every_combination() -> None:
