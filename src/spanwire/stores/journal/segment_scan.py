@@ -142,7 +142,7 @@ class SegmentScan:
     def close(self) -> None:
         """Nothing says where the segment ends, and others follow it: the records after the last whole batch count."""
         limit = self.end + self.torn_bytes
-        records = self._records_between(self.end, limit)
+        records = self._records_between(self.end, limit + -limit % ALIGNMENT)  # padding looks like unwritten space
         if records and records[0].offset - self.end >= BATCH_HEAD_SIZE:
             end = records[-1].end
             self._add_broken(self.end, end, self.batches + 1, 1)

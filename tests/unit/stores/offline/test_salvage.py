@@ -282,6 +282,25 @@ def test_the_header_of_a_segment_is_made_again() -> None:
     assert recovered_state(after) == expected
 
 
+def test_a_segment_whose_heads_are_all_gone_is_read_to_its_last_byte() -> None:
+    driver = JournalDriver()
+    driver.store.append(A, plain_message(A, 1, b"x"))
+    driver.turn()
+    for number in range(2, 5):
+        driver.store.append(A, plain_message(A, number, b"x" * 901))
+    driver.turn()
+    driver.reopen()
+    driver.reopen()
+    disk = driver.disk.copy()
+    expected = recovered_state(disk.copy())
+    name, _ = first_record(disk, MESSAGE, 1)
+    disk.patch(name, 0, bytes(64 + BATCH_HEAD_SIZE))
+    if segments(disk)[-1] != name:
+        disk.patch(segments(disk)[segments(disk).index(name) + 1], 0, bytes(SEGMENT_HEADER_SIZE))
+    after, _, _ = repaired(disk)
+    assert recovered_state(after) == expected
+
+
 def test_a_store_without_any_header_is_read_by_its_records() -> None:
     disk = filled_disk()
     expected = recovered_state(disk.copy())
