@@ -1,4 +1,5 @@
-"""Failover clients and a broker whose disk loses power, and connections that break with answers on them.
+"""Failover clients and a broker whose disk loses power and is full at times, and connections that break with answers
+on them.
 
 Each client sends one by one, in transactions and to two queues at once, and after each break sends again whatever has
 no answer. Somebody takes messages as soon as they come, so that some are settled before they are written. An observer
@@ -17,7 +18,7 @@ from spanwire.broker.subscription import Subscription
 from spanwire.model.acks import STANDARD_ACK
 from spanwire.model.destination import parse_destination
 from spanwire.model.environment import Time
-from spanwire.model.errors import JmsError, SpanwireError
+from spanwire.model.errors import JmsError, ResourceAllocationError, SpanwireError
 from spanwire.model.ids import ConsumerId, SessionId, TransactionId
 from spanwire.model.info import ConnectionInfo, ConsumerInfo
 from spanwire.model.message import Message
@@ -26,6 +27,7 @@ from spanwire.stores.journal.batch import write_batch
 from spanwire.stores.journal.journal import Journal, open_journal
 from spanwire.stores.journal.record import BODY, CANCELLED, DESTINATION, MESSAGE, REFERENCE, expiration_size
 from spanwire.stores.journal.segment import SegmentReader, segment_number
+from spanwire.stores.journal.space import UNMANAGED
 from tests.simulation.disk import PowerCutError, SimulatedDisk
 from tests.simulation.world import SimulatedEnvironment
 from tests.support.dialogue.text_format import text_formats, text_message
@@ -145,11 +147,18 @@ class ResendingClient:
             return
         transaction = TransactionId(self.connection_id, entry.transaction)
         broker.begin(state, transaction)
-        for message in entry.messages:
-            broker.send(state, message, transaction, -1, world.now)
         entry.asked = True
-        if broker.commit(state, transaction, token, world.now):
-            self._wire.append(token)
+        try:
+            for message in entry.messages:
+                broker.send(state, message, transaction, -1, world.now)
+            if broker.commit(state, transaction, token, world.now):
+                self._wire.append(token)
+        except ResourceAllocationError:  # the disk is full, and transactions do not wait
+            del self.unanswered[token]
+            for message in entry.messages:
+                self.sent[self.connection_id, message.message_id.sequence] = []
+            if str(transaction) in state.transactions:
+                broker.rollback(state, transaction, world.now)
 
 
 class EagerConsumer:
@@ -209,6 +218,7 @@ class ResendWorld:
         self.duplicates = 0
         self._names: dict[int, str] = {}
         self._runs = 0
+        self._has_room = True  # for messages, on the disk
         self.broker: Broker
         self.journal: Journal
         self.eager: EagerConsumer
@@ -230,6 +240,9 @@ class ResendWorld:
                 self.eager.takes()
         elif kind < 0.96:
             self._store_turn()
+        elif kind < 0.975:
+            self._has_room = not self._has_room
+            self._room_changed()
         elif kind < 0.985:
             self.breaks += 1
             self.random.choice(self.clients).breaks()
@@ -239,6 +252,8 @@ class ResendWorld:
 
     def rest(self) -> None:
         """No more faults, until everything has its answer."""
+        self._has_room = True
+        self._room_changed()
         for _ in range(1000):
             for client in self.clients:
                 client.reads_everything()
@@ -302,6 +317,11 @@ class ResendWorld:
         self.broker = Broker("world", "ID:world", self.environment, self.journal, self.formats, producer_audit=audit)
         self.broker.recover(opened.recovery.destinations(), opened.recovery.clean, self.environment.time)
         self.eager = EagerConsumer(self, self._runs)
+        self._room_changed()
+
+    def _room_changed(self) -> None:
+        self.journal.space_changed(UNMANAGED, self._has_room)
+        self.broker.room_changed(self.environment.time)
 
     def _observe(self) -> None:
         """Reads all segments: which producer's which message stands in which place."""

@@ -127,16 +127,16 @@ class Sending(ParkedSender):
         so that a repetition of the send finds all of them or none.
         """
         stored: list[WithheldMessage] = []
+        others: list[WithheldMessage] = []
         for target, copy in zip(targets, copies, strict=True):
             home = target.home
-            if self.is_stored(home, copy) and not copy.is_expired(self._context.wall_ms):
-                stored.append(WithheldMessage(home, copy, 0))
-            else:
-                self._deliver(state, home, copy, NO_TOKEN)
-        if not stored:
-            return True
-        self._store_together(state, stored)
-        return self.answer_when_stored(state, token)
+            to_store = self.is_stored(home, copy) and not copy.is_expired(self._context.wall_ms)
+            (stored if to_store else others).append(WithheldMessage(home, copy, 0))
+        if stored:
+            self._store_together(state, stored)
+        for entry in others:
+            self._deliver(state, entry.home, entry.message, NO_TOKEN)
+        return not stored or self.answer_when_stored(state, token)
 
     def _store_together(self, state: ConnectionState, copies: list[WithheldMessage]) -> None:
         store = self._context.store

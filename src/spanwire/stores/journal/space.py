@@ -14,6 +14,7 @@ from __future__ import annotations
 import errno
 from typing import Final
 
+from spanwire.broker.facts import PRODUCER_AUDIT
 from spanwire.stores.journal.disk_port import Disk
 from spanwire.stores.journal.index import Entry
 from spanwire.stores.journal.record import (
@@ -115,6 +116,8 @@ class DiskSpace:
             waiting = entry.owner.unwritten.get(entry.sequence)
             return waiting is None or waiting.handed_over
         if kind == FACT or kind == FACT_DISCARDED:
+            if entry.table == PRODUCER_AUDIT and self._held:
+                return False  # it says that the held messages are on the disk
             return not self._holds_facts  # the last one under a key counts
         if kind == DESTINATION_REMOVED or kind == CLEAN_STOP:
             return not self._held  # nothing of its destination may follow it
