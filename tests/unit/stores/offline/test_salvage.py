@@ -289,14 +289,13 @@ def test_a_segment_whose_heads_are_all_gone_is_read_to_its_last_byte() -> None:
     for number in range(2, 5):
         driver.store.append(A, plain_message(A, number, b"x" * 901))
     driver.turn()
-    driver.reopen()
-    driver.reopen()
+    driver.crash()
     disk = driver.disk.copy()
     expected = recovered_state(disk.copy())
-    name, _ = first_record(disk, MESSAGE, 1)
-    disk.patch(name, 0, bytes(64 + BATCH_HEAD_SIZE))
-    if segments(disk)[-1] != name:
-        disk.patch(segments(disk)[segments(disk).index(name) + 1], 0, bytes(SEGMENT_HEADER_SIZE))
+    name, record = first_record(disk, MESSAGE, 1)
+    disk.patch(name, record.offset - BATCH_HEAD_SIZE, bytes(BATCH_HEAD_SIZE))
+    following = segments(disk)[segments(disk).index(name) + 1]
+    disk.patch(following, 0, bytes(SEGMENT_HEADER_SIZE))  # else it would tell where the damaged one ends
     after, _, _ = repaired(disk)
     assert recovered_state(after) == expected
 
