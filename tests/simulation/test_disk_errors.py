@@ -1,6 +1,6 @@
 """A write or sync that fails at any call: nothing is answered after it, the next start finds what was answered before.
 
-SPANWIRE_ERRORS sets up to which call (of 500) and how finely: every 8th unless told.
+SPANWIRE_ERRORS_EVERY sets how finely the first 500 calls are tried: every 8th unless told.
 """
 
 from __future__ import annotations
