@@ -62,14 +62,15 @@ Room = Callable[[bool], None]
 
 
 class StartProgress:
-    """Tells in the log how far a start is that takes its time. Reads the clock."""
+    """Tells in the log how far a start is that takes its time. ``clock`` gives monotonic seconds."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, clock: Callable[[], float] = time.monotonic) -> None:
         self._path: Final = path
-        self._next = time.monotonic() + PATIENCE
+        self._clock: Final = clock
+        self._next = clock() + PATIENCE
 
     def advanced(self, done_bytes: int, total_bytes: int) -> None:
-        now = time.monotonic()
+        now = self._clock()
         if now >= self._next and total_bytes > 0:
             self._next = now + PROGRESS_INTERVAL
             logger.info(

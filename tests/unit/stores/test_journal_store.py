@@ -20,7 +20,7 @@ from spanwire.stores.journal.batch import Batch
 from spanwire.stores.journal.fetch import Fetch, Read, StoredBytes
 from spanwire.stores.journal.group_commit import MAX_WAIT, MIN_CLIENTS
 from spanwire.stores.journal.segment import segment_name
-from spanwire.stores.journal_store import ACK_SYNC_DELAY
+from spanwire.stores.journal_store import ACK_SYNC_DELAY, StartProgress
 from spanwire.stores.reader import MAX_BLOCK_BYTES, JournalReader, blocks
 from spanwire.stores.writer import JournalWriter
 from tests.simulation.disk import SimulatedDisk
@@ -31,6 +31,7 @@ from tests.support.plain_format import body_of, plain_message
 
 A = Destination(QUEUE, "A")
 KILL_CYCLES = 10
+MIB = 1024 * 1024
 
 
 @pytest.fixture
@@ -318,3 +319,26 @@ def test_nothing_acknowledged_is_lost_when_the_process_is_killed_again_and_again
         driver.journal_store.stop()
     assert len(told["stored"]) > 500
     assert len(told["removed"]) > 100
+
+
+def test_a_start_that_takes_its_time_tells_how_far_it_is(caplog: pytest.LogCaptureFixture) -> None:
+    now = 100.0
+    progress = StartProgress(Path("/data/journal"), lambda: now)
+    with caplog.at_level(logging.INFO):
+        for step in range(11):
+            progress.advanced(step * MIB, 10 * MIB)
+            now += 0.5
+    assert caplog.messages == [
+        "journal /data/journal: 20 % of 10 MiB read",
+        "journal /data/journal: 60 % of 10 MiB read",
+        "journal /data/journal: 100 % of 10 MiB read",
+    ]
+
+
+def test_a_start_that_is_quick_tells_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO):
+        driver = JournalStoreDriver(tmp_path / "data")
+        driver.store.append(A, plain_message(A, 1))
+        driver.reopen()
+        driver.journal_store.stop()
+    assert caplog.messages == []
