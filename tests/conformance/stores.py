@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from typing import Final, Protocol
 
+import pytest
+
+from spanwire.broker.facts import CURSORS, MAX_KEY_BYTES, MAX_VALUE_BYTES, SUBSCRIPTIONS, XA_BRANCHES, Fact
 from spanwire.broker.ports import MessageStore
 from spanwire.broker.recovery import RecoveredDestination
-from spanwire.model.destination import QUEUE, Destination
+from spanwire.model.destination import QUEUE, SCHEDULE, SUBSCRIPTION, TRANSACTION, Destination
+from spanwire.model.errors import ResourceAllocationError
 from spanwire.model.message import Message
 from tests.support.plain_format import body_of, plain_message
 
@@ -30,6 +34,7 @@ class DurableStoreDriver(StoreDriver, Protocol):
     """A store that outlives its process."""
 
     recovered: list[RecoveredDestination]
+    facts: dict[int, dict[bytes, bytes]]
     clean: bool
 
     def reopen(self) -> None: ...
@@ -40,6 +45,13 @@ class DurableStoreDriver(StoreDriver, Protocol):
 def bodies(messages: list[Message | None]) -> list[bytes | None]:
     """The bodies of fetched messages."""
     return [None if message is None else body_of(message) for message in messages]
+
+
+def with_traits(number: int, priority: int, expiration_ms: int) -> Message:
+    """A message that is not usual."""
+    plain = plain_message(ORDERS, number, b"body %d" % number)
+    cuts = (plain.content_start, plain.properties_start, plain.tail_start)
+    return Message(plain.format_id, plain.raw, *cuts, ORDERS, plain.message_id, True, priority, expiration_ms, 0)
 
 
 class StoreConformance:
@@ -151,6 +163,70 @@ class StoreConformance:
         driver.turn()
         assert bodies(driver.fetched[1]) == [None] * 4 + [b"again"]
 
+    def test_a_shared_message_has_a_sequence_in_each_destination_and_is_removed_from_each_by_itself(self) -> None:
+        driver = self.driver()
+        store = driver.store
+        before = store.append(BILLS, plain_message(BILLS, 1, b"before"))
+        message = plain_message(ORDERS, 2, b"shared")
+        orders, bills = store.append_shared([ORDERS, BILLS], message)
+        assert bills > before
+        store.fetch(1, ORDERS, [orders])
+        driver.turn()
+        store.remove(ORDERS, orders)
+        store.fetch(2, ORDERS, [orders])
+        store.fetch(3, BILLS, [before, bills])
+        driver.turn()
+        assert bodies(driver.fetched[1]) == [b"shared"]
+        assert bodies(driver.fetched[2]) == [None]
+        assert bodies(driver.fetched[3]) == [b"before", b"shared"]
+        (single,) = store.append_shared([ORDERS], message)
+        assert single > orders
+        assert store.append_shared([], message) == []
+
+    def test_a_shared_message_removed_before_it_is_stored_is_gone_from_there_alone(self) -> None:
+        driver = self.driver()
+        orders, bills = driver.store.append_shared([ORDERS, BILLS], plain_message(ORDERS, 1, b"shared"))
+        driver.store.remove(ORDERS, orders)
+        gone = driver.store.append_shared([ORDERS, BILLS], plain_message(ORDERS, 2, b"gone"))
+        driver.store.remove(BILLS, gone[1])
+        driver.store.remove(ORDERS, gone[0])
+        driver.turn()
+        driver.store.fetch(1, ORDERS, [orders, gone[0]])
+        driver.store.fetch(2, BILLS, [bills, gone[1]])
+        driver.turn()
+        assert bodies(driver.fetched[1]) == [None, None]
+        assert bodies(driver.fetched[2]) == [b"shared", None]
+
+    def test_facts_are_stored_like_messages_and_the_position_covers_them(self) -> None:
+        driver = self.driver()
+        before = driver.store.position()
+        driver.store.put_fact(SUBSCRIPTIONS, b"key", b"value")
+        driver.store.discard_fact(SUBSCRIPTIONS, b"never there")
+        driver.store.append_unit([], [], [Fact(CURSORS, b"", b""), Fact(CURSORS, b"gone", None)])
+        asked = driver.store.position()
+        assert asked > before
+        driver.turn()
+        assert driver.stored >= asked
+
+    def test_a_fact_above_its_limits_is_refused_and_nothing_of_its_unit_is_done(self) -> None:
+        driver = self.driver()
+        with pytest.raises(ResourceAllocationError, match="the key of a fact has 1025 bytes"):
+            driver.store.put_fact(SUBSCRIPTIONS, bytes(MAX_KEY_BYTES + 1), b"")
+        with pytest.raises(ResourceAllocationError, match="a fact has 1048577 bytes"):
+            driver.store.append_unit(
+                [(ORDERS, plain_message(ORDERS, 1))], [], [Fact(SUBSCRIPTIONS, b"k", bytes(MAX_VALUE_BYTES + 1))]
+            )
+        driver.store.put_fact(SUBSCRIPTIONS, bytes(MAX_KEY_BYTES), bytes(MAX_VALUE_BYTES))
+        driver.turn()
+        driver.store.fetch(1, ORDERS, [1])
+        driver.turn()
+        assert driver.fetched[1] == [None]
+
+    def test_there_is_room_on_a_disk_that_is_not_full(self) -> None:
+        store = self.driver().store
+        assert store.has_room()
+        assert store.used_bytes() >= 0
+
 
 class DurableStoreConformance(StoreConformance):
     """What comes back after a stop or a crash."""
@@ -242,3 +318,91 @@ class DurableStoreConformance(StoreConformance):
         driver.crash()
         found = {str(one.destination): list(one.sequences) for one in driver.recovered}
         assert found == {"queue://ORDERS": [], "queue://BILLS": added}
+
+    def test_facts_survive_until_they_are_replaced_or_discarded(self) -> None:
+        driver = self.driver()
+        driver.store.put_fact(SUBSCRIPTIONS, b"a", b"1")
+        driver.store.put_fact(SUBSCRIPTIONS, b"b", b"")
+        driver.store.put_fact(CURSORS, b"a", b"other table")
+        driver.store.put_fact(SUBSCRIPTIONS, b"gone", b"x")
+        driver.turn()
+        driver.store.put_fact(SUBSCRIPTIONS, b"a", b"2")
+        driver.store.discard_fact(SUBSCRIPTIONS, b"gone")
+        driver.turn()
+        expected = {SUBSCRIPTIONS: {b"a": b"2", b"b": b""}, CURSORS: {b"a": b"other table"}}
+        for stop in (driver.crash, driver.reopen, driver.reopen, driver.crash):
+            stop()
+            assert driver.facts == expected
+
+    def test_facts_of_a_unit_survive_with_its_messages(self) -> None:
+        driver = self.driver()
+        driver.store.put_fact(XA_BRANCHES, b"branch", b"prepared")
+        added = driver.store.append_unit(
+            [(ORDERS, plain_message(ORDERS, 1))], [], [Fact(XA_BRANCHES, b"branch", None), Fact(CURSORS, b"c", b"7")]
+        )
+        driver.turn()
+        driver.crash()
+        assert driver.facts == {CURSORS: {b"c": b"7"}}
+        assert [list(found.sequences) for found in driver.recovered] == [added]
+
+    def test_a_shared_message_survives_in_those_destinations_from_which_it_was_not_removed(self) -> None:
+        driver = self.driver()
+        orders, bills = driver.store.append_shared([ORDERS, BILLS], plain_message(ORDERS, 1, b"shared"))
+        driver.turn()
+        driver.store.remove(ORDERS, orders)
+        driver.turn()
+        for stop in (driver.crash, driver.reopen):
+            stop()
+            found = {str(one.destination): list(one.sequences) for one in driver.recovered}
+            assert found == {"queue://ORDERS": [], "queue://BILLS": [bills]}
+            driver.store.fetch(1, BILLS, [bills])
+            driver.turn()
+            assert bodies(driver.fetched[1]) == [b"shared"]
+
+    def test_priorities_and_expirations_come_back_where_they_are_not_usual(self) -> None:
+        driver = self.driver()
+        plain = driver.store.append(ORDERS, plain_message(ORDERS, 1))
+        urgent = driver.store.append(ORDERS, with_traits(2, 9, 0))
+        idle = driver.store.append(ORDERS, with_traits(3, 0, 1 << 42))
+        gone = driver.store.append(ORDERS, with_traits(4, 7, 1 << 42))
+        expiring = driver.store.append(ORDERS, with_traits(5, 4, (1 << 42) + 1))
+        driver.turn()
+        driver.store.remove(ORDERS, gone)
+        driver.turn()
+        for stop in (driver.crash, driver.reopen):
+            stop()
+            (found,) = driver.recovered
+            assert list(found.sequences) == [plain, urgent, idle, expiring]
+            assert found.priorities == {urgent: 9, idle: 0}
+            assert list(found.expirations.sequences) == [idle, expiring]
+            assert list(found.expirations.wall_ms) == [1 << 42, (1 << 42) + 1]
+            driver.store.fetch(1, ORDERS, [idle])
+            driver.turn()
+            assert bodies(driver.fetched[1]) == [b"body 3"]
+
+    def test_lines_that_no_client_can_name_come_back_with_their_kind(self) -> None:
+        driver = self.driver()
+        lines = [Destination(kind, "client:name") for kind in (SUBSCRIPTION, TRANSACTION, SCHEDULE)]
+        driver.store.append_shared(lines, plain_message(ORDERS, 1))
+        driver.turn()
+        driver.crash()
+        assert [found.destination for found in driver.recovered] == lines
+        assert [found.destination.kind for found in driver.recovered] == [SUBSCRIPTION, TRANSACTION, SCHEDULE]
+
+    def test_used_bytes_grow_with_what_is_stored_and_go_with_it(self) -> None:
+        driver = self.driver()
+        before = driver.store.used_bytes()
+        assert before > 0
+        kept = driver.store.append(ORDERS, plain_message(ORDERS, 0))
+        sequences = [driver.store.append(ORDERS, plain_message(ORDERS, n, b"z" * 60_000)) for n in range(20)]
+        driver.turn()
+        full = driver.store.used_bytes()
+        assert full > before + 1_000_000
+        for sequence in sequences:
+            driver.store.remove(ORDERS, sequence)
+        for number in range(6):  # a removal may lie behind its message's segment
+            driver.store.remove(ORDERS, driver.store.append(ORDERS, plain_message(ORDERS, number)))
+            driver.turn()
+        assert driver.store.used_bytes() < full / 2
+        driver.reopen()
+        assert list(driver.recovered[0].sequences) == [kept]

@@ -10,8 +10,8 @@ import pytest
 from spanwire.model.destination import QUEUE, Destination
 from spanwire.stores.journal.journal import open_journal
 from tests.simulation.disk import PowerCutError, SimulatedDisk
-from tests.support.journal_driver import STORE_ID, JournalDriver, State, recovered_state
-from tests.support.journal_model import CheckedJournal, work
+from tests.support.journal_driver import SMALL_SEGMENT, STORE_ID, JournalDriver, State, recovered_state
+from tests.support.journal_model import CheckedJournal, work, work_on_all
 from tests.support.plain_format import plain_message
 from tests.support.seeds import SEEDS
 
@@ -60,6 +60,75 @@ def test_many_crashes_in_a_row_lose_nothing_stored(seed: int) -> None:
         except PowerCutError:
             checked.after(checked.driver.disk.power_cut(random))
         checked.check()
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_many_crashes_in_a_row_lose_no_fact_and_no_moved_or_shared_message(seed: int) -> None:
+    random = Random(seed)
+    checked = CheckedJournal()
+    for _ in range(6):
+        disk = checked.driver.disk
+        disk.cut_at = disk.steps + random.randrange(120)
+        try:
+            work_on_all(checked, random, 2 * CALLS)
+            checked.crash(random)
+        except PowerCutError:
+            checked.after(checked.driver.disk.power_cut(random))
+        checked.check()
+
+
+def stuck_first(checked: CheckedJournal, cycles: int) -> None:
+    """Messages flow through while the first ones stay: after a while these are written again."""
+    kept = [checked.append("A", 100, 9, 1 << 41), *checked.append_shared(["A", "B.C"], 300, 2)]
+    checked.note("A", kept[0], 3)
+    checked.put_fact(1, b"kept", bytes(200))
+    flowing: list[tuple[str, int]] = []
+    for _ in range(cycles):
+        name = ("A", "D")[checked.number % 2]
+        flowing.append((name, checked.append(name, 900)))
+        checked.write_one()
+        while checked.scan_one():
+            pass
+        if len(flowing) > 3:
+            checked.remove(*flowing.pop(0))
+        checked.write_one()
+    for name, sequence in flowing:
+        checked.remove(name, sequence)
+
+
+def test_the_power_is_cut_at_every_step_while_old_messages_are_written_again() -> None:
+    compacted = 0
+    for cut_at in range(0, 10_000):
+        checked = CheckedJournal()
+        disk = checked.driver.disk
+        disk.cut_at = disk.steps + cut_at
+        try:
+            stuck_first(checked, 36)
+        except PowerCutError:
+            compacted += checked.driver.store.moved_bytes > 0
+            assert recovered_state(disk.power_cut_keeping(lambda data: None, lambda: False)) in checked.allowed
+            assert recovered_state(disk.power_cut_keeping(lambda data: data, lambda: True)) in checked.allowed
+            checked.after(disk.power_cut(Random(cut_at)))
+            stuck_first(checked, 4)
+            checked.check()
+            continue
+        break
+    assert compacted > 20
+
+
+def test_the_journal_stays_small_though_one_old_message_stays() -> None:
+    checked = CheckedJournal()
+    largest = 0
+    for _ in range(20):
+        stuck_first(checked, 20)
+        for name in ("A", "B.C"):  # all but the last one that stays goes
+            for sequence in list(checked.state.get("queue://" + name, {}))[:-1]:
+                checked.remove(name, sequence)
+        largest = max(largest, checked.driver.store.used_bytes())
+    assert checked.driver.store.moved_bytes > 0
+    assert largest <= 8 * SMALL_SEGMENT
+    assert sum(size for name, size in checked.driver.disk.files().items() if "summary" not in name) <= 9 * SMALL_SEGMENT
+    checked.crash(Random(1))
 
 
 def beginning(length: int, data: bytes) -> bytes:

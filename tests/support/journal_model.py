@@ -5,6 +5,7 @@ from __future__ import annotations
 from copy import deepcopy
 from random import Random
 
+from spanwire.broker.facts import Fact
 from spanwire.model.destination import QUEUE, Destination
 from spanwire.model.message import Message
 from tests.simulation.disk import SimulatedDisk
@@ -13,6 +14,9 @@ from tests.support.plain_format import plain_message
 
 NAMES = ("A", "B.C", "D")
 SIZES = (0, 1, 10, 200, 900, 1500)
+
+
+Facts = dict[int, dict[bytes, bytes]]
 
 
 class CheckedJournal:
@@ -28,21 +32,58 @@ class CheckedJournal:
         self.snapshots: dict[int, State] = {0: {}}
         self.allowed: list[State] = [{}]
         self.used: dict[str, int] = {}
+        self.facts: Facts = {}
+        self.fact_snapshots: dict[int, Facts] = {0: {}}
+        self.allowed_facts: list[Facts] = [{}]
+        self.traits: dict[tuple[str, int], tuple[int, int]] = {}  # (priority, expiration) of what was ever appended
         self.number = 0
 
     # Calls
 
-    def append(self, name: str, size: int) -> int:
+    def append(self, name: str, size: int, priority: int = 4, expiration_ms: int = 0) -> int:
         destination = Destination(QUEUE, name)
-        message = self.message(destination, size)
+        message = self.message(destination, size, priority, expiration_ms)
         sequence = self.driver.store.append(destination, message)
         self._took(destination, sequence, message)
         self._called()
         return sequence
 
-    def message(self, destination: Destination, size: int) -> Message:
+    def append_shared(self, names: list[str], size: int, priority: int = 4, expiration_ms: int = 0) -> list[int]:
+        """One message in several queues, and not in the same twice."""
+        destinations = [Destination(QUEUE, name) for name in dict.fromkeys(names)]
+        message = self.message(Destination(QUEUE, "SHARED"), size, priority, expiration_ms)
+        sequences = self.driver.store.append_shared(destinations, message)
+        for destination, sequence in zip(destinations, sequences, strict=True):
+            self._took(destination, sequence, message)
+        self._called()
+        return sequences
+
+    def message(self, destination: Destination, size: int, priority: int = 4, expiration_ms: int = 0) -> Message:
         self.number += 1
-        return plain_message(destination, self.number, b"%d" % (self.number % 10) * size)
+        plain = plain_message(destination, self.number, b"%d" % (self.number % 10) * size)
+        return Message(
+            plain.format_id,
+            plain.raw,
+            plain.content_start,
+            plain.properties_start,
+            plain.tail_start,
+            plain.destination,
+            plain.message_id,
+            True,
+            priority,
+            expiration_ms,
+            0,
+        )
+
+    def put_fact(self, table: int, key: bytes, value: bytes) -> None:
+        self.driver.store.put_fact(table, key, value)
+        self._put(Fact(table, key, value))
+        self._called()
+
+    def discard_fact(self, table: int, key: bytes) -> None:
+        self.driver.store.discard_fact(table, key)
+        self._put(Fact(table, key, None))
+        self._called()
 
     def remove(self, name: str, sequence: int) -> None:
         destination = Destination(QUEUE, name)
@@ -50,15 +91,19 @@ class CheckedJournal:
         self.state.get(destination.qualified_name, {}).pop(sequence, None)
         self._called()
 
-    def unit(self, additions: list[tuple[str, int]], removals: list[tuple[str, int]]) -> list[int]:
+    def unit(
+        self, additions: list[tuple[str, int]], removals: list[tuple[str, int]], facts: list[Fact] | None = None
+    ) -> list[int]:
         added = [(Destination(QUEUE, name), size) for name, size in additions]
         messages = [(destination, self.message(destination, size)) for destination, size in added]
         removed = [(Destination(QUEUE, name), sequence) for name, sequence in removals]
-        sequences = self.driver.store.append_unit(messages, removed, [])
+        sequences = self.driver.store.append_unit(messages, removed, facts or [])
         for (destination, message), sequence in zip(messages, sequences, strict=True):
             self._took(destination, sequence, message)
         for destination, sequence in removed:
             self.state.get(destination.qualified_name, {}).pop(sequence, None)
+        for fact in facts or []:
+            self._put(fact)
         self._called()
         return sequences
 
@@ -86,13 +131,19 @@ class CheckedJournal:
 
     def write_one(self) -> None:
         """One batch: while it is under way, both the state before it and the one with it are right after a crash."""
-        self.allowed = [self.snapshots[self.driver.stored], deepcopy(self.state)]
+        self._allow_both()
         self.driver.write_one()
         self._stored()
 
+    def scan_one(self) -> bool:
+        """One block for compaction, if it wants one."""
+        return self.driver.scan_one()
+
     def reopen(self) -> None:
-        self.allowed = [self.snapshots[self.driver.stored], deepcopy(self.state)]
+        self._allow_both()
         self.driver.reopen()
+        self._check_traits()
+        assert self.driver.facts == self.facts
         self._begin()
         assert self.driver.clean
 
@@ -101,12 +152,16 @@ class CheckedJournal:
         self.driver = JournalDriver(disk)
         found = self.driver.state()
         assert found in self.allowed
+        assert (found, self.driver.facts) in list(zip(self.allowed, self.allowed_facts, strict=True))
         self.state = found
+        self.facts = deepcopy(self.driver.facts)
+        self._check_traits()
         self._begin()
 
     def crash(self, random: Random) -> None:
         """Cut the power now."""
         self.allowed = [self.snapshots[self.driver.stored]]
+        self.allowed_facts = [self.fact_snapshots[self.driver.stored]]
         self.after(self.driver.disk.power_cut(random))
 
     # Checks
@@ -120,23 +175,53 @@ class CheckedJournal:
             found = [None if message is None else message.encoded() for message in self.driver.fetched.pop(1)]
             assert found == [raw for raw, _ in messages.values()]
 
+    def _allow_both(self) -> None:
+        self.allowed = [self.snapshots[self.driver.stored], deepcopy(self.state)]
+        self.allowed_facts = [self.fact_snapshots[self.driver.stored], deepcopy(self.facts)]
+
+    def _check_traits(self) -> None:
+        """Priorities and expirations come back with their messages."""
+        for found in self.driver.recovered:
+            name = found.destination.qualified_name
+            traits = {sequence: self.traits[name, sequence] for sequence in found.sequences}
+            assert found.priorities == {key: priority for key, (priority, _) in traits.items() if priority != 4}
+            expiring = {key: expiration for key, (_, expiration) in traits.items() if expiration > 0}
+            assert list(found.expirations.sequences) == list(expiring)
+            assert list(found.expirations.wall_ms) == list(expiring.values())
+
     def _took(self, destination: Destination, sequence: int, message: Message) -> None:
         name = destination.qualified_name
         assert sequence > self.used.get(name, 0), "a sequence was used again"
         self.used[name] = sequence
+        self.traits[name, sequence] = (message.priority, message.expiration_ms)
         self.state.setdefault(name, {})[sequence] = (message.encoded(), 0)
 
+    def _put(self, fact: Fact) -> None:
+        table = self.facts.setdefault(fact.table, {})
+        if fact.value is None:
+            table.pop(fact.key, None)
+        else:
+            table[fact.key] = fact.value
+        if not table:
+            del self.facts[fact.table]
+
     def _called(self) -> None:
-        self.snapshots[self.driver.store.position()] = deepcopy(self.state)
+        position = self.driver.store.position()
+        self.snapshots[position] = deepcopy(self.state)
+        self.fact_snapshots[position] = deepcopy(self.facts)
 
     def _stored(self) -> None:
         stored = self.driver.stored
         self.snapshots = {position: state for position, state in self.snapshots.items() if position >= stored}
+        self.fact_snapshots = {position: facts for position, facts in self.fact_snapshots.items() if position >= stored}
         self.allowed = [self.snapshots[stored]]
+        self.allowed_facts = [self.fact_snapshots[stored]]
 
     def _begin(self) -> None:
         self.snapshots = {0: deepcopy(self.state)}
+        self.fact_snapshots = {0: deepcopy(self.facts)}
         self.allowed = [self.snapshots[0]]
+        self.allowed_facts = [self.fact_snapshots[0]]
 
 
 def work(checked: CheckedJournal, random: Random, calls: int) -> None:
@@ -163,5 +248,35 @@ def work(checked: CheckedJournal, random: Random, calls: int) -> None:
             checked.remove_destination(name)
         elif choice == 30:
             checked.reopen()
+        else:
+            checked.write_one()
+
+
+def work_on_all(checked: CheckedJournal, random: Random, calls: int) -> None:
+    """As `work`, with facts, shared bodies, priorities, expirations and compaction, and one message of each queue that
+    stays for long.
+    """
+    for _ in range(calls):
+        name = random.choice(NAMES)
+        choice = random.randrange(20)
+        if choice < 4:
+            work(checked, random, 1)
+        elif choice < 6:
+            checked.append_shared(random.choices(NAMES, k=3), random.choice(SIZES), random.randrange(10))
+        elif choice < 8:
+            checked.append(name, random.choice(SIZES), random.randrange(10), random.choice((0, 1 << 40)))
+        elif choice == 8:
+            checked.put_fact(random.randrange(1, 4), b"%d" % random.randrange(6), bytes(random.randrange(300)))
+        elif choice == 9:
+            checked.discard_fact(random.randrange(1, 4), b"%d" % random.randrange(6))
+        elif choice == 10:
+            fact = Fact(3, b"unit", random.choice((None, b"", b"value")))
+            checked.unit([(name, random.choice(SIZES))], [], [fact])
+        elif choice < 14:
+            messages = list(checked.state.get("queue://" + name, {}))
+            if len(messages) > 4:
+                checked.remove(name, random.choice(messages[1:]))
+        elif choice < 16:
+            checked.scan_one()
         else:
             checked.write_one()

@@ -50,6 +50,7 @@ class JournalStoreDriver:
         )
         self.store = self.journal_store.store
         self.recovered = self.journal_store.recovered
+        self.facts = self.journal_store.facts
         self.clean = self.journal_store.clean
         self.journal_store.start()
 

@@ -85,8 +85,9 @@ def _nobody(has_room: bool) -> None:
 class JournalStore:
     """Shell around one `Journal`.
 
-    ``store`` is what the broker calls, ``recovered`` and ``clean`` what the last run left. Leaves to the service when a
-    turn is, and what happens after ``on_failed`` (called once; the broker must stop with a non-zero exit).
+    ``store`` is what the broker calls; ``recovered``, ``facts`` (by table) and ``clean`` are what the last run left.
+    Leaves to the service when a turn is, and what happens after ``on_failed`` (called once; the broker must stop with a
+    non-zero exit).
     """
 
     def __init__(
@@ -114,6 +115,7 @@ class JournalStore:
         self._reader: Final = JournalReader(self._read_disk, self._messages_read, self._thread_failed, self._block_read)
         self.store: Final[MessageStore] = opened.journal
         self.recovered: list[RecoveredDestination] = opened.recovery.destinations()
+        self.facts: dict[int, dict[bytes, bytes]] = opened.recovery.facts()
         self.clean: Final[bool] = opened.recovery.clean
 
     @classmethod

@@ -215,6 +215,11 @@ class Journal(MessageStore):
         """See `MessageStore.used_bytes`."""
         return self._index.segments.used_bytes
 
+    @property
+    def moved_bytes(self) -> int:
+        """Bytes that compaction has written again in this run."""
+        return self._compaction.moved_bytes
+
     def has_room(self) -> bool:
         """See `MessageStore.has_room`."""
         return self._space.has_room

@@ -99,8 +99,8 @@ class Recovery:
                 self.summaries.append(summary)
 
     def facts(self) -> dict[int, dict[bytes, bytes]]:
-        """All facts by table and key."""
-        return self.replay.facts
+        """All facts by table and key; of tables that hold any."""
+        return {table: facts for table, facts in self.replay.facts.items() if facts}
 
 
 def recover(disk: Disk, progress: Progress | None = None) -> Recovery:

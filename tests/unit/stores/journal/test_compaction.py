@@ -1,0 +1,252 @@
+"""What is in force in mostly dead segments is written again, and nobody notices but the disk."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from spanwire.broker.facts import SUBSCRIPTIONS
+from spanwire.model.destination import QUEUE, Destination
+from spanwire.stores.journal.batch import write_batch
+from spanwire.stores.journal.compaction import SCAN_BYTES, Scan
+from spanwire.stores.journal.segment import segment_name
+from spanwire.stores.reader import read_all, read_block
+from tests.support.journal_driver import JournalDriver
+from tests.support.plain_format import body_of, plain_message
+
+A = Destination(QUEUE, "A")
+B = Destination(QUEUE, "B")
+
+
+def flow(driver: JournalDriver, messages: int, size: int = 900, first: int = 1000) -> None:
+    """Messages come and go, each removed three messages later, with every write on the disk and nothing compacted."""
+    flowing: list[int] = []
+    for number in range(first, first + messages):
+        flowing.append(driver.store.append(B, plain_message(B, number, b"f" * size)))
+        driver.write_one()
+        if len(flowing) > 3:
+            driver.store.remove(B, flowing.pop(0))
+        driver.write_one()
+    for sequence in flowing:
+        driver.store.remove(B, sequence)
+    driver.write_one()
+
+
+def bodies(driver: JournalDriver, sequences: list[int], destination: Destination = A) -> list[bytes | None]:
+    driver.store.fetch(1, destination, sequences)
+    driver.answer_fetches()
+    return [None if message is None else body_of(message) for message in driver.fetched.pop(1)]
+
+
+def test_one_old_message_does_not_keep_the_journal_from_shrinking() -> None:
+    driver = JournalDriver()
+    kept = driver.store.append(A, plain_message(A, 1, b"kept"))
+    largest = 0
+    for number in range(40):
+        flow(driver, 10, first=1000 + 10 * number)
+        driver.turn()
+        largest = max(largest, driver.store.used_bytes())
+    assert largest <= 6 * driver.segment_bytes
+    assert driver.store.moved_bytes < 40 * 10 * 900 / 20, "a small message is moved now and then, not much else"
+    assert bodies(driver, [kept]) == [b"kept"]
+    driver.crash()
+    assert list(driver.recovered[0].sequences) == [kept]
+    assert bodies(driver, [kept]) == [b"kept"]
+
+
+def test_a_journal_that_is_full_of_what_is_in_force_is_left_alone() -> None:
+    driver = JournalDriver()
+    for number in range(60):
+        driver.store.append(A, plain_message(A, number, b"x" * 800))
+        driver.turn()
+    flow(driver, 8)
+    driver.turn()
+    assert driver.store.moved_bytes == 0
+
+
+def test_a_message_is_read_from_its_old_place_until_the_new_one_is_on_the_disk() -> None:
+    driver = JournalDriver()
+    kept = driver.store.append(A, plain_message(A, 1, b"kept"))
+    flow(driver, 40)
+    while driver.scan_one():
+        pass
+    batch = driver.store.next_batch()
+    assert batch is not None
+    assert driver.store.moved_bytes > 0
+    assert bodies(driver, [kept]) == [b"kept"], "its new place has not been written yet"
+    write_batch(driver.disk, batch, True)
+    driver.store.completed(batch)
+    assert bodies(driver, [kept]) == [b"kept"]
+    driver.turn()
+    assert segment_name(1) not in driver.disk.files()
+    assert bodies(driver, [kept]) == [b"kept"]
+
+
+def test_a_segment_is_not_deleted_under_a_fetch_that_was_asked_for_before() -> None:
+    driver = JournalDriver()
+    kept = driver.store.append(A, plain_message(A, 1, b"kept"))
+    flow(driver, 40)
+    driver.store.fetch(1, A, [kept])
+    (fetch,) = driver.store.take_fetches()
+    while driver.write_one() is not None or driver.scan_one():
+        pass
+    assert driver.store.moved_bytes > 0
+    assert segment_name(1) in driver.disk.files()
+    (found,) = read_all(driver.disk, fetch.reads)
+    assert found is not None
+    assert found.raw.endswith(b"kept")
+    driver.store.answered(fetch)
+    driver.turn()
+    assert segment_name(1) not in driver.disk.files()
+
+
+@pytest.mark.parametrize("moment", ["read", "taken", "written"])
+def test_a_message_removed_while_it_is_moved_stays_removed(moment: str) -> None:
+    driver = JournalDriver()
+    kept = driver.store.append(A, plain_message(A, 1, b"kept"))
+    other = driver.store.append(A, plain_message(A, 2, b"other"))
+    flow(driver, 40)
+    while driver.scan_one():
+        pass
+    if moment == "read":
+        driver.store.remove(A, kept)
+    batch = driver.store.next_batch()
+    assert batch is not None
+    if moment == "taken":
+        driver.store.remove(A, kept)
+    write_batch(driver.disk, batch, True)
+    driver.store.completed(batch)
+    if moment == "written":
+        driver.store.remove(A, kept)
+    driver.turn()
+    assert bodies(driver, [kept, other]) == [None, b"other"]
+    flow(driver, 30, first=2000)
+    driver.turn()
+    for _ in range(2):
+        driver.crash(Random(1))
+        assert {str(found.destination): list(found.sequences) for found in driver.recovered}["queue://A"] == [other]
+
+
+def test_a_queue_removed_while_its_messages_are_moved_stays_removed() -> None:
+    driver = JournalDriver()
+    driver.store.append(A, plain_message(A, 1, b"kept"))
+    flow(driver, 40)
+    while driver.scan_one():
+        pass
+    batch = driver.store.next_batch()
+    assert batch is not None
+    driver.store.remove_destination(A)
+    write_batch(driver.disk, batch, True)
+    driver.store.completed(batch)
+    driver.turn()
+    flow(driver, 20, first=2000)
+    driver.turn()
+    assert driver.store.used_bytes() <= 4 * driver.segment_bytes
+    driver.crash()
+    assert [str(found.destination) for found in driver.recovered] == ["queue://B"]
+
+
+def test_redelivery_counts_and_facts_move_and_newer_ones_count() -> None:
+    driver = JournalDriver()
+    kept = driver.store.append(A, plain_message(A, 1, b"kept"))
+    other = driver.store.append(A, plain_message(A, 2, b"other"))
+    for count in (1, 2):
+        driver.store.note_redelivery(A, kept, count)
+        driver.store.note_redelivery(A, other, count)
+    driver.store.put_fact(SUBSCRIPTIONS, b"kept", b"1")
+    driver.store.put_fact(SUBSCRIPTIONS, b"newer", b"1")
+    driver.store.put_fact(SUBSCRIPTIONS, b"gone", b"1")
+    flow(driver, 40)
+    while driver.scan_one():
+        pass
+    driver.store.note_redelivery(A, other, 3)
+    driver.store.put_fact(SUBSCRIPTIONS, b"newer", b"2")
+    driver.store.discard_fact(SUBSCRIPTIONS, b"gone")
+    driver.turn()
+    assert segment_name(1) not in driver.disk.files()
+    driver.crash()
+    assert driver.recovered[0].redeliveries == {kept: 2, other: 3}
+    assert driver.facts == {SUBSCRIPTIONS: {b"kept": b"1", b"newer": b"2"}}
+
+
+def test_a_shared_body_moves_with_those_references_that_are_left() -> None:
+    driver = JournalDriver()
+    first, second = driver.store.append_shared([A, B], plain_message(A, 1, b"shared"))
+    third = driver.store.append_shared([A, B], plain_message(A, 2, b"again"))
+    driver.store.remove(A, third[0])
+    driver.write_one()
+    driver.store.remove(A, first)
+    flow(driver, 40)
+    driver.turn()
+    assert segment_name(1) not in driver.disk.files()
+    for _ in range(2):
+        assert bodies(driver, [first, third[0]]) == [None, None]
+        assert bodies(driver, [second, third[1]], B) == [b"shared", b"again"]
+        driver.crash()
+
+
+def test_messages_larger_than_a_block_are_read_whole_and_dead_ones_are_passed_over() -> None:
+    driver = JournalDriver(segment_bytes=1 << 20)
+    kept = driver.store.append(A, plain_message(A, 1, b"k" * 3 * SCAN_BYTES))
+    dead = driver.store.append(A, plain_message(A, 2, b"d" * 7 * SCAN_BYTES))
+    driver.write_one()
+    driver.store.remove(A, dead)
+    flow(driver, 60, size=100_000)
+    lengths: list[int] = []
+    while True:
+        scan = driver.store.take_scan()
+        if scan is None and driver.write_one() is None:
+            break
+        if scan is not None:
+            lengths.append(scan.length)
+            driver.store.scanned(scan, read_block(driver.disk, scan))
+    assert 3 * SCAN_BYTES < max(lengths) < 4 * SCAN_BYTES
+    assert segment_name(1) not in driver.disk.files()
+    assert bodies(driver, [kept]) == [b"k" * 3 * SCAN_BYTES]
+
+
+def test_what_lies_behind_damage_stays_where_it_is_and_somebody_is_told() -> None:
+    driver = JournalDriver()
+    first = driver.store.append(A, plain_message(A, 1, b"before"))
+    hurt = driver.store.append(A, plain_message(A, 2, b"hurt"))
+    last = driver.store.append(A, plain_message(A, 3, b"behind"))
+    flow(driver, 40)
+    at = driver.disk.contents()[segment_name(1)].index(b"hurt")
+    driver.disk.patch(segment_name(1), at, b"!")
+    driver.turn()
+    ((segment, offset),) = driver.store.take_damaged()
+    assert segment == 1
+    assert 0 < at - offset < 100
+    assert driver.store.take_damaged() == []
+    assert bodies(driver, [first, hurt, last]) == [b"before", None, b"behind"]
+    flow(driver, 40, first=2000)
+    driver.turn()
+    assert segment_name(1) in driver.disk.files()
+
+
+def test_a_block_that_cannot_be_read_is_like_damage() -> None:
+    driver = JournalDriver()
+    driver.store.append(A, plain_message(A, 1, b"kept"))
+    flow(driver, 40)
+    scan = driver.store.take_scan()
+    assert scan is not None
+    assert read_block(driver.disk, Scan(99, 0, 10)) == b""
+    driver.store.scanned(scan, b"")
+    assert driver.store.take_damaged() == [(1, scan.offset)]
+    assert driver.store.take_scan() is None
+
+
+def test_nothing_is_moved_after_the_stop_was_noted() -> None:
+    driver = JournalDriver()
+    kept = driver.store.append(A, plain_message(A, 1, b"kept"))
+    flow(driver, 40)
+    while driver.scan_one():
+        pass
+    driver.store.note_clean_stop()
+    while driver.write_one() is not None:
+        pass
+    assert driver.store.take_scan() is None
+    again = JournalDriver(driver.disk)
+    assert again.clean
+    assert list(again.recovered[0].sequences) == [kept]
