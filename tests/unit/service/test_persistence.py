@@ -1,0 +1,91 @@
+"""Where a service keeps its messages: what the configuration says reaches the store, and stores of others are left."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import pytest
+
+from spanwire.model.errors import StoreError
+from spanwire.service.config.model import PersistenceConfiguration
+from spanwire.service.persistence import Persistence
+from tests.support.loop import PostedCalls
+from tests.support.plain_format import plain_formats
+
+
+def opened(directory: Path, configuration: PersistenceConfiguration) -> Persistence:
+    persistence = Persistence(directory, configuration)
+    persistence.open(
+        plain_formats(),
+        (lambda position: None, lambda request, messages: None, lambda error: None, PostedCalls().post),
+        lambda has_room: None,
+    )
+    return persistence
+
+
+def closed(persistence: Persistence) -> None:
+    if persistence.journal is not None:
+        persistence.journal.start()
+    persistence.stop()
+    persistence.release()
+
+
+@pytest.mark.parametrize(
+    ("configuration", "told"),
+    [
+        (PersistenceConfiguration(), ""),
+        (PersistenceConfiguration(sync=False), "a power cut loses messages that were acknowledged"),
+        (
+            PersistenceConfiguration(sync=False, sync_interval_ms=250),
+            "a power cut loses those of the last 0.25 s that were acknowledged",
+        ),
+    ],
+)
+def test_a_journal_that_is_not_synced_says_what_that_costs(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, configuration: PersistenceConfiguration, told: str
+) -> None:
+    with caplog.at_level(logging.WARNING):
+        closed(opened(tmp_path, configuration))
+    assert bool(caplog.messages) == bool(told)
+    assert told in caplog.text
+
+
+def test_files_have_the_configured_size_and_place(tmp_path: Path) -> None:
+    configuration = PersistenceConfiguration(directory=tmp_path / "elsewhere", segment_bytes=123 * 1024)
+    persistence = opened(tmp_path / "data", configuration)
+    sizes = {file.name: file.stat().st_size for file in (tmp_path / "elsewhere" / "journal").iterdir()}
+    closed(persistence)
+    assert sizes == {"0000000001.journal": 123 * 1024}
+    assert sorted(file.name for file in (tmp_path / "data").iterdir()) == ["lock"]
+
+
+def test_a_broker_that_is_not_persistent_opens_no_journal(tmp_path: Path) -> None:
+    persistence = opened(tmp_path, PersistenceConfiguration(persistent=False, directory=tmp_path / "k"))
+    assert persistence.store is None
+    closed(persistence)
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["lock"]
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("db-1.log", "KahaDB"),
+        ("queue#3a#2f#2fORDERS/db-12.log", "mKahaDB"),
+        ("dirty.index/CURRENT", "LevelDB"),
+        ("store-version.txt", "LevelDB"),
+        ("kr-store/data/hash", "AMQ message"),
+    ],
+)
+def test_a_store_of_activemq_is_left_alone(tmp_path: Path, name: str, kind: str) -> None:
+    place = tmp_path / "kahadb"
+    (place / name).parent.mkdir(parents=True)
+    (place / name).write_bytes(b"theirs")
+    before = sorted(place.rglob("*"))
+    with pytest.raises(StoreError) as caught:
+        opened(tmp_path / "data", PersistenceConfiguration(directory=place))
+    assert str(caught.value) == (
+        f"{place} holds a {kind} store, which cannot be read; name another directory for the journal"
+    )
+    assert sorted(place.rglob("*")) == before
+    closed(opened(tmp_path / "data", PersistenceConfiguration()))  # the lock is free again
