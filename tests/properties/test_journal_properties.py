@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from spanwire.broker.facts import SUBSCRIPTIONS, XA_BRANCHES, Fact
 from spanwire.stores.journal.record import HEADER_SIZE, MESSAGE, encode_header, read_record, record_size
 from tests.simulation.disk import PowerCutError
 from tests.support.journal_model import NAMES, CheckedJournal
@@ -15,6 +16,7 @@ from tests.support.journal_model import NAMES, CheckedJournal
 names = st.sampled_from(NAMES)
 sizes = st.sampled_from((0, 1, 7, 8, 100, 1000, 5000))
 picks = st.integers(0, 1 << 16)
+keys = st.sampled_from((b"", b"a", b"b", b"c" * 1024))
 
 
 class JournalMachine(RuleBasedStateMachine):
@@ -36,11 +38,50 @@ class JournalMachine(RuleBasedStateMachine):
     def remove(self, name: str, number: int) -> None:
         self.checked.remove(name, self.pick(name, number))
 
+    @rule(name=names, size=sizes, priority=st.integers(0, 9), expires=st.booleans())
+    def append_unusual(self, name: str, size: int, priority: int, expires: bool) -> None:
+        self.checked.append(name, size, priority, 1 << 41 if expires else 0)
+
+    @rule(names=st.lists(names, min_size=1, max_size=3), size=sizes, priority=st.integers(0, 9))
+    def append_shared(self, names: list[str], size: int, priority: int) -> None:
+        self.checked.append_shared(names, size, priority)
+
     @rule(
-        additions=st.lists(st.tuples(names, sizes), max_size=4), removals=st.lists(st.tuples(names, picks), max_size=4)
+        additions=st.lists(st.tuples(names, sizes), max_size=4),
+        removals=st.lists(st.tuples(names, picks), max_size=4),
+        changes=st.lists(st.tuples(keys, st.none() | st.binary(max_size=40)), max_size=3),
     )
-    def unit(self, additions: list[tuple[str, int]], removals: list[tuple[str, int]]) -> None:
-        self.checked.unit(additions, [(name, self.pick(name, number)) for name, number in removals])
+    def unit(
+        self,
+        additions: list[tuple[str, int]],
+        removals: list[tuple[str, int]],
+        changes: list[tuple[bytes, bytes | None]],
+    ) -> None:
+        facts = [Fact(XA_BRANCHES, key, value) for key, value in changes]
+        self.checked.unit(additions, [(name, self.pick(name, number)) for name, number in removals], facts)
+
+    @rule(key=keys, value=st.binary(max_size=300))
+    def put_fact(self, key: bytes, value: bytes) -> None:
+        self.checked.put_fact(SUBSCRIPTIONS, key, value)
+
+    @rule(key=keys)
+    def discard_fact(self, key: bytes) -> None:
+        self.checked.discard_fact(SUBSCRIPTIONS, key)
+
+    @rule()
+    def scan(self) -> None:
+        self.checked.scan_one()
+
+    @rule(name=names, count=st.integers(4, 30))
+    def flow(self, name: str, count: int) -> None:
+        """Dead segments, so that there is something to compact."""
+        flowing: list[int] = []
+        for _ in range(count):
+            flowing.append(self.checked.append(name, 900))
+            self.checked.write_one()
+            if len(flowing) > 2:
+                self.checked.remove(name, flowing.pop(0))
+        self.checked.write_one()
 
     @rule(name=names, number=picks, count=st.integers(1, 1000))
     def note(self, name: str, number: int, count: int) -> None:
