@@ -455,11 +455,11 @@ def test_receives_and_sends_that_are_cancelled_lose_nothing(spanwire: BrokerProc
     played(scenario())
 
 
-def test_a_durable_subscription_keeps_messages_on_classic(classic: BrokerProcess, shell: str, queue: str) -> None:
+def test_a_durable_subscription_keeps_messages(broker: BrokerProcess, shell: str, queue: str) -> None:
     async def scenario() -> None:
         topic = queue.replace("queue://", "topic://")
         for turn in range(2):
-            async with opened(shell, classic.openwire_uri(), client_id="durable-" + shell) as connection:
+            async with opened(shell, broker.openwire_uri(), client_id="durable-" + shell) as connection:
                 async with connection.session() as session:
                     consumer = await session.create_durable_subscriber(topic, "mine")
                     if turn:

@@ -79,12 +79,15 @@ class Stage:
         self.peers: Final[list[Peer]] = []
         self.syncs = True  # whether the store's disk gets its turn while things settle
 
-    def peer(self, connect: str | None = None, settings: ConnectionSettings | None = None) -> Peer:
-        """A new client; with ``connect``, a version, it has logged in already."""
+    def peer(
+        self, connect: str | None = None, settings: ConnectionSettings | None = None, client_id: str | None = None
+    ) -> Peer:
+        """A new client; with ``connect``, a version, it has logged in already, with a ``client_id`` of its own."""
         made = Peer(self, settings)
         self.peers.append(made)
         if connect is not None:
-            made.sends(f"CONNECT\naccept-version:{connect}\nhost:h\n\n\0")
+            own = "" if client_id is None else f"client-id:{client_id}\n"
+            made.sends(f"CONNECT\naccept-version:{connect}\nhost:h\n{own}\n\0")
             (answer,) = made.receives()
             assert answer.command == "CONNECTED", answer
             made.session = answer.headers["session"]

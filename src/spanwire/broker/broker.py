@@ -30,6 +30,8 @@ from spanwire.broker.context import BrokerContext
 from spanwire.broker.dead_letters import POISONED, DeadLetters
 from spanwire.broker.destination_map import DestinationMap
 from spanwire.broker.destinations import Destinations
+from spanwire.broker.durables import Durables
+from spanwire.broker.facts import SUBSCRIPTIONS
 from spanwire.broker.flow_control import FlowControl
 from spanwire.broker.formats import MessageFormats
 from spanwire.broker.logins import Logins
@@ -70,7 +72,7 @@ from spanwire.broker.virtual_route import VirtualRoutes
 from spanwire.broker.virtual_settings import VirtualSettings
 from spanwire.broker.waiting import WaitingLine, answer
 from spanwire.model.acks import LAST_DELIVERED_UNKNOWN
-from spanwire.model.destination import Destination
+from spanwire.model.destination import SUBSCRIPTION, Destination
 from spanwire.model.environment import Environment, IdGenerator, Time
 from spanwire.model.errors import (
     IllegalStateError,
@@ -169,6 +171,9 @@ class Broker:
             self._flow,
         )
         self._producing: Final[Producing] = Producing(self._map, self._destinations, self._rights, self._advisories)
+        self._durables: Final[Durables] = Durables(
+            self._context, self._map, policy_map, self._usage, self._rights, values
+        )
         self._consuming: Final[Consuming] = Consuming(
             self._context,
             self._map,
@@ -177,6 +182,7 @@ class Broker:
             self._rights,
             values,
             self._advisories,
+            self._durables,
         )
         self._acknowledgements: Final[Acknowledgements] = Acknowledgements(
             self._context, self._consuming, self._sending, self._flow
@@ -336,6 +342,12 @@ class Broker:
         """A consumer leaves; ``last_delivered_sequence`` tells what the application saw (``acks.LAST_DELIVERED_…``)."""
         self._turn(now)
         self._consuming.remove(state, str(consumer_id), last_delivered_sequence)
+        self._flow.unpark()
+
+    def unsubscribe(self, state: ConnectionState, name: str, now: Time) -> None:
+        """Delete a durable subscription of this client."""
+        self._turn(now)
+        self._durables.unsubscribe(state, name)
         self._flow.unpark()
 
     def set_prefetch(self, subscription: Subscription, prefetch_size: int, now: Time) -> None:
@@ -545,7 +557,7 @@ class Broker:
         self._context.ring()
         if now.monotonic >= self._expiry_due:
             self._expiry_due = now.monotonic + EXPIRY_CHECK_SECONDS
-            for queue in self._map.queues.values():
+            for queue in [*self._map.queues.values(), *self._durables.lines()]:
                 if queue.policy.expire_messages_period_ms > 0:
                     queue.start_expiry()
         jobs = self._context.take_jobs()
@@ -554,12 +566,24 @@ class Broker:
                 self._context.schedule(home)
         self._flow.run(len(jobs) > 0)
 
-    def recover(self, recovered: list[RecoveredDestination], clean: bool, now: Time) -> None:
-        """What the store kept; call before the first connection."""
+    def recover(
+        self,
+        recovered: list[RecoveredDestination],
+        clean: bool,
+        now: Time,
+        facts: dict[int, dict[bytes, bytes]] | None = None,
+    ) -> None:
+        """What the store kept, its facts by table and key; call before the first connection. Raises `StoreError` when
+        it makes no sense.
+        """
         self._turn(now)
+        lines: list[RecoveredDestination] = []
         for entry in recovered:
-            queue = self._destinations.recovered(entry.destination)
-            queue.recover(entry, clean)
+            if entry.destination.kind == SUBSCRIPTION:
+                lines.append(entry)
+            elif entry.destination.is_queue:
+                self._destinations.recovered(entry.destination).recover(entry, clean)
+        self._durables.recover({} if facts is None else facts.get(SUBSCRIPTIONS, {}), lines, clean)
 
     def stop(self, now: Time) -> None:
         """End every connection in order; what they held is back in the store's care and goes to nobody else."""
@@ -571,7 +595,7 @@ class Broker:
             state.outlet.connection.close_with(JmsError("the broker is stopping"))
             state.outlet.mark_dirty()
             self.remove_connection(state, now)
-        for queue in self._map.queues.values():
+        for queue in [*self._map.queues.values(), *self._durables.lines()]:
             queue.note_uncertain()
 
     def _turn(self, now: Time) -> None:

@@ -19,7 +19,7 @@ from spanwire.broker.unstored import Unstored
 from spanwire.broker.usage import MemoryUsage
 from spanwire.broker.waiting import Waiting, WithheldMessage
 from spanwire.model.acks import EXPIRED_ACK, POISON_ACK
-from spanwire.model.destination import Destination
+from spanwire.model.destination import SUBSCRIPTION, Destination
 from spanwire.model.errors import AuthorizationError, JmsError, ResourceAllocationError, TransactionError
 from spanwire.model.ids import TransactionId
 from spanwire.model.message import Message
@@ -132,8 +132,8 @@ class Committing:
         for send in transaction.sends:
             home = send.home
             if home.removed:
-                if home.destination.is_temporary:
-                    continue
+                if home.destination.is_temporary or home.destination.kind == SUBSCRIPTION:
+                    continue  # gone with all that was meant for it
                 home = self._destinations.ensure(state, home.destination)
             found.append(WithheldMessage(home, send.message, 0))
         return found

@@ -10,6 +10,7 @@ from spanwire.broker.connection_state import ConnectionState
 from spanwire.broker.context import BrokerContext
 from spanwire.broker.destination_map import DestinationMap
 from spanwire.broker.destinations import Destinations, attach, detach
+from spanwire.broker.durables import Durables
 from spanwire.broker.message_values import BoundMessageValues
 from spanwire.broker.policy import PolicyMap
 from spanwire.broker.ports import MessageConsumer
@@ -42,6 +43,7 @@ class Consuming:
         rights: Rights,
         values: BoundMessageValues,
         advisories: Advisories | None,
+        durables: Durables,
     ) -> None:
         self._context: Final[BrokerContext] = context
         self._map: Final[DestinationMap] = destination_map
@@ -50,6 +52,7 @@ class Consuming:
         self._rights: Final[Rights] = rights
         self._values: Final[BoundMessageValues] = values
         self._advisories: Final[Advisories | None] = advisories
+        self._durables: Final[Durables] = durables
         self._selectors: Final[SelectorCache] = SelectorCache()
         self._pulling: Final[list[Subscription]] = []
 
@@ -64,8 +67,6 @@ class Consuming:
             raise ResourceAllocationError(
                 f"Can't add consumer on connection {state.connection_id}: at maximum limit: {state.info.max_consumers}"
             )
-        if info.subscription_name is not None:
-            raise IllegalStateError("durable subscriptions are not supported yet")
         selector: Selector | None = None
         if info.selector is not None and info.selector.strip():
             selector = self._selectors.parse(info.selector)
@@ -75,7 +76,10 @@ class Consuming:
             self._rights.check_read(state, part)
         if info.browser and (len(parts) != 1 or not parts[0].is_queue or parts[0].is_pattern):
             raise InvalidDestinationError(f"{info.destination} cannot be browsed: only a single queue can")
+        durable = None if info.subscription_name is None else self._durables.claim(state, info, selector)
         homes = self._destinations.ensure_all(state, [part for part in parts if not part.is_pattern])
+        if durable is not None:
+            selector = None  # what it does not let through never came into the line
         subscription = Subscription(info, consumer, state.outlet, state.principal, selector, self._values, automatic)
         self._apply_policy(subscription, parts[0])
         state.consumers[key] = subscription
@@ -83,8 +87,11 @@ class Consuming:
             state.automatic.append(subscription)
         if info.browser:
             self._browse(homes[0], subscription)
+        elif durable is not None:
+            self._durables.attach(durable, subscription)
+            self._announce(subscription, parts)
         else:
-            self._attach(state, subscription, parts, homes)
+            self._attach(subscription, parts, homes)
         return subscription
 
     def _apply_policy(self, subscription: Subscription, destination: Destination) -> None:
@@ -107,13 +114,7 @@ class Consuming:
         assert isinstance(home, Queue)
         Browse(home, subscription, self._context)
 
-    def _attach(
-        self,
-        state: ConnectionState,
-        subscription: Subscription,
-        parts: list[Destination],
-        homes: list[BrokerDestination],
-    ) -> None:
+    def _attach(self, subscription: Subscription, parts: list[Destination], homes: list[BrokerDestination]) -> None:
         for home in homes:
             attach(home, subscription)
         for part in parts:
@@ -121,6 +122,9 @@ class Consuming:
                 for home in self._map.matching(part):
                     self._destinations.attach(home, subscription)
                 self._map.add_pattern(part, subscription)
+        self._announce(subscription, parts)
+
+    def _announce(self, subscription: Subscription, parts: list[Destination]) -> None:
         if self._advisories is not None:
             for part in parts:
                 self._advisories.consumer_added(subscription.info, part, self._count(part))
@@ -201,6 +205,8 @@ class Consuming:
         if subscription.automatic:
             state.automatic.remove(subscription)
         self._map.remove_patterns(subscription)
+        if subscription.info.subscription_name is not None:
+            self._durables.release(subscription)
         for home in subscription.homes:
             detach(home, subscription)
             if home.destination.is_advisory and home.consumer_count == 0:

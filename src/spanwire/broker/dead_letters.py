@@ -11,7 +11,7 @@ from spanwire.broker.queue import Queue
 from spanwire.broker.reference import MessageReference
 from spanwire.broker.unstored import Unstored
 from spanwire.broker.waiting import WithheldMessage
-from spanwire.model.destination import QUEUE, Destination
+from spanwire.model.destination import QUEUE, SUBSCRIPTION, Destination
 from spanwire.model.errors import JmsError, ProtocolError
 from spanwire.model.message import Message
 from spanwire.model.message_view import INT_VALUE, LONG_VALUE, STRING_VALUE, MessageView
@@ -55,7 +55,8 @@ class DeadLetters(DeadLetterOffice):
         home = reference.home
         message = reference.message
         strategy = home.policy.dead_letter
-        target = strategy.target(home.destination)
+        died_in = home.destination if home.destination.kind != SUBSCRIPTION else message.destination
+        target = strategy.target(died_in)
         if target is None or (cause == EXPIRED and not strategy.process_expired):
             return None
         if not message.persistent and not strategy.process_non_persistent:

@@ -7,6 +7,7 @@ from __future__ import annotations
 from typing import Final
 
 from spanwire.broker.context import BrokerContext
+from spanwire.broker.durable_subscription import DurableSubscription
 from spanwire.broker.policy import PolicyEntry, PolicyMap
 from spanwire.broker.queue import Queue
 from spanwire.broker.reference import BrokerDestination
@@ -42,6 +43,7 @@ class DestinationMap:
         self.topics: Final[dict[str, Topic]] = {}
         self._patterns: Final[list[PatternSubscription]] = []
         self._limited: Final[dict[str, int]] = {}  # destinations under each policy that limits their number
+        self.durables: Final[dict[str, DurableSubscription]] = {}
         self.changes = 0  # how often a permanent queue came or went
 
     def queue(self, destination: Destination) -> Queue | None:
@@ -74,10 +76,12 @@ class DestinationMap:
             if destination.kind == QUEUE:
                 self.changes += 1
             queue.route = self._routes.find(destination)
+            queue.fans_out = queue.route is not None
             self.queues[destination.qualified_name] = queue
             return queue
         topic = Topic(destination, policy, self._usage, self._context)
         topic.route = self._routes.find(destination)
+        topic.serve([durable for durable in self.durables.values() if durable.covers(destination)])
         self.topics[destination.qualified_name] = topic
         return topic
 

@@ -20,7 +20,7 @@ from spanwire.broker.reference import BrokerDestination
 from spanwire.broker.topic import Topic
 from spanwire.broker.unstored import Unstored
 from spanwire.broker.usage import RESUME_SHARE, UsageLimits
-from spanwire.model.destination import QUEUE
+from spanwire.model.destination import QUEUE, SUBSCRIPTION
 from spanwire.model.errors import JmsError, ResourceAllocationError
 from spanwire.model.message import Message
 
@@ -86,7 +86,7 @@ class FlowControl:
 
     def obstacle(self, home: BrokerDestination, message: Message) -> int:
         """Why ``message`` cannot be taken now; `ROOM` if it can."""
-        if message.persistent and self._has_store and home.destination.kind == QUEUE:
+        if message.persistent and self._has_store and keeps_messages(home):
             if self._store_is_tight or self._unstored.is_full():
                 return self._store_obstacle(home)
             return ROOM
@@ -119,7 +119,7 @@ class FlowControl:
 
     def may_spill(self, home: BrokerDestination) -> bool:
         """Whether the store takes messages of ``home`` that are not persistent."""
-        if not self._has_store or home.destination.kind != QUEUE:
+        if not self._has_store or not keeps_messages(home):
             return False
         limit = self._limits.temporary_bytes
         if limit > 0 and self._store_bytes >= limit:
@@ -130,7 +130,7 @@ class FlowControl:
         """Raises `ResourceAllocationError` when a transaction cannot hold ``message``. It cannot wait for room: the
         commit would have to wait behind it.
         """
-        stored = message.persistent and self._has_store and home.destination.kind == QUEUE
+        stored = message.persistent and self._has_store and keeps_messages(home)
         usage = home.usage.parent if stored or not home.policy.producer_flow_control else home.usage
         reason = MEMORY
         if usage is None or usage.takes(message.size):
@@ -288,7 +288,7 @@ class FlowControl:
             return len(home.subscriptions) > 0
         if not home.policy.producer_flow_control:
             return False
-        return not (message.persistent and self._has_store and home.destination.kind == QUEUE)
+        return not (message.persistent and self._has_store and keeps_messages(home))
 
     # -- time ----------------------------------------------------------------------------------------------------------
 
@@ -383,6 +383,11 @@ class FlowControl:
             what = f"Persistent store is Full, {percent}% of {self._limits.store_bytes}"
         producer = message.message_id.producer_id
         return f"{what}. Stopping producer ({producer}) to prevent flooding {home.destination}. {ADVICE}"
+
+
+def keeps_messages(home: BrokerDestination) -> bool:
+    """Whether the store has a line for it: a permanent queue, a durable subscription."""
+    return home.destination.kind == QUEUE or home.destination.kind == SUBSCRIPTION
 
 
 def tell(state: ConnectionState, token: int, error: JmsError | None) -> None:

@@ -30,6 +30,7 @@ class BrokerDestination:
         self.withheld = 0  # messages that wait for the disk before they are dispatched: nothing may overtake them
         self.removed = False
         self.route: VirtualRoute | None = None  # its messages go on to other destinations
+        self.fans_out = False  # they do, or they go to durable subscriptions as well
 
     @property
     def consumer_count(self) -> int:

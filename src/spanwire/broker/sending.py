@@ -23,7 +23,7 @@ from spanwire.broker.transactions import LocalTransaction, TransactedSend
 from spanwire.broker.unstored import Unstored
 from spanwire.broker.virtual import Target, VirtualDestinations
 from spanwire.broker.waiting import Waiting, WaitingLine, WithheldMessage
-from spanwire.model.destination import QUEUE, Destination
+from spanwire.model.destination import QUEUE, SUBSCRIPTION, Destination
 from spanwire.model.errors import DestinationDoesNotExistError, JmsError
 from spanwire.model.message import Message
 
@@ -63,7 +63,7 @@ class Sending(ParkedSender):
         """Take ``message``; True when it can be answered now. Raises `JmsError` when it is refused."""
         destination = message.destination
         home = self._map.find(destination)
-        if home is None or destination.is_composite or home.route is not None:
+        if home is None or destination.is_composite or home.fans_out:
             return self._send_to_many(state, message, transaction, token)
         self._rights.check_write(state, home.destination)
         if transaction is not None:
@@ -107,19 +107,18 @@ class Sending(ParkedSender):
     def _targets(self, state: ConnectionState, message: Message) -> list[Target]:
         """The queues and topics that get the message in the end."""
         homes = self._resolve(state, message.destination)
-        if any(home.route is not None for home in homes):
+        if any(home.fans_out for home in homes):
             return self._virtual.expand(state, homes, message)
-        return [Target(home, False) for home in homes]
+        return [Target(home, home.destination) for home in homes]
 
     def _copies(self, targets: list[Target], message: Message) -> list[Message]:
         copies: list[Message] = []
         for target in targets:
-            if target.keeps_address:
-                copies.append(message.twin())
-            elif target.home.destination == message.destination:
-                copies.append(message)
+            address = target.address
+            if address is None or address == message.destination:
+                copies.append(message.twin() if len(targets) > 1 else message)
             else:
-                copies.append(self._formats.format(message.format_id).readdressed(message, target.home.destination))
+                copies.append(self._formats.format(message.format_id).readdressed(message, address))
         return copies
 
     def _deliver_all(self, state: ConnectionState, targets: list[Target], copies: list[Message], token: int) -> bool:
@@ -136,15 +135,22 @@ class Sending(ParkedSender):
             self._store_together(state, stored)
         for entry in others:
             self._deliver(state, entry.home, entry.message, NO_TOKEN)
-        return not stored or self.answer_when_stored(state, token)
+        if not stored or not stored[0].message.persistent:
+            return True
+        return self.answer_when_stored(state, token)
 
     def _store_together(self, state: ConnectionState, copies: list[WithheldMessage]) -> None:
         store = self._context.store
         assert store is not None
-        additions: list[tuple[Destination, Message]] = []
-        for entry in copies:
-            additions.append((entry.home.destination, entry.message))
-        sequences = store.append_unit(additions, [], []) if len(additions) > 1 else [store.append(*additions[0])]
+        if len(copies) == 1:
+            sequences = [store.append(copies[0].home.destination, copies[0].message)]
+        elif all(entry.message.shares_bytes(copies[0].message) for entry in copies):
+            sequences = store.append_shared([entry.home.destination for entry in copies], copies[0].message)
+        else:
+            additions: list[tuple[Destination, Message]] = []
+            for entry in copies:
+                additions.append((entry.home.destination, entry.message))
+            sequences = store.append_unit(additions, [], [])
         for entry, sequence in zip(copies, sequences, strict=True):
             self._stored(state, entry.home, entry.message, sequence, NO_TOKEN)
 
@@ -239,8 +245,15 @@ class Sending(ParkedSender):
             home.release(message)
 
     def is_stored(self, home: BrokerDestination, message: Message) -> bool:
-        """Whether ``message`` goes to the store: persistent, on a permanent queue of a broker that has one."""
-        return message.persistent and self._context.store is not None and home.destination.kind == QUEUE
+        """Whether ``message`` goes to the store of a broker that has one: persistent, on a permanent queue or for a
+        durable subscription; for one whose subscriber is away in any case, for memory would not hold it for long.
+        """
+        if self._context.store is None:
+            return False
+        kind = home.destination.kind
+        if kind == SUBSCRIPTION:
+            return message.persistent or home.consumer_count == 0
+        return message.persistent and kind == QUEUE
 
     def _store(self, state: ConnectionState, home: BrokerDestination, message: Message, token: int) -> bool:
         store = self._context.store

@@ -6,6 +6,7 @@ import logging
 from typing import Final
 
 from spanwire.broker.context import BrokerContext
+from spanwire.broker.durable_subscription import DurableSubscription
 from spanwire.broker.policy import PolicyEntry
 from spanwire.broker.reference import BrokerDestination, MessageReference
 from spanwire.broker.subscription import Subscription
@@ -17,7 +18,9 @@ logger = logging.getLogger(__name__)
 
 
 class Topic(BrokerDestination):
-    """One topic and its non-durable subscriptions. What a subscriber cannot take yet waits in the subscription."""
+    """One topic and its subscriptions. What a subscriber cannot take yet waits in the subscription; what a durable one
+    has not acknowledged is in its own line (`spanwire.broker.durable_subscription`), which `Sending` fills.
+    """
 
     def __init__(
         self, destination: Destination, policy: PolicyEntry, usage: MemoryUsage, context: BrokerContext
@@ -27,11 +30,20 @@ class Topic(BrokerDestination):
         self._pending_limit: Final[int] = policy.pending_message_limit
         self.discarded = 0
         self.subscriptions: Final[list[Subscription]] = []
+        self.durables: list[DurableSubscription] = []
 
     @property
     def consumer_count(self) -> int:
-        """How many consumers are attached."""
-        return len(self.subscriptions)
+        """How many consumers are attached, those of durable subscriptions among them."""
+        count = len(self.subscriptions)
+        for durable in self.durables:
+            count += durable.line.consumer_count
+        return count
+
+    def serve(self, durables: list[DurableSubscription]) -> None:
+        """These durable subscriptions get its messages from now on."""
+        self.durables = durables
+        self.fans_out = self.route is not None or len(durables) > 0
 
     def accept(self, message: Message) -> None:
         """Hand ``message`` to every subscription whose selector lets it through."""
@@ -80,7 +92,7 @@ class Topic(BrokerDestination):
         self.release(reference.message)
 
     def forgotten(self, reference: MessageReference) -> None:
-        """The same; the store has no part in topics without durable subscriptions."""
+        """The same; the store has no part in what subscribers get that are not durable."""
         self.settled(reference)
 
     def given_back(self, references: list[MessageReference]) -> None:

@@ -20,7 +20,9 @@ from spanwire.broker.message_values import BoundMessageValues
 from spanwire.broker.queue import Queue
 from spanwire.broker.reference import BrokerDestination, MessageReference
 from spanwire.broker.rights import Rights
+from spanwire.broker.topic import Topic
 from spanwire.broker.virtual_route import ForwardRule, ListeningRule
+from spanwire.model.destination import Destination
 from spanwire.model.errors import ResourceAllocationError
 from spanwire.model.message import Message
 
@@ -29,17 +31,19 @@ MAX_TARGETS: Final = 50_000  # copies of one send: as many as there may be desti
 
 
 class Target:
-    """Where one copy of a message goes; ``keeps_address`` leaves its JMSDestination as it was sent."""
+    """Where one copy of a message goes, and the JMSDestination it carries; None leaves that as it was sent."""
 
-    __slots__ = ("home", "keeps_address")
+    __slots__ = ("address", "home")
 
-    def __init__(self, home: BrokerDestination, keeps_address: bool) -> None:
+    def __init__(self, home: BrokerDestination, address: Destination | None) -> None:
         self.home: Final[BrokerDestination] = home
-        self.keeps_address: Final[bool] = keeps_address
+        self.address: Final[Destination | None] = address
 
 
 class VirtualDestinations:
-    """Finds the physical targets of each message. Copying and delivering is `Sending`'s."""
+    """Finds the physical targets of each message, the lines of durable subscriptions among them. Copying and delivering
+    is `Sending`'s.
+    """
 
     def __init__(
         self,
@@ -64,7 +68,7 @@ class VirtualDestinations:
         """
         targets: list[Target] = []
         for home in homes:
-            self._follow(state, home, message, Target(home, False), targets, [])
+            self._follow(state, home, message, Target(home, home.destination), targets, [])
         return targets
 
     def _follow(
@@ -78,7 +82,7 @@ class VirtualDestinations:
     ) -> None:
         route = home.route
         if route is None:
-            self._add(target, targets)
+            self._add(target, message, targets)
             return
         if home in path or len(path) >= MAX_HOPS:
             return
@@ -87,13 +91,13 @@ class VirtualDestinations:
         if mirror is not None:
             topic = self._map.topic(mirror.destination)
             if topic is not None:  # nobody listens to a topic that does not exist
-                self._follow(state, topic, message, Target(topic, mirror.keeps_address), targets, path)
+                self._follow(state, topic, message, _target(topic, mirror.keeps_address), targets, path)
         for forward in route.forwards:
             self._forward(state, forward, message, targets, path)
         for rule in route.listeners:
             self._listen(state, rule, message, targets, path)
         if route.stays:
-            self._add(target, targets)
+            self._add(target, message, targets)
         path.pop()
 
     def _forward(
@@ -109,7 +113,7 @@ class VirtualDestinations:
             return
         self._rights.check_write(state, forward.destination)
         home = self._destinations.ensure_own(forward.destination)
-        self._follow(state, home, message, Target(home, forward.keeps_address), targets, path)
+        self._follow(state, home, message, _target(home, forward.keeps_address), targets, path)
 
     def _listen(
         self,
@@ -130,7 +134,7 @@ class VirtualDestinations:
             if not self._rights.may_write(state, home.destination):
                 continue
             keeps = not settings.set_original_destination
-            self._follow(state, home, message, Target(home, keeps), targets, path)
+            self._follow(state, home, message, _target(home, keeps), targets, path)
 
     def _audience(self, rule: ListeningRule) -> list[BrokerDestination]:
         """The queues that listen; looked for again after queues came or went."""
@@ -150,10 +154,24 @@ class VirtualDestinations:
         reference = MessageReference(home, message, 0, 0, message.redelivery_count)
         return any(subscription.accepts(reference) for subscription in home.subscriptions())
 
-    def _add(self, target: Target, targets: list[Target]) -> None:
+    def _add(self, target: Target, message: Message, targets: list[Target]) -> None:
+        """The destination itself, and the durable subscriptions that it serves."""
+        home = target.home
+        if isinstance(home, Topic):
+            for durable in home.durables:
+                if durable.wants(message):
+                    self._count(target, targets)
+                    targets.append(Target(durable.line, target.address))
+        self._count(target, targets)
+        targets.append(target)
+
+    def _count(self, target: Target, targets: list[Target]) -> None:
         if len(targets) >= MAX_TARGETS:
             raise ResourceAllocationError(
                 f"a message to {target.home.destination} would be copied more than {MAX_TARGETS} times: "
                 f"look at the virtual destinations of the configuration"
             )
-        targets.append(target)
+
+
+def _target(home: BrokerDestination, keeps_address: bool) -> Target:
+    return Target(home, None if keeps_address else home.destination)

@@ -151,6 +151,10 @@ class Message:
             size += PROPERTIES_BYTES + len(self.properties_cache) * PROPERTY_BYTES + octets
         return size
 
+    def shares_bytes(self, other: Message) -> bool:
+        """Whether both are encoded alike, being twins."""
+        return self.raw is other.raw and self.head is other.head and self.tail is other.tail
+
     def is_expired(self, wall_ms: int) -> bool:
         """Whether its time to live is over."""
         return 0 < self.expiration_ms <= wall_ms

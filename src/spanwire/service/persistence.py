@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -22,6 +23,17 @@ FOREIGN_STORES: Final = (
     ("store-version.txt", "LevelDB"),
     ("kr-store", "AMQ message"),
 )  # files by which stores of ActiveMQ are known
+
+
+@dataclass(frozen=True, slots=True)
+class Recovered:
+    """What a store held when it was opened: destinations, facts by table and key, and whether it was closed in
+    order.
+    """
+
+    destinations: list[RecoveredDestination]
+    facts: dict[int, dict[bytes, bytes]]
+    clean: bool
 
 
 class Persistence:
@@ -84,18 +96,22 @@ class Persistence:
             self.release()
             raise
 
-    def take_recovered(self, delete_all: bool) -> tuple[list[RecoveredDestination], bool]:
-        """What the last run left and whether it stopped cleanly; ``delete_all`` forgets it instead."""
+    def take_recovered(self, delete_all: bool) -> Recovered:
+        """What the last run left; ``delete_all`` forgets it instead."""
         journal = self.journal
         if journal is None:
-            return [], True
-        recovered = journal.recovered
+            return Recovered([], {}, True)
+        found = Recovered(journal.recovered, journal.facts, journal.clean)
         journal.recovered = []
+        journal.facts = {}
         if not delete_all:
-            return recovered, journal.clean
-        for found in recovered:
-            journal.store.remove_destination(found.destination)
-        return [], True
+            return found
+        for entry in found.destinations:
+            journal.store.remove_destination(entry.destination)
+        for table, facts in found.facts.items():
+            for key in facts:
+                journal.store.discard_fact(table, key)
+        return Recovered([], {}, True)
 
     def stop(self) -> None:
         """Write everything. Blocks; raises `StoreError` when it could not be written."""

@@ -205,8 +205,8 @@ class BrokerService:
             virtual=configuration.virtual,
         )
         self._broker = broker
-        recovered, clean = self._persistence.take_recovered(configuration.delete_all_messages_on_startup)
-        broker.recover(recovered, clean, environment.now())
+        recovered = self._persistence.take_recovered(configuration.delete_all_messages_on_startup)
+        broker.recover(recovered.destinations, recovered.clean, environment.now(), recovered.facts)
         for destination in configuration.destinations:
             broker.configure_destination(destination)
         return broker

@@ -270,8 +270,9 @@ class Peer:
         priority: int = 0,
         session: int = 1,
         automatic: bool = False,
+        durable: str | None = None,
     ) -> Listener:
-        """A consumer that is not started yet."""
+        """A consumer that is not started yet; ``durable`` names its subscription."""
         self._consumer_number += 1
         info = ConsumerInfo(
             ConsumerId(self.connection_id, session, self._consumer_number),
@@ -282,6 +283,7 @@ class Peer:
             no_local=no_local,
             exclusive=exclusive,
             priority=priority,
+            subscription_name=durable,
         )
         listener = Listener(self, info)
         listener.attached(self.stage.broker.add_consumer(self.state, info, listener, self.stage.now, automatic))
@@ -299,6 +301,7 @@ class Peer:
         priority: int = 0,
         session: int = 1,
         automatic: bool = False,
+        durable: str | None = None,
     ) -> Listener:
         """A consumer at work."""
         listener = self.announces(
@@ -311,6 +314,7 @@ class Peer:
             priority=priority,
             session=session,
             automatic=automatic,
+            durable=durable,
         )
         self.stage.broker.start_consumer(listener.subscription, self.stage.now)
         return listener
@@ -341,6 +345,9 @@ class Peer:
         name = f"{kind}://{self.connection_id}:{number}"
         self.creates(name)
         return name
+
+    def unsubscribes(self, name: str) -> None:
+        self.stage.broker.unsubscribe(self.state, name, self.stage.now)
 
     def flushes(self, unsent: int = 0) -> None:
         """The transport wrote what there was; ``unsent`` bytes are still with it."""
@@ -456,7 +463,7 @@ class Stage:
         store = self.store.crash(position)
         stage = Stage(*policies, store=store)
         stage.environment.time = self.environment.time
-        stage.broker.recover(store.recovered(), clean, stage.now)
+        stage.broker.recover(store.recovered(), clean, stage.now, store.facts)
         return stage
 
 

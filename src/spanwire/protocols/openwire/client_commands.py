@@ -19,7 +19,6 @@ from spanwire.model.acks import LAST_DELIVERED_UNKNOWN, POISON_ACK
 from spanwire.model.environment import Time
 from spanwire.model.errors import (
     IllegalStateError,
-    InvalidDestinationError,
     JmsError,
     SpanwireError,
 )
@@ -277,8 +276,6 @@ class ClientCommands(wire.CommandVisitor):
             return
         if command.network_subscription or command.additional_predicate is not None:
             raise JmsError("duplex connections are not supported yet: network subscriptions are made by bridges here")
-        if info.subscription_name is not None:
-            raise JmsError(f"durable subscriptions are not supported yet: {info.subscription_name}")
         consumer = OpenWireConsumer(
             info.consumer_id, self._output, self._broker.formats, self._message_format, self.undelivered
         )
@@ -350,10 +347,7 @@ class ClientCommands(wire.CommandVisitor):
             self._check_own(connection_id_of(command.connection_id))
         if command.client_id is not None and command.client_id != self.state.info.client_id:
             self._broker.refuse(self.state, f"act for client id {printable(command.client_id)}")
-        raise InvalidDestinationError(
-            f"No durable subscription exists for clientID: {self.state.info.client_id} and subscriptionName: "
-            f"{command.subscription_name}"
-        )
+        self._broker.unsubscribe(self.state, command.subscription_name or "", self.now)
 
     # -- the rest ------------------------------------------------------------------------------------------------------
 

@@ -51,7 +51,7 @@ from spanwire.protocols.stomp.frames import (
 from spanwire.protocols.stomp.heart_beat import HeartBeat, negotiate
 from spanwire.protocols.stomp.layout import id_line
 from spanwire.protocols.stomp.send_headers import SendHeaders, new_message
-from spanwire.protocols.stomp.subscription import AUTO, StompSubscription, SubscribeOptions
+from spanwire.protocols.stomp.subscription import AUTO, StompSubscription, SubscribeOptions, durable_name
 
 BEFORE_LOGIN: Final = 0
 OPEN: Final = 1
@@ -340,11 +340,14 @@ class StompBrokerConnection(ClientConnection, ProtocolConnection):
         self._make_temporary(connection, now)
         self._consumer_count += 1
         number = self._consumer_count
+        if options.durable_name is not None and connection.info.client_id == self._connection_id:
+            raise StompRequestError(f"a durable subscription needs a client-id in CONNECT: {options.durable_name}")
         info = ConsumerInfo(
             ConsumerId(self._connection_id, SESSION, number),
             destination,
             options.prefetch_size,
             options.selector,
+            options.durable_name,
             browser=options.browser,
             no_local=options.no_local,
             exclusive=options.exclusive,
@@ -360,6 +363,10 @@ class StompBrokerConnection(ClientConnection, ProtocolConnection):
         self._subscriptions[number] = consumer
 
     def _unsubscribe(self, connection: ConnectionState, headers: dict[str, str], now: Time) -> None:
+        durable = durable_name(headers)
+        if durable is not None:
+            self._broker.unsubscribe(connection, durable, now)
+            return
         identity = headers.get("id")
         text = headers.get("destination")
         if identity is None:

@@ -64,9 +64,7 @@ class SubscribeOptions:
         self.id: Final[str | None] = headers.get("id")
         if self.id is None and version != V1_0:
             raise StompRequestError("SUBSCRIBE received without a subscription id!")
-        for name in DURABLE_HEADERS:
-            if name in headers:
-                raise StompRequestError(f"durable subscriptions ({name}) are not supported yet")
+        self.durable_name: Final[str | None] = durable_name(headers)
         self.transformation: Final[str | None] = headers.get("transformation")
         if self.transformation in OBJECT_TRANSFORMATIONS:
             raise StompRequestError(f"the transformation {self.transformation} is refused: {NO_OBJECTS}")
@@ -81,6 +79,14 @@ class SubscribeOptions:
         self.prefetch_size: Final[int] = option_number(headers, "activemq.prefetchSize", DEFAULT_PREFETCH)
         self.priority: Final[int] = option_number(headers, "activemq.priority", 0)
         self.maximum_pending: Final[int] = option_number(headers, "activemq.maximumPendingMessageLimit", 0)
+
+
+def durable_name(headers: dict[str, str]) -> str | None:
+    """The name of the durable subscription that SUBSCRIBE or UNSUBSCRIBE is about; None for an ordinary one."""
+    for header in DURABLE_HEADERS:
+        if header in headers:
+            return headers[header]
+    return None
 
 
 def option_number(headers: dict[str, str], name: str, default: int) -> int:

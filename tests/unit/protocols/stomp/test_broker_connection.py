@@ -295,9 +295,36 @@ def test_ids_of_the_same_name_are_all_unsubscribed_at_once() -> None:
 
 
 @pytest.mark.parametrize(
+    "header", ["activemq.subscriptionName", "activemq.subcriptionName", "durable-subscription-name"]
+)
+def test_a_durable_subscription_collects_while_its_client_is_away(header: str) -> None:
+    stage = Stage()
+    subscribe = f"SUBSCRIBE\nid:1\ndestination:/topic/T\n{header}:mine\n\n\0"
+    for expected in ([], ["while away"]):
+        peer = stage.peer("1.1", client_id="app")
+        peer.sends(subscribe)
+        assert texts(peer) == expected
+        peer.sends("DISCONNECT\n\n\0")
+        stage.peer("1.1").sends("SEND\ndestination:/topic/T\n\nwhile away\0")
+    peer = stage.peer("1.1", client_id="app")
+    peer.sends(f"UNSUBSCRIBE\nid:1\n{header}:mine\nreceipt:u\n\n\0")
+    assert commands(peer) == ["RECEIPT"]
+    peer.sends(subscribe)
+    assert texts(peer) == []
+
+
+def test_a_durable_subscription_in_use_is_not_deleted() -> None:
+    peer = Stage().peer("1.1", client_id="app")
+    peer.sends("SUBSCRIBE\nid:1\ndestination:/topic/T\nactivemq.subscriptionName:mine\n\n\0")
+    peer.sends("UNSUBSCRIBE\nid:1\nactivemq.subscriptionName:mine\nreceipt:u\n\n\0")
+    error = only(peer)
+    assert (error.command, "Durable consumer is in use" in error.headers["message"]) == ("ERROR", True)
+
+
+@pytest.mark.parametrize(
     ("header", "words"),
     [
-        ("activemq.subscriptionName:n", "not supported yet"),
+        ("activemq.subscriptionName:n", "needs a client-id"),
         ("transformation:jms-object-json", "Java objects are passed on"),
         ("activemq.prefetchSize:many", "not a number"),
     ],

@@ -1,6 +1,6 @@
 """What ActiveMQ Classic answers, replayed against this broker frame by frame (tests/vectors/stomp-mapping.json).
 
-`LATER` lists the rows that need what a later step brings, `DEVIATIONS` those in which this broker differs on purpose;
+`DEVIATIONS` lists the rows in which this broker differs on purpose;
 what it does instead is asserted at the end of `test_broker_connection.py`, or where the reason says.
 """
 
@@ -46,13 +46,9 @@ TABLE: Final = json.loads((Path(__file__).parents[3] / "vectors/stomp-mapping.js
 FORMAT: Final = StompMessageFormat()
 MAP_BODY: Final = write_map({"i": (INT_VALUE, 3), "b": (BOOLEAN_VALUE, True), "s": (STRING_VALUE, "v")})
 OBJECTS: Final = "Java objects are passed on between Java clients and never made or read"
-DURABLE: Final = "durable subscriptions come with a later step"
 CUT: Final = "the table shows the frame shortened; test_codec.py sends one of the same kind"
 SAYS_WHY: Final = "this broker says why in an ERROR before it closes"
 
-LATER: Final = {
-    "errors/durable without client-id": DURABLE,
-}  # fmt: skip
 DEVIATIONS: Final = {
     **{f"stomp_to_jms/transformation-jms-object-{name}": OBJECTS for name in ("xml", "json")},
     **{
@@ -72,6 +68,7 @@ DEVIATIONS: Final = {
     "stomp_to_jms/destination /queue/": "the table holds no answer for it",
     "stomp_to_jms/JMS-headers-as-properties": "a client cannot set JMSRedelivered",
     "errors/SEND before CONNECT": "a connection that does not open with CONNECT is closed",
+    "errors/durable without client-id": "nobody could ever come back to that subscription",
     "errors/OpenWire bytes": "a connection that does not open with CONNECT is closed",
     "errors/content-length negative": SAYS_WHY,
     "errors/bad selector": "this broker says what is wrong with the selector, not only the selector",
@@ -88,7 +85,7 @@ def rows(*sections: str) -> list[Any]:
     for section in sections:
         for row in TABLE[section]:
             name = f"{section}/{row['id']}"
-            if name not in LATER and name not in DEVIATIONS:
+            if name not in DEVIATIONS:
                 version = row.get("version", "")
                 found.append(pytest.param(row, id=f"{name}/{version}"))
     return found
@@ -316,5 +313,5 @@ def test_a_jms_message_is_to_stomp_the_frame_that_was_observed(row: dict[str, An
 def test_every_row_of_the_table_is_replayed_or_listed_with_its_reason() -> None:
     known = {f"{section}/{row['id']}" for section in TABLE if isinstance(TABLE[section], list) and section != "rules"
              for row in TABLE[section]}  # fmt: skip
-    assert set(LATER) | set(DEVIATIONS) <= known
+    assert set(DEVIATIONS) <= known
     assert len(rows(*(section for section in TABLE if section not in ("about", "rules")))) >= 200

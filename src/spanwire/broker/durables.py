@@ -1,0 +1,176 @@
+"""Durable subscriptions come and go: made by their first consumer, kept while it is away, deleted when told so.
+
+JMS 1.1, "Durable Subscription"; where that is silent, as ActiveMQ does. What one holds and wants is
+`spanwire.broker.durable_subscription`'s.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from spanwire.broker.connection_state import ConnectionState
+from spanwire.broker.context import BrokerContext
+from spanwire.broker.destination_map import DestinationMap
+from spanwire.broker.durable_subscription import (
+    DurableSubscription,
+    SubscriptionTerms,
+    decode_terms,
+    encode_terms,
+    line_of,
+    subscription_key,
+)
+from spanwire.broker.facts import SUBSCRIPTIONS
+from spanwire.broker.message_values import BoundMessageValues
+from spanwire.broker.policy import PolicyMap
+from spanwire.broker.queue import Queue
+from spanwire.broker.recovery import RecoveredDestination
+from spanwire.broker.rights import Rights
+from spanwire.broker.subscription import Subscription
+from spanwire.broker.usage import MemoryUsage
+from spanwire.model.destination import Destination
+from spanwire.model.errors import InvalidDestinationError, JmsError, ResourceAllocationError
+from spanwire.model.info import ConsumerInfo
+from spanwire.selector.expression import Selector
+from spanwire.selector.parser import parse_selector
+
+MAX_DURABLE_SUBSCRIPTIONS: Final = 10_000  # of one broker: each copies what it wants while its subscriber is away
+
+
+class Durables:
+    """All durable subscriptions of one broker. Rights to read are asked for by who adds the consumer."""
+
+    def __init__(
+        self,
+        context: BrokerContext,
+        destination_map: DestinationMap,
+        policies: PolicyMap,
+        usage: MemoryUsage,
+        rights: Rights,
+        values: BoundMessageValues,
+    ) -> None:
+        self._context: Final[BrokerContext] = context
+        self._map: Final[DestinationMap] = destination_map
+        self._policies: Final[PolicyMap] = policies
+        self._usage: Final[MemoryUsage] = usage
+        self._rights: Final[Rights] = rights
+        self._values: Final[BoundMessageValues] = values
+
+    def lines(self) -> list[Queue]:
+        """The lines of all subscriptions."""
+        return [durable.line for durable in self._map.durables.values()]
+
+    def all(self) -> list[DurableSubscription]:
+        """All subscriptions, oldest first."""
+        return list(self._map.durables.values())
+
+    def claim(self, state: ConnectionState, info: ConsumerInfo, selector: Selector | None) -> DurableSubscription:
+        """The subscription that a new consumer asks for: the one it left, or a new one; one whose selector or topic
+        changed is deleted and made anew.
+
+        Raises `JmsError` when it is in use or there is no client id.
+        """
+        terms = self._terms(state, info)
+        found = self._map.durables.get(terms.key)
+        if found is not None and found.active:
+            raise JmsError(
+                f"Durable consumer is in use for client: {terms.client_id} and subscriptionName: {terms.name}"
+            )
+        if found is not None and found.terms.agrees_with(terms):
+            return found
+        for part in terms.topic.parts():
+            self._rights.check_create(state, part)
+        if found is not None:
+            self._delete(found)
+        elif len(self._map.durables) >= MAX_DURABLE_SUBSCRIPTIONS:
+            raise ResourceAllocationError(
+                f"the broker is at its maximum of {MAX_DURABLE_SUBSCRIPTIONS} durable subscriptions: "
+                f"unsubscribe those that nobody needs"
+            )
+        return self._make(terms, selector)
+
+    def _terms(self, state: ConnectionState, info: ConsumerInfo) -> SubscriptionTerms:
+        client_id = state.info.client_id
+        name = info.subscription_name
+        if not client_id or name is None:
+            raise JmsError(
+                "You cannot create a durable subscriber without specifying a unique clientID on a Connection"
+            )
+        for part in info.destination.parts():
+            if part.is_temporary:
+                raise JmsError("A durable subscription cannot be created for a temporary topic.")
+            if part.is_queue:
+                raise InvalidDestinationError(f"a durable subscription needs topics; {part} is none")
+        selector = info.selector.strip() if info.selector is not None else ""
+        return SubscriptionTerms(client_id, name, info.destination, selector or None, info.no_local)
+
+    def _make(self, terms: SubscriptionTerms, selector: Selector | None) -> DurableSubscription:
+        store = self._context.store
+        line = line_of(terms)
+        if store is not None:
+            store.put_fact(SUBSCRIPTIONS, terms.key.encode("utf-8", "surrogatepass"), encode_terms(terms))
+            store.add_destination(line)
+        return self._enter(terms, selector, line)
+
+    def _enter(self, terms: SubscriptionTerms, selector: Selector | None, line: Destination) -> DurableSubscription:
+        policy = self._policies.entry_for(terms.topic.parts()[0])
+        queue = Queue(line, policy, self._usage, self._context)
+        durable = DurableSubscription(terms, selector, queue, self._values)
+        self._map.durables[terms.key] = durable
+        self._serve()
+        return durable
+
+    def _serve(self) -> None:
+        """Tell every topic which subscriptions it has now."""
+        durables = self.all()
+        for topic in self._map.topics.values():
+            topic.serve([durable for durable in durables if durable.covers(topic.destination)])
+
+    def attach(self, durable: DurableSubscription, subscription: Subscription) -> None:
+        """Its consumer is there; dispatch begins when that is started."""
+        durable.connection_id = subscription.info.consumer_id.connection_id
+        durable.active = True
+        durable.line.attach(subscription)
+
+    def release(self, subscription: Subscription) -> None:
+        """The consumer left; what it had not acknowledged goes back to the line separately."""
+        for durable in self._map.durables.values():
+            if durable.line in subscription.homes:
+                durable.active = False
+
+    def unsubscribe(self, state: ConnectionState, name: str) -> None:
+        """Delete a subscription of this client with all that waits for it. Raises `InvalidDestinationError` when there
+        is none, `JmsError` while it has a consumer.
+        """
+        client_id = state.info.client_id or ""
+        found = self._map.durables.get(subscription_key(client_id, name))
+        if found is None:
+            raise InvalidDestinationError(
+                f"No durable subscription exists for clientID: {client_id} and subscriptionName: {name}"
+            )
+        if found.active:
+            raise JmsError("Durable consumer is in use")
+        self._delete(found)
+
+    def _delete(self, durable: DurableSubscription) -> None:
+        store = self._context.store
+        durable.line.removed = True
+        durable.line.drop()
+        key = durable.terms.key
+        del self._map.durables[key]
+        if store is not None:
+            store.discard_fact(SUBSCRIPTIONS, key.encode("utf-8", "surrogatepass"))
+            store.remove_destination(durable.line.destination)
+        self._serve()
+
+    def recover(self, facts: dict[bytes, bytes], lines: list[RecoveredDestination], clean: bool) -> None:
+        """What the store kept of subscriptions. A line without a description is left by a crash amid unsubscribing."""
+        for value in facts.values():
+            terms = decode_terms(value)
+            selector = None if terms.selector is None else parse_selector(terms.selector)
+            self._enter(terms, selector, line_of(terms))
+        for entry in lines:
+            durable = self._map.durables.get(entry.destination.name)
+            if durable is not None:
+                durable.line.recover(entry, clean)
+            elif self._context.store is not None:
+                self._context.store.remove_destination(entry.destination)
