@@ -1,8 +1,14 @@
-"""A queue against a model that is a plain list: whatever happens, in whatever order, both agree."""
+"""A queue against a model that is a plain list: whatever happens, in whatever order, both agree.
+
+Proven of the pure core, with a store that answers late, memory for some thirty messages and restarts in between:
+nothing is invented (I2), what is delivered again says so (I3), order (I6), order within groups (I7), one exclusive
+consumer at a time (I8), one dead letter each (I10), nothing expired is delivered (I11), selectors (I12), browsing
+changes nothing (I17), and nobody waits for nothing. The numbers are those of docs/reliability.md.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -10,12 +16,17 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from spanwire.broker.outlet import MAX_OUTPUT_BYTES
 from spanwire.broker.policy import PolicyEntry
+from spanwire.broker.queue import Queue
+from spanwire.broker.queue_policy import QueuePolicy
 from spanwire.model.acks import LAST_DELIVERED_UNKNOWN, LAST_DELIVERED_UNSET
-from tests.support.dialogue.broker_dialogue import Listener, Peer, Stage, destination
+from tests.support.dialogue.broker_dialogue import Delivery, Listener, Peer, Stage, destination
+from tests.support.dialogue.text_format import is_first, text_of
 
 QUEUE = "queue://Q"
 LIMIT = 30_000  # bytes; above 70 % of it persistent messages stay on the disk
 MESSAGE_BYTES = 1_000  # what a message of the model takes at the most
+DLQ = "queue://ActiveMQ.DLQ"
+LIFETIME_MS = 4_000
 SELECTORS = (None, "n = 0", "n = 1", "n > 0", "JMSRedelivered = TRUE")
 
 
@@ -27,6 +38,10 @@ class Entry:
     n: int
     persistent: bool
     count: int = 0
+    priority: int = 4
+    group: str | None = None
+    closes: bool = False
+    due_ms: int = 0
 
 
 @dataclass
@@ -37,6 +52,8 @@ class Holder:
     selector: str | None
     prefetch: int
     writable: bool = True
+    exclusive: bool = False
+    priority: int = 0
     out: list[Entry] = field(default_factory=list)
 
     def accepts(self, entry: Entry) -> bool:
@@ -49,15 +66,24 @@ class Holder:
 
 
 class QueueModel(RuleBasedStateMachine):
-    """``line`` is what waits, oldest first; each holder has what is out at it."""
+    """``line`` is what waits, oldest first; each holder has what is out at it. ``due`` are those of the line whose time
+    is over: the broker may have noticed already or not. ``letters`` are the dead letters there must be in the end.
+    """
+
+    def policy(self) -> PolicyEntry:
+        return PolicyEntry(destination("queue://>"), memory_limit_bytes=LIMIT)
 
     def __init__(self) -> None:
         super().__init__()
         self.number = 0
+        self.due: list[Entry] = []
+        self.letters: list[str] = []
+        self.browsers: list[Listener] = []
+        self.paused = False
         self.line: list[Entry] = []
         self.places: dict[str, int] = {}
         self.holders: list[Holder] = []
-        self.begin(Stage(PolicyEntry(destination("queue://>"), memory_limit_bytes=LIMIT)))
+        self.begin(Stage(self.policy()))
 
     def begin(self, stage: Stage) -> None:
         self.stage = stage
@@ -65,6 +91,8 @@ class QueueModel(RuleBasedStateMachine):
         self.producer = stage.peer(f"p{self.number}")  # no two messages have one id
         self.producer.creates(QUEUE)
         self.holders = []
+        self.browsers = []
+        self.paused = False
         self.peers: list[Peer] = []
 
     # What can happen
@@ -72,16 +100,100 @@ class QueueModel(RuleBasedStateMachine):
     @precondition(lambda self: len(self.line) < 200)
     @rule(n=st.integers(0, 2), persistent=st.booleans(), count=st.integers(1, 12))
     def send(self, n: int, persistent: bool, count: int) -> None:
+        self.send_some(n, persistent, count)
+
+    @precondition(lambda self: len(self.line) < 200)
+    @rule(n=st.integers(0, 2), persistent=st.booleans(), count=st.integers(1, 6))
+    def send_short_lived(self, n: int, persistent: bool, count: int) -> None:
+        self.send_some(n, persistent, count, lives=True)
+
+    def send_some(
+        self,
+        n: int,
+        persistent: bool,
+        count: int,
+        lives: bool = False,
+        priority: int = 4,
+        group: str | None = None,
+        closes: bool = False,
+    ) -> None:
         for _ in range(count):
             home = self.stage.broker.home_of(destination(QUEUE))
             if not persistent and home is not None and not home.usage.takes(MESSAGE_BYTES):
                 return  # it would be parked
             self.number += 1
-            entry = Entry(str(self.number), n, persistent)
+            due_ms = self.stage.now.wall_ms + LIFETIME_MS if lives else 0
+            entry = Entry(str(self.number), n, persistent, 0, priority, group, closes, due_ms)
             self.places[entry.text] = self.number
             self.line.append(entry)
-            self.producer.sends(QUEUE, entry.text, persistent=persistent, properties={"n": n})
+            self.line.sort(key=self.place)
+            self.producer.sends(
+                QUEUE,
+                entry.text,
+                persistent=persistent,
+                properties={"n": n},
+                expiration_ms=due_ms,
+                priority=priority,
+                group=group or "",
+                group_sequence=-1 if closes else 0,
+            )
             self.follow()
+
+    def place(self, entry: Entry) -> tuple[int, int]:
+        """Where an entry stands in the line."""
+        return 0, self.places[entry.text]
+
+    def put_back(self, entries: list[Entry]) -> None:
+        """What was out waits again; some of it may be over its time by now."""
+        self.line = sorted(self.line + entries, key=self.place)
+        self.note_due()
+
+    def note_due(self) -> None:
+        now = self.stage.now.wall_ms
+        over = [entry for entry in self.line if 0 < entry.due_ms <= now]
+        self.due += over
+        self.letters += [entry.text for entry in over if entry.persistent]
+        self.line = [entry for entry in self.line if entry not in over]
+
+    @rule(seconds=st.sampled_from((1.0, 5.0, 31.0)))
+    def time_passes(self, seconds: float) -> None:
+        self.stage.environment.advance(seconds)
+        self.note_due()
+        self.stage.runs()
+
+    @precondition(lambda self: len(self.browsers) < 3)
+    @rule(prefetch=st.sampled_from((1, 7, 1000)), selector=st.sampled_from(SELECTORS[:3]))
+    def browse(self, prefetch: int, selector: str | None) -> None:
+        self.number += 1
+        view = replace(self.stage.view(QUEUE), memory_bytes=0)  # decoded properties take some
+        log = len(self.stage.store.log)
+        peer = self.stage.peer(f"b{self.number}")
+        self.browsers.append(peer.consumes(QUEUE, prefetch=prefetch, selector=selector, browser=True))
+        assert replace(self.stage.view(QUEUE), memory_bytes=0) == view
+        assert len(self.stage.store.log) == log
+
+    @precondition(lambda self: self.browsers)
+    @rule(acknowledges=st.booleans())
+    def end_a_browse(self, acknowledges: bool) -> None:
+        browser = self.browsers.pop(0)
+        assert len(set(browser.out)) == len(browser.out)
+        order = [self.places[text] for text in browser.out]
+        assert self.shuffles or order == sorted(order)
+        if acknowledges and browser.out:
+            browser.acknowledges(browser.out[-1])
+        browser.peer.leaves()
+
+    shuffles = False  # whether a line may have another order than that of sending
+
+    @rule()
+    def pause_or_resume(self) -> None:
+        home = self.stage.broker.home_of(destination(QUEUE))
+        assert isinstance(home, Queue)
+        self.paused = not self.paused
+        if self.paused:
+            home.pause()
+        else:
+            home.resume()
 
     @precondition(lambda self: len(self.holders) < 4)
     @rule(prefetch=st.sampled_from((1, 2, 5, 100)), selector=st.sampled_from(SELECTORS))
@@ -110,11 +222,16 @@ class QueueModel(RuleBasedStateMachine):
         self.holders.remove(holder)
         for entry in holder.out[:seen]:
             entry.count += 1
-        self.line = sorted(self.line + holder.out, key=lambda entry: self.places[entry.text])
+        self.gone(holder)
+        self.put_back(holder.out)
         if whole:
             listener.peer.leaves()
         else:
             listener.leaves(sequence)
+            listener.peer.flushes()  # what it has not read yet would stay in memory
+
+    def gone(self, holder: Holder) -> None:
+        """A consumer left."""
 
     @precondition(lambda self: any(holder.out for holder in self.holders))
     @rule(data=st.data())
@@ -163,22 +280,25 @@ class QueueModel(RuleBasedStateMachine):
 
     @rule(clean=st.booleans())
     def restart(self, clean: bool) -> None:
-        for entry in [*self.line, *(entry for holder in self.holders for entry in holder.out)]:
+        held = [entry for holder in self.holders for entry in holder.out]
+        for entry in [*self.line, *self.due, *held]:
             if clean:
                 entry.count += any(entry in holder.out for holder in self.holders)
             else:
                 entry.count = max(1, entry.count)
-        everything = self.line + [entry for holder in self.holders for entry in holder.out]
-        self.line = sorted(
-            (entry for entry in everything if entry.persistent), key=lambda entry: self.places[entry.text]
-        )
+        everything = [entry for entry in self.line + held if entry.persistent]
         if clean:
             self.stage.broker.stop(self.stage.now)
         self.stage.syncs()
         store = self.stage.store.crash()
-        stage = Stage(PolicyEntry(destination("queue://>"), memory_limit_bytes=LIMIT), store=store)
+        kept = {text_of(message) for message in store.kept(destination(QUEUE))}
+        stage = Stage(self.policy(), store=store)
+        stage.environment.time = self.stage.now
         stage.broker.recover(store.recovered(), clean, stage.now)
+        self.line = []
+        self.due = [entry for entry in self.due if entry.text in kept]
         self.begin(stage)
+        self.put_back(everything)
 
     # What must hold
 
@@ -190,41 +310,62 @@ class QueueModel(RuleBasedStateMachine):
         dispatches = self.stage.dispatches.copy()
         self.stage.dispatches.clear()
         for listener, delivery in dispatches:
+            if listener.info.browser or str(listener.info.destination) != QUEUE:
+                continue
             holder = next(holder for holder in self.holders if holder.listener is listener)
+            assert not self.paused
             assert holder.has_room(), f"{delivery.text} was dispatched over the window"
-            entry = next((entry for entry in self.line if holder.accepts(entry)), None)
+            entry = next((entry for entry in self.line if self.may_take(holder, entry)), None)
             assert entry is not None and entry.text == delivery.text, f"{delivery.text} was not the next for {holder}"
             assert delivery.redelivery_count == entry.count, entry
+            self.taken(holder, entry, delivery)
             self.line.remove(entry)
             holder.out.append(entry)
+
+    def may_take(self, holder: Holder, entry: Entry) -> bool:
+        """Whether the consumer is one for this message."""
+        return holder.accepts(entry)
+
+    def taken(self, holder: Holder, entry: Entry, delivery: Delivery) -> None:
+        """A consumer got a message."""
 
     @invariant()
     def agree(self) -> None:
         self.follow()
         view = self.stage.view(QUEUE)
         out = sum(len(holder.out) for holder in self.holders)
-        assert (view.pending, view.in_flight) == (len(self.line) + out, out)
-        assert view.consumers == len(self.holders)
+        still = self.stage.store.kept(destination(QUEUE))
+        unnoticed = view.pending - len(self.line) - out
+        assert 0 <= unnoticed <= len(self.due)
+        stored = {text_of(message) for message in still}
+        assert all(entry.text in stored for entry in self.line if entry.persistent)
+        assert (view.in_flight, view.consumers) == (out, len(self.holders))
         for holder in self.holders:
             assert holder.listener.subscription.dispatched_count == len(holder.out)
 
     @invariant()
     def nobody_waits_for_nothing(self) -> None:
-        if self.stage.store.reads or self.stage.broker.next_timeout() == 0.0:
+        if self.paused or self.stage.store.reads or self.stage.broker.next_timeout() == 0.0:
             return
         for holder in self.holders:
             if holder.has_room():
-                assert not [entry.text for entry in self.line if holder.accepts(entry)], f"stuck beside {holder}"
+                assert not [entry.text for entry in self.line if self.may_take(holder, entry)], f"stuck beside {holder}"
 
     def teardown(self) -> None:
         """Everything comes out in the end, and nothing stays in memory or store."""
+        if self.paused:
+            self.pause_or_resume()
+        self.follow()
+        for browser in self.browsers:
+            browser.peer.leaves()
         for holder in self.holders.copy():
-            holder.listener.peer.leaves()
+            self.holders.remove(holder)
             for entry in holder.out:
                 entry.count += 1
-            self.line = sorted(self.line + holder.out, key=lambda entry: self.places[entry.text])
-            self.holders.remove(holder)
-            self.follow_others()
+            self.gone(holder)
+            self.put_back(holder.out)
+            holder.listener.peer.leaves()
+            self.follow()
         for peer in self.peers:
             peer.flushes()
         peer = self.stage.peer("last")
@@ -240,18 +381,106 @@ class QueueModel(RuleBasedStateMachine):
             listener.acknowledges(last.out[-1].text, count=len(last.out))
             last.out.clear()
         assert self.line == []
+        self.expect_dead_letters()
         assert self.stage.memory() == 0
         assert self.stage.store.kept(destination(QUEUE)) == []
         super().teardown()
 
-    def follow_others(self) -> None:
-        for listener, delivery in self.stage.dispatches:
-            holder = next(holder for holder in self.holders if holder.listener is listener)
-            entry = next(entry for entry in self.line if entry.text == delivery.text)
-            self.line.remove(entry)
-            holder.out.append(entry)
-        self.stage.dispatches.clear()
+    def expect_dead_letters(self) -> None:
+        """One for each persistent message whose time was over while it waited."""
+        self.stage.waits(31.0)
+        self.stage.settle()
+        if not self.stage.has(DLQ):
+            assert self.letters == []
+            return
+        listener = self.stage.peer("undertaker").consumes(DLQ, prefetch=30_000)
+        self.stage.settle()
+        assert sorted(listener.out) == sorted(self.letters)
+        if listener.out:
+            listener.acknowledges(listener.out[-1])
+
+
+class PrioritizedQueueModel(QueueModel):
+    """The same with a line for each priority."""
+
+    shuffles = True
+
+    def policy(self) -> PolicyEntry:
+        queue = QueuePolicy(prioritized_messages=True)
+        return PolicyEntry(destination("queue://>"), memory_limit_bytes=LIMIT, queue=queue)
+
+    def place(self, entry: Entry) -> tuple[int, int]:
+        return -entry.priority, self.places[entry.text]
+
+    @precondition(lambda self: len(self.line) < 200)
+    @rule(priority=st.integers(0, 9), persistent=st.booleans(), count=st.integers(1, 12), lives=st.booleans())
+    def send_with_priority(self, priority: int, persistent: bool, count: int, lives: bool) -> None:
+        self.send_some(0, persistent, count, lives=lives, priority=priority)
+
+
+class GroupedQueueModel(QueueModel):
+    """The same with message groups: ``owners`` has the consumer of each."""
+
+    def __init__(self) -> None:
+        self.owners: dict[str, Holder] = {}
+        super().__init__()
+
+    def begin(self, stage: Stage) -> None:
+        self.owners = {}
+        super().begin(stage)
+
+    @precondition(lambda self: len(self.line) < 200)
+    @rule(
+        group=st.sampled_from("xyz"),
+        persistent=st.booleans(),
+        count=st.integers(1, 8),
+        closes=st.sampled_from((0, 0, 1)),
+    )
+    def send_to_group(self, group: str, persistent: bool, count: int, closes: int) -> None:
+        self.send_some(1, persistent, count, group=group, closes=bool(closes))
+
+    def may_take(self, holder: Holder, entry: Entry) -> bool:
+        owner = None if entry.group is None else self.owners.get(entry.group)
+        return holder.accepts(entry) and owner in (None, holder)
+
+    def taken(self, holder: Holder, entry: Entry, delivery: Delivery) -> None:
+        if entry.group is None:
+            return
+        assert is_first(delivery.message) == (entry.group not in self.owners) or entry.count > 0
+        self.owners[entry.group] = holder
+        if entry.closes:
+            del self.owners[entry.group]
+
+    def gone(self, holder: Holder) -> None:
+        self.owners = {group: owner for group, owner in self.owners.items() if owner is not holder}
+
+
+class ExclusiveQueueModel(QueueModel):
+    """The same with exclusive consumers of different priorities."""
+
+    @precondition(lambda self: len(self.holders) < 4)
+    @rule(prefetch=st.sampled_from((1, 5)), priority=st.integers(0, 2))
+    def join_exclusive(self, prefetch: int, priority: int) -> None:
+        self.number += 1
+        peer: Peer = self.stage.peer(f"c{self.number}")
+        peer.reads = False
+        listener = peer.announces(QUEUE, prefetch=prefetch, exclusive=True, priority=priority)
+        self.holders.append(Holder(listener, None, prefetch, exclusive=True, priority=priority))
+        self.stage.broker.start_consumer(listener.subscription, self.stage.now)
+
+    def may_take(self, holder: Holder, entry: Entry) -> bool:
+        exclusive = [other for other in self.holders if other.exclusive]
+        if not exclusive:
+            return holder.accepts(entry)
+        best = min(exclusive, key=lambda other: -other.priority)
+        return holder is best and not any(other.out for other in exclusive if other is not best)
 
 
 TestQueueModel = QueueModel.TestCase
 TestQueueModel.settings = settings(stateful_step_count=40)
+TestPrioritizedQueueModel = PrioritizedQueueModel.TestCase
+TestPrioritizedQueueModel.settings = settings(stateful_step_count=40)
+TestGroupedQueueModel = GroupedQueueModel.TestCase
+TestGroupedQueueModel.settings = settings(stateful_step_count=40)
+TestExclusiveQueueModel = ExclusiveQueueModel.TestCase
+TestExclusiveQueueModel.settings = settings(stateful_step_count=40)

@@ -51,7 +51,7 @@ def text_message(
         "priority": priority,
         "properties": properties if properties is not None else {},
         "original": original,
-        "group": group,
+        "group": group or None,
         "group_sequence": group_sequence,
         "first": first,
     }
