@@ -5,6 +5,7 @@ How they were made stands in tests/vectors/stores/README.md.
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
 import tarfile
@@ -55,6 +56,15 @@ def disk(directory: Path) -> Iterator[FileDisk]:
 
 def expected(name: str) -> Contents:
     found: Contents = json.loads((VECTORS / f"{name}.json").read_text(encoding="utf-8"))
+    found.pop("facts", None)
+    return found
+
+
+def expected_facts(name: str) -> dict[str, dict[str, str]]:
+    """Table, key in base64, digest of the value."""
+    found: dict[str, dict[str, str]] = json.loads((VECTORS / f"{name}.json").read_text(encoding="utf-8")).get(
+        "facts", {}
+    )
     return found
 
 
@@ -99,6 +109,14 @@ def test_the_contents_are_exactly_what_the_release_kept(name: str, disk: FileDis
     assert contents(disk) == without_texts(expected(name))
 
 
+def test_the_facts_are_exactly_what_the_release_kept(name: str, disk: FileDisk) -> None:
+    assert {
+        str(table): {base64.b64encode(key).decode(): hashlib.sha256(value).hexdigest() for key, value in facts.items()}
+        for table, facts in StoreContents(disk).facts.items()
+        if facts
+    } == expected_facts(name)
+
+
 def test_an_upgraded_store_takes_messages_and_removals_and_starts_again(name: str, disk: FileDisk) -> None:
     formats = message_formats()
     wanted = without_texts(expected(name))
@@ -131,20 +149,24 @@ def test_a_broker_gives_the_messages_to_its_clients_in_order(name: str, director
     place = tmp_path / "broker" / "data" / "kahadb"
     place.parent.mkdir(parents=True)
     directory.rename(place)
-    queues = expected(name)
-    with (
-        BrokerProcess(spanwire_command(), tmp_path / "broker") as broker,
-        blocking.connect(broker.openwire_uri()) as connection,
-        connection.session() as session,
-    ):
-        for queue, messages in queues.items():
-            consumer = session.create_consumer(queue)
-            for wanted in messages:
-                message = consumer.receive(timeout=10)
-                assert message is not None
-                assert str(message.body)[:40] == wanted["text"]
-            assert consumer.receive_no_wait() is None
-            consumer.close()
+    lines = expected(name)
+    with BrokerProcess(spanwire_command(), tmp_path / "broker") as broker:
+        for line, messages in lines.items():
+            _, client_id, subscription = f"{line.removeprefix('subscription://')}::".split(":")[:3]
+            is_durable = line.startswith("subscription://")
+            with (
+                blocking.connect(broker.openwire_uri(), client_id=client_id if is_durable else None) as connection,
+                connection.session() as session,
+            ):
+                if is_durable:
+                    consumer = session.create_durable_subscriber("topic://PRICES", subscription)
+                else:
+                    consumer = session.create_consumer(line)
+                for wanted in messages:
+                    message = consumer.receive(timeout=10)
+                    assert message is not None
+                    assert str(message.body)[:40] == wanted["text"]
+                assert consumer.receive_no_wait() is None
 
 
 def test_the_tools_read_it_and_find_no_damage(

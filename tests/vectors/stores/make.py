@@ -11,6 +11,7 @@ redelivery counts and the digests of the bytes; both must agree before anything 
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
 import sys
@@ -28,6 +29,7 @@ from spanwire.service.config.model import BrokerConfiguration
 from spanwire.stores.disk import FileDisk
 from spanwire.stores.journal.fetch import StoredBytes
 from spanwire.stores.journal.journal import open_journal
+from spanwire.stores.journal.segment import FORMAT_VERSION
 from spanwire.stores.reader import read_all
 from tests.support.broker_process import BrokerProcess
 from tests.support.stomp_socket import StompSocket
@@ -60,7 +62,38 @@ def fill(broker: BrokerProcess, texts: Texts, run: int) -> None:
         send_in_transactions(connection, texts, run)
         redeliver_some(connection)
         come_and_go(connection, run)
+    if FORMAT_VERSION > 1:
+        subscribe(broker, texts, run)
     use_stomp(broker, texts, run)
+
+
+def subscribe(broker: BrokerProcess, texts: Texts, run: int) -> None:
+    """Two durable subscriptions of one topic; one of them takes some messages."""
+    for client_id in ("warehouse", "office"):
+        texts.setdefault(f"subscription://{len(client_id)}:{client_id}:prices", [])
+        with (
+            blocking.connect(broker.openwire_uri(), client_id=client_id) as connection,
+            connection.session() as session,
+        ):
+            session.create_durable_subscriber("topic://PRICES", "prices").close()
+    with blocking.connect(broker.openwire_uri()) as connection, connection.session() as session:
+        producer = session.create_producer("topic://PRICES")
+        for number in range(15):
+            text = f"price {run}.{number}"
+            producer.send(text, priority=number % 10)
+            for line in texts:
+                if line.startswith("subscription://"):
+                    texts[line].append(text)
+    with (
+        blocking.connect(broker.openwire_uri(), client_id="office") as connection,
+        connection.session("transacted") as session,
+    ):
+        consumer = session.create_durable_subscriber("topic://PRICES", "prices")
+        for _ in range(6):
+            message = consumer.receive(timeout=10)
+            assert message is not None
+            texts["subscription://6:office:prices"].remove(str(message.body))
+        session.commit()
 
 
 def send_orders(connection: blocking.Connection, texts: Texts, run: int) -> None:
@@ -168,6 +201,18 @@ def use_stomp(broker: BrokerProcess, texts: Texts, run: int) -> None:
             frame = stomp.receive()  # messages that were on their way
 
 
+def facts(journal: Path) -> dict[str, dict[str, str]]:
+    """All facts in a copy of the store: table, key in base64, digest of the value."""
+    if FORMAT_VERSION < 2:
+        return {}
+    found = open_journal(FileDisk(journal), bytes(16)).recovery.facts()
+    return {
+        str(table): {base64.b64encode(key).decode(): hashlib.sha256(value).hexdigest() for key, value in kept.items()}
+        for table, kept in found.items()
+        if kept
+    }
+
+
 def contents(journal: Path) -> dict[str, list[dict[str, object]]]:
     """What the release's own recovery finds in a copy of the store."""
     disk = FileDisk(journal)
@@ -201,6 +246,7 @@ def keep(broker: BrokerProcess, texts: Texts, name: str) -> None:
         for path in (data / "kahadb" / "journal").iterdir():
             (copy / path.name).write_bytes(path.read_bytes())
         found = contents(copy)
+        kept = facts(copy)
     for queue, messages in found.items():
         assert len(messages) == len(texts.get(queue, [])), (queue, len(messages), len(texts.get(queue, [])))
     expected = {
@@ -208,6 +254,7 @@ def keep(broker: BrokerProcess, texts: Texts, name: str) -> None:
         for queue, messages in sorted(found.items())
         if messages or queue in texts
     }
+    document: dict[str, object] = {**expected, "facts": kept} if kept else {**expected}
     with tarfile.open(PLACE / f"{name}.tar.xz", "w:xz") as archive:
         for path in sorted((data / "kahadb" / "journal").iterdir()):
             entry = archive.gettarinfo(path, arcname=f"journal/{path.name}")
@@ -216,7 +263,7 @@ def keep(broker: BrokerProcess, texts: Texts, name: str) -> None:
             entry.mtime = 0
             with path.open("rb") as stream:
                 archive.addfile(entry, stream)
-    (PLACE / f"{name}.json").write_text(json.dumps(expected, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    (PLACE / f"{name}.json").write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 def main(name: str) -> int:

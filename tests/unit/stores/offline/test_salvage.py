@@ -37,7 +37,7 @@ from spanwire.stores.offline.inspection import Inspection, inspect
 from spanwire.stores.offline.repair import finish, is_interrupted, repair
 from tests.simulation.damage import Damage, Sample, foreign_files
 from tests.simulation.disk import PowerCutError, SimulatedDisk
-from tests.support.journal_driver import JournalDriver, recovered_state
+from tests.support.journal_driver import JournalDriver, State, recovered_state
 from tests.support.plain_format import plain_formats, plain_message
 
 DAMAGED: Final = int(os.environ.get("SPANWIRE_DAMAGED", "1000"))
@@ -105,7 +105,6 @@ class MixedSample:
             driver.turn()
         self.clean: Final = seed % 2 == 0
         self.files: Final = driver.disk.contents()
-        self.state: Final = recovered_state(SimulatedDisk.holding(self.files))
         self.newest: Final = max(name for name in self.files if name.endswith(".journal"))
         self.foreign: Final = foreign_files(seed)
 
@@ -115,6 +114,18 @@ def sample(number: int) -> Sample:
     if number % 3 == 0:
         return cast(Sample, MixedSample(number))
     return Sample(number, clean=number % 2 == 0)
+
+
+@cache
+def kept_by(number: int) -> tuple[State, dict[int, dict[bytes, bytes]]]:
+    """The messages and facts that a start on the undamaged sample finds."""
+    return found_on(SimulatedDisk.holding(sample(number).files))
+
+
+def found_on(disk: SimulatedDisk) -> tuple[State, dict[int, dict[bytes, bytes]]]:
+    """All messages and facts."""
+    facts = {table: kept for table, kept in StoreContents(disk).facts.items() if kept}
+    return recovered_state(disk), facts
 
 
 class Place:
@@ -166,18 +177,18 @@ def saved_rightly(number: int, damage: Damage) -> str:
     for name, data in damage.files.items():
         assert name in quarantine.contents() or disk.contents()[name] == data
     assert not looked_at(disk).findings
-    saved = recovered_state(disk)
+    saved, facts = found_on(disk)
     for line, kept in saved.items():
         for sequence, (raw, _) in kept.items():
             known = messages.get((line, sequence))
             assert "another store" in damage.text or (known is not None and known[0] == raw), (line, sequence)
-    for line, kept in sample(number).state.items():
+    for line, kept in kept_by(number)[0].items():
         for sequence, (raw, _) in kept.items():
             place = messages[line, sequence][1]
             whole = place.is_whole(files[place.name], damage)
             is_saved = saved.get(line, {}).get(sequence, (b"", 0))[0] == raw
             assert is_saved or not whole or damage.shortens, f"message {sequence} of {line} was not saved"
-    same = saved == sample(number).state
+    same = (saved, facts) == kept_by(number)
     assert same or found.loses or damage.shortens, "something is lost and nobody was told"
     return "repaired" if found.findings else "harmless"
 
