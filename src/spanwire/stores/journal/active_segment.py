@@ -105,6 +105,8 @@ class ActiveSegment:
             end += len(part)
         summary = self._draft.finish(self._store_id, self.end, self.batches)
         index.segments.seal(self.number, self.end)
+        if summary is not None:
+            index.segments.grow(self.number, summary.size)
         self.size = max(self._segment_bytes, 2 * end + size)  # a large check-point must not fill it
         index.segments.open(number, seed, FORMAT_VERSION, self.size)
         self.number = number

@@ -14,7 +14,7 @@ NOTHING_KEPT: Final = 1 << 62  # above all segments
 
 
 class SegmentState:
-    """One segment. ``size`` is that of its file, ``end`` where its last batch ends (0 while it is being written).
+    """One segment. ``size`` is that of its file and summary, ``end`` where its last batch ends, 0 while it is written.
 
     ``live_bytes`` are the records of what is in force, ``held_bytes`` those of all that ever was; a body that several
     lines share counts in both for each of them. ``is_whole`` is False once a damaged record was found in it.
@@ -89,12 +89,12 @@ class SegmentTable:
         if state is not None:
             state.end = end
 
-    def resize(self, number: int, size: int) -> None:
-        """The segment's file has another size now."""
+    def grow(self, number: int, size: int) -> None:
+        """The segment's files, its summary among them, have ``size`` bytes more, or less."""
         state = self.by_number.get(number)
         if state is not None:
-            self.used_bytes += size - state.size
-            state.size = size
+            self.used_bytes += size
+            state.size += size
 
     def numbers(self) -> list[int]:
         """The segments that are needed, in rising order."""

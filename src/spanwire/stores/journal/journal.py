@@ -213,7 +213,7 @@ class Journal(MessageStore):
 
     def used_bytes(self) -> int:
         """See `MessageStore.used_bytes`."""
-        return self._index.segments.used_bytes
+        return self._index.segments.used_bytes + max(0, self._space.spare_bytes)
 
     @property
     def moved_bytes(self) -> int:

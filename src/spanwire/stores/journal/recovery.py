@@ -7,6 +7,7 @@ that names the file and the byte. Crashing in here and starting again gives the 
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Final, Protocol
 
 from spanwire.broker.recovery import RecoveredDestination
@@ -93,10 +94,11 @@ class Recovery:
     def keep(self, summary: Summary | None) -> None:
         """Takes the summary of a segment that was read, as far as there is room for it."""
         if summary is not None:
-            size = len(summary.parts[-1])
+            size = summary.size
             if self._summary_bytes + size <= MAX_SUMMARY_BYTES:
                 self._summary_bytes += size
                 self.summaries.append(summary)
+                self.index.segments.grow(summary.number, size)
 
     def facts(self) -> dict[int, dict[bytes, bytes]]:
         """All facts by table and key; of tables that hold any."""
@@ -124,7 +126,8 @@ def recover(disk: Disk, progress: Progress | None = None) -> Recovery:
             summary = sources.summary(place)
             if summary is not None:
                 _check_end(older, summary.header)
-                recovery.replay.begin(number, summary.header.seed, summary.header.version, files[segment_name(number)])
+                size = files[segment_name(number)] + files[summary_name(number)]
+                recovery.replay.begin(number, summary.header.seed, summary.header.version, size)
                 summary.run(recovery.replay)
                 recovery.replay.end(summary.end)
                 older = None  # a summary is taken only if it ends where the next segment says
@@ -157,10 +160,11 @@ def repair(disk: Disk, recovery: Recovery) -> None:
     """Removes what a crash left behind. May be cut off anywhere and run again."""
     if recovery.last != 0:
         name = segment_name(recovery.last)
-        if disk.files()[name] != recovery.last_end:
+        size = disk.files()[name]
+        if size != recovery.last_end:
             disk.resize(name, recovery.last_end)
             disk.sync(name)
-            recovery.index.segments.resize(recovery.last, recovery.last_end)
+            recovery.index.segments.grow(recovery.last, recovery.last_end - size)
     for name in recovery.leftovers:
         disk.delete(name)
     if recovery.leftovers:
@@ -175,7 +179,8 @@ def write_summaries(disk: Disk, recovery: Recovery) -> None:
     except OSError as error:
         if error.errno not in DISK_FULL:
             raise
-        disk.delete(NEW_NAME)
+        with suppress(OSError):
+            disk.delete(NEW_NAME)
     recovery.summaries.clear()
 
 

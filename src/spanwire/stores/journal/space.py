@@ -12,6 +12,7 @@ reported only up to the first held one.
 from __future__ import annotations
 
 import errno
+from contextlib import suppress
 from typing import Final
 
 from spanwire.broker.facts import PRODUCER_AUDIT
@@ -139,7 +140,8 @@ def possible_segment(disk: Disk, size: int) -> int:
             if error.errno not in DISK_FULL:
                 raise
             if size // 2 < LEAST_SEGMENT:
-                disk.delete(SPARE_NAME)
+                with suppress(FileNotFoundError):
+                    disk.delete(SPARE_NAME)
                 raise
             size //= 2
         else:

@@ -70,6 +70,11 @@ class Summary:
         self.number: Final[int] = number
         self.parts: Final[list[bytes]] = parts
 
+    @property
+    def size(self) -> int:
+        """Bytes of the file."""
+        return sum([len(part) for part in self.parts])
+
 
 class SummaryDraft:
     """Gathers the summary of one segment while that is written or read, at most ``limit`` bytes of it."""

@@ -241,3 +241,17 @@ def test_a_summary_that_a_power_cut_tore_costs_nothing() -> None:
         assert list(driver.recovered[0].sequences) == kept
         driver.crash(random)
         assert list(driver.recovered[0].sequences) == kept
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_used_bytes_are_those_of_the_files(seed: int) -> None:
+    driver = JournalDriver(without_summaries(worked_disk(seed)))
+    for _ in range(3):
+        assert driver.store.used_bytes() == sum(driver.disk.files().values())
+        for number in range(40):
+            driver.store.append(A, plain_message(A, number, BODY))
+            driver.turn()
+            driver.store.remove(A, 1 + number)
+        driver.turn()
+        assert driver.store.used_bytes() == sum(driver.disk.files().values())
+        driver.reopen()
