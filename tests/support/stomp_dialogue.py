@@ -10,6 +10,7 @@ from typing import Final
 from spanwire.broker.broker import Broker
 from spanwire.broker.formats import MessageFormats
 from spanwire.broker.ports import NO_TOKEN, Authenticator, Authorizer
+from spanwire.broker.usage import UsageLimits
 from spanwire.model.destination import Destination
 from spanwire.model.environment import Time
 from spanwire.model.errors import JmsError, SpanwireError
@@ -64,6 +65,7 @@ class Stage:
         authenticator: Authenticator | None = None,
         authorizer: Authorizer | None = None,
         formats: MessageFormats | None = None,
+        limits: UsageLimits | None = None,
     ) -> None:
         self.environment: Final = DialogueEnvironment()
         self.store: Final = MemoryStore()
@@ -75,6 +77,7 @@ class Stage:
             formats if formats is not None else MessageFormats(stomp_formats()),
             authenticator=authenticator,
             authorizer=authorizer,
+            limits=limits,
         )
         self.peers: Final[list[Peer]] = []
         self.syncs = True  # whether the store's disk gets its turn while things settle

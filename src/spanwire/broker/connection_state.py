@@ -6,7 +6,7 @@ from collections import deque
 from typing import Final
 
 from spanwire.broker.outlet import Outlet
-from spanwire.broker.ports import Principal
+from spanwire.broker.ports import NO_TOKEN, Principal
 from spanwire.broker.producer_audit import AuditedProducer
 from spanwire.broker.reference import BrokerDestination
 from spanwire.broker.subscription import Subscription
@@ -67,6 +67,16 @@ class ConnectionState:
     def connection_id(self) -> str:
         """The id under which the client announced the connection."""
         return self.info.connection_id
+
+    def answer_last_parked(self, token: int) -> bool:
+        """Have ``token`` answered with the last send that waits for room; False if none waits, or if that one is
+        answered anyway.
+        """
+        if not self.parked or self.parked[-1].token != NO_TOKEN:
+            return False
+        last = self.parked.pop()
+        self.parked.append(ParkedSend(last.home, last.message, token, last.deadline))
+        return True
 
     def may_pause_reading(self) -> bool:
         """Whether nothing that frees space can be waiting in the peer's unread bytes."""

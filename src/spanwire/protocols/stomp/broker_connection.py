@@ -111,6 +111,7 @@ class StompBrokerConnection(ClientConnection, ProtocolConnection):
         self._subscriptions: Final[dict[int, StompSubscription]] = {}
         self._starting: Subscription | None = None
         self._goodbye: str | None = None
+        self._last_parked = NO_TOKEN  # of the send without a receipt that a DISCONNECT waits for
 
     def receive_data(self, data: bytes, now: Time) -> None:
         """Act on every frame that ``data`` completes."""
@@ -210,13 +211,15 @@ class StompBrokerConnection(ClientConnection, ProtocolConnection):
     def completed(self, token: int, error: SpanwireError | None) -> None:
         """A request is done, or was refused after all."""
         receipt = self._receipts.pop(token, None)
+        if token == self._last_parked:
+            self._last_parked = NO_TOKEN
         if self._state == CLOSED:
             return
         if error is not None:
             self._write(error_frame(error, receipt, self._version))
         elif receipt is not None:
             self._write(self._receipt(receipt))
-        if self._state == LEAVING and not self._receipts:
+        if self._state == LEAVING and not self._receipts and self._last_parked == NO_TOKEN:
             self._say_goodbye(self._broker.environment.now())
 
     def close_with(self, error: SpanwireError) -> None:
@@ -271,7 +274,7 @@ class StompBrokerConnection(ClientConnection, ProtocolConnection):
         elif command == UNSUBSCRIBE:
             self._unsubscribe(connection, frame.block.headers, now)
         elif command == DISCONNECT:
-            self._disconnect(frame, now)
+            self._disconnect(connection, frame, now)
         else:
             return self._act_on_transaction(connection, frame, now)
         return True
@@ -432,10 +435,14 @@ class StompBrokerConnection(ClientConnection, ProtocolConnection):
         token = self._next_token() if frame.receipt is not None else NO_TOKEN
         return self._broker.commit(connection, transaction_id, token, now)
 
-    def _disconnect(self, frame: Frame, now: Time) -> None:
+    def _disconnect(self, connection: ConnectionState, frame: Frame, now: Time) -> None:
+        """The receipt promises that all frames before were handled: also sends that wait for room without a receipt."""
         self._state = LEAVING
         self._goodbye = frame.receipt
-        if not self._receipts:
+        token = self._next_token()
+        if connection.answer_last_parked(token):
+            self._last_parked = token
+        elif not self._receipts:
             self._say_goodbye(now)
 
     def _say_goodbye(self, now: Time) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 import pytest
 
 from spanwire.broker.formats import MessageFormats
+from spanwire.broker.usage import UsageLimits
 from spanwire.model.destination import QUEUE, TOPIC, Destination
 from spanwire.model.errors import JmsError, MessageFormatError, StoreError
 from spanwire.model.ids import MessageId, ProducerId
@@ -114,6 +115,22 @@ def test_a_disconnect_waits_for_the_receipts_before_it() -> None:
     stage.settle()
     assert [frame.headers["receipt-id"] for frame in peer.receives()] == ["1", "2"]
     assert peer.closed
+
+
+def test_a_disconnect_waits_for_sends_without_a_receipt_that_wait_for_room() -> None:
+    stage = Stage(limits=UsageLimits(memory_bytes=20_000))
+    producer = stage.peer("1.2")
+    body = "x" * 6_000
+    producer.sends("".join(f"SEND\ndestination:/queue/A\n\n{number}{body}\0" for number in range(8)))
+    producer.sends("DISCONNECT\nreceipt:end\n\n\0")
+    assert producer.receives() == []
+    assert not producer.closed
+    consumer = stage.peer("1.2")
+    consumer.sends("SUBSCRIBE\nid:s\ndestination:/queue/A\n\n\0")
+    assert [frame.body[:1] for frame in consumer.receives()] == [b"%d" % number for number in range(8)]
+    (answer,) = producer.receives()
+    assert answer.headers == {"receipt-id": "end"}
+    assert producer.closed
 
 
 def test_a_store_that_fails_turns_the_waiting_receipt_into_an_error() -> None:
