@@ -15,12 +15,11 @@ from __future__ import annotations
 from typing import Final
 
 from spanwire.broker.backlog import Backlog
-from spanwire.broker.chunk import CHUNK_MESSAGES
 from spanwire.broker.context import BrokerContext
 from spanwire.broker.line import MessageLine
-from spanwire.broker.message_groups import FIRST, PASS, MessageGroups
+from spanwire.broker.looking import Looking
 from spanwire.broker.policy import PolicyEntry
-from spanwire.broker.queue_consumers import QueueConsumer, QueueConsumers
+from spanwire.broker.queue_consumers import QueueConsumers
 from spanwire.broker.queue_jobs import ExpiryWalk, Purge
 from spanwire.broker.recovery import RecoveredDestination
 from spanwire.broker.reference import BrokerDestination, MessageReference
@@ -50,9 +49,7 @@ class Queue(BrokerDestination):
         self._consumers: Final[QueueConsumers] = QueueConsumers(policy.queue, self._backlog.lines)
         self._expiry: Final[ExpiryWalk] = ExpiryWalk(self, self._backlog, context)
         self._purge: Final[Purge] = Purge(self, self._backlog, context)
-        self._groups: MessageGroups | None = None
-        self._started_over = False  # all consumers look at the whole line again
-        self._first = False  # the message being taken is the first of its group for its consumer
+        self._looking: Final[Looking] = Looking(self, self._backlog, self._consumers, context)
         self._paused = False
         self._starts_at = 0.0
         self._mode = BY_PRIORITY if policy.queue.prioritized_messages else DIRECT
@@ -88,8 +85,8 @@ class Queue(BrokerDestination):
         line.append(reference)
 
     def _accept_in_mode(self, message: Message, sequence: int) -> None:
-        if message.group_id is not None and self._groups is None:
-            self._use_groups()
+        if message.group_id is not None:
+            self._note_groups()
         backlog = self._backlog
         line = backlog.line_of(message.priority)
         if self._spills(line, sequence):
@@ -158,32 +155,25 @@ class Queue(BrokerDestination):
     def detach(self, subscription: Subscription) -> None:
         """Remove a consumer; what it had is given back separately."""
         gone = self._consumers.detach(subscription)
-        groups = self._groups
-        if gone is not None and groups is not None:
-            groups.forget(gone)
-            self._look_again(groups)
+        if gone is not None:
+            self._looking.forget(gone)
         self._choose_mode()
 
     def _choose_mode(self) -> None:
         before = self._mode
         if self._paused or self._purge.is_under_way() or self._starts_at > self._context.monotonic:
             self._mode = HELD
-        elif self._consumers.selective > 0 or self._groups is not None:
+        elif self._consumers.selective > 0 or self._looking.groups is not None:
             self._mode = LOOKING
         else:
             self._mode = BY_PRIORITY if len(self._backlog.lines) > 1 else DIRECT
         if self._mode == LOOKING and before != LOOKING:
             self._consumers.start_over()
 
-    def _use_groups(self) -> None:
-        self._groups = MessageGroups(self.policy.queue.groups)
-        self._choose_mode()
-
-    def _look_again(self, groups: MessageGroups) -> None:
-        if groups.freed:
-            groups.freed = False
-            self._consumers.start_over()
-            self._started_over = True
+    def _note_groups(self) -> None:
+        if self._looking.groups is None:
+            self._looking.use_groups(self.policy.queue.groups)
+            self._choose_mode()
 
     # -- dispatch ------------------------------------------------------------------------------------------------------
 
@@ -193,7 +183,7 @@ class Queue(BrokerDestination):
         if mode == HELD or not self._consumers.all:
             return
         if mode == LOOKING:
-            self._let_look()
+            self._looking.go_on()
             return
         more = True
         while more:
@@ -213,8 +203,8 @@ class Queue(BrokerDestination):
         if self._mode == HELD or not self._consumers.all or backlog.loaded() == backlog.waiting():
             return False
         came = backlog.read_ahead(self._consumers.is_hungry())
-        if backlog.grouped and self._groups is None:
-            self._use_groups()
+        if backlog.grouped:
+            self._note_groups()
         return came
 
     def _dispatch_oldest(self, line: MessageLine) -> bool:
@@ -231,136 +221,26 @@ class Queue(BrokerDestination):
             if subscription is None:
                 return False
             line.pop()
-            self._dispatch(subscription, reference)
+            self.note_dispatched()
+            subscription.dispatch(reference)
 
     def _dispatch_by_priority(self) -> None:
         for line in self._backlog.lines:
             if line.count > 0 and (not self._dispatch_oldest(line) or line.count > 0):
                 return  # nobody takes more, or what comes next must be read first
 
-    def _dispatch(self, subscription: Subscription, reference: MessageReference) -> None:
+    def note_dispatched(self) -> None:
+        """One more message is out."""
         self.dispatched += 1
         self.in_flight += 1
-        subscription.dispatch(reference)
-
-    def _let_look(self) -> None:
-        """Let each consumer that can take messages look on from where it stopped. Those that are near the end come
-        first, so that one that looks through the depths does not hold up what has just come in.
-        """
-        consumers = self._consumers
-        in_turn = consumers.in_turn(self._groups is not None)
-        if consumers.in_order:
-            self._look(in_turn, None)
-        else:
-            far: list[QueueConsumer] = []
-            self._look(in_turn, far)
-            if far:
-                self._look(far, None)
-        self._backlog.make_room()
-
-    def _look(self, in_turn: list[QueueConsumer], far: list[QueueConsumer] | None) -> None:
-        """One message each in turn; those that are ``far`` from the end are only put there, if there is such a list."""
-        budget = CHUNK_MESSAGES
-        in_order = self._consumers.in_order
-        progress = True
-        while progress:
-            progress = False
-            for consumer in in_turn:
-                if not consumer.subscription.can_take():
-                    continue
-                if far is not None and not self._is_near(consumer):
-                    if consumer not in far:
-                        far.append(consumer)
-                    continue
-                looked = self._offer_next(consumer)
-                budget -= looked
-                while in_order and budget > 0 and looked > 0 and consumer.subscription.can_take():
-                    looked = self._offer_next(consumer)
-                    budget -= looked
-                if self._started_over or (looked > 0 and not self._is_through(consumer)):
-                    self._started_over = False
-                    progress = True
-                if budget <= 0:
-                    self._context.schedule(self)
-                    return
-
-    def _is_near(self, consumer: QueueConsumer) -> bool:
-        for place, line in enumerate(self._backlog.lines):
-            if not line.is_in_tail(consumer.cursors[place]):
-                return False
-        return True
-
-    def _is_through(self, consumer: QueueConsumer) -> bool:
-        for place, line in enumerate(self._backlog.lines):
-            if not line.is_at_end(consumer.cursors[place]):
-                return False
-        return True
-
-    def _offer_next(self, consumer: QueueConsumer) -> int:
-        """Show ``consumer`` the lines until it takes one message; gives how many messages it looked at. It waits where
-        the next one must be read first.
-        """
-        backlog = self._backlog
-        looked = 0
-        for place, line in enumerate(backlog.lines):
-            cursor = consumer.cursors[place]
-            while looked < CHUNK_MESSAGES:
-                chunk = line.chunk_at(cursor)
-                if chunk is None:
-                    break
-                if chunk.packed is not None:
-                    if not backlog.read_for(line, cursor, chunk):
-                        return looked
-                    continue
-                offset = cursor.offset
-                reference = chunk.items[offset]
-                looked += 1
-                if reference is None:
-                    cursor.offset += 1
-                    continue
-                if reference.message.is_expired(self._context.wall_ms):
-                    line.take(chunk, offset)
-                    self.expire(reference)
-                    continue
-                if consumer.subscription.accepts(reference) and self._may_take(consumer, reference):
-                    line.take(chunk, offset)
-                    self._dispatch(consumer.subscription, self._as_taken(consumer, reference))
-                    return looked
-                cursor.offset += 1
-        return looked
-
-    def _may_take(self, consumer: QueueConsumer, reference: MessageReference) -> bool:
-        """Whether the message belongs to no group, or to one that is or becomes the consumer's."""
-        group = reference.message.group_id
-        if group is None:
-            return True
-        groups = self._groups
-        if groups is None:
-            self._use_groups()
-            groups = self._groups
-            assert groups is not None
-        offered = groups.offer(consumer, group, consumer.subscription.group_sequence(reference.message))
-        self._first = offered == FIRST
-        self._look_again(groups)
-        return offered != PASS
-
-    def _as_taken(self, consumer: QueueConsumer, reference: MessageReference) -> MessageReference:
-        """The message as this consumer gets it: the first of a group for it says so."""
-        if not self._first or reference.message.group_id is None:
-            return reference
-        self._first = False
-        marked = consumer.subscription.first_for_consumer(reference.message)
-        self.hold(marked)
-        self.release(reference.message)
-        return MessageReference(self, marked, reference.sequence, reference.order, reference.redelivery_count)
 
     def fetched(self, request: int, messages: list[Message | None]) -> None:
         """A page arrived, or expired messages for the dead letter queue."""
         if self._expiry.fetched(request, messages):
             return
         self._backlog.fetched(request, messages)
-        if self._backlog.grouped and self._groups is None:
-            self._use_groups()
+        if self._backlog.grouped:
+            self._note_groups()
         if self._purge.is_under_way():
             self._context.schedule(self)
         self.fill()
@@ -494,4 +374,5 @@ class Queue(BrokerDestination):
 
     def group_owners(self) -> dict[str, str]:
         """The consumer that owns each message group."""
-        return {} if self._groups is None else self._groups.owners()
+        groups = self._looking.groups
+        return {} if groups is None else groups.owners()

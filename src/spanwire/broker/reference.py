@@ -69,6 +69,9 @@ class BrokerDestination:
     def fill(self) -> None:
         """A consumer can take messages again: dispatch what waits."""
 
+    def note_dispatched(self) -> None:
+        """One more message is out."""
+
     def expire(self, reference: MessageReference) -> None:
         """A message that waited is over its time."""
 

@@ -1,0 +1,162 @@
+"""Dispatch where consumers choose: by selectors, noLocal, a bridge's filter, or message groups.
+
+Each consumer looks at each message once; what it passes by it does not look at again, unless something comes back into
+the line or a group loses its owner.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from spanwire.broker.backlog import Backlog
+from spanwire.broker.chunk import CHUNK_MESSAGES
+from spanwire.broker.context import BrokerContext
+from spanwire.broker.message_groups import FIRST, PASS, MessageGroups
+from spanwire.broker.queue_consumers import QueueConsumer, QueueConsumers
+from spanwire.broker.queue_policy import GroupMap
+from spanwire.broker.reference import BrokerDestination, MessageReference
+
+
+class Looking:
+    """Shows the backlog of ``home`` to its consumers, a slice of at most some hundred messages at a time."""
+
+    def __init__(
+        self, home: BrokerDestination, backlog: Backlog, consumers: QueueConsumers, context: BrokerContext
+    ) -> None:
+        self._home: Final[BrokerDestination] = home
+        self._backlog: Final[Backlog] = backlog
+        self._consumers: Final[QueueConsumers] = consumers
+        self._context: Final[BrokerContext] = context
+        self.groups: MessageGroups | None = None
+        self._started_over = False  # all consumers look at the whole line again
+        self._first = False  # the message being taken is the first of its group for its consumer
+
+    def use_groups(self, kind: GroupMap) -> None:
+        """A message belongs to a group: from now on groups have owners."""
+        self.groups = MessageGroups(kind)
+
+    def forget(self, consumer: QueueConsumer) -> None:
+        """The consumer is gone: others may take over its groups."""
+        groups = self.groups
+        if groups is not None:
+            groups.forget(consumer)
+            self._look_again(groups)
+
+    def _look_again(self, groups: MessageGroups) -> None:
+        if groups.freed:
+            groups.freed = False
+            self._consumers.start_over()
+            self._started_over = True
+
+    def go_on(self) -> None:
+        """Let each consumer that can take messages look on from where it stopped. Those that are near the end come
+        first, so that one that looks through the depths does not hold up what has just come in.
+        """
+        consumers = self._consumers
+        in_turn = consumers.in_turn(self.groups is not None)
+        if consumers.in_order:
+            self._look(in_turn, None)
+        else:
+            far: list[QueueConsumer] = []
+            self._look(in_turn, far)
+            if far:
+                self._look(far, None)
+        self._backlog.make_room()
+
+    def _look(self, in_turn: list[QueueConsumer], far: list[QueueConsumer] | None) -> None:
+        """One message each in turn; those that are ``far`` from the end are only put there, if there is such a list."""
+        budget = CHUNK_MESSAGES
+        in_order = self._consumers.in_order
+        progress = True
+        while progress:
+            progress = False
+            for consumer in in_turn:
+                if not consumer.subscription.can_take():
+                    continue
+                if far is not None and not self._is_near(consumer):
+                    if consumer not in far:
+                        far.append(consumer)
+                    continue
+                looked = self._offer_next(consumer)
+                budget -= looked
+                while in_order and budget > 0 and looked > 0 and consumer.subscription.can_take():
+                    looked = self._offer_next(consumer)
+                    budget -= looked
+                if self._started_over or (looked > 0 and not self._is_through(consumer)):
+                    self._started_over = False
+                    progress = True
+                if budget <= 0:
+                    self._context.schedule(self._home)
+                    return
+
+    def _is_near(self, consumer: QueueConsumer) -> bool:
+        for place, line in enumerate(self._backlog.lines):
+            if not line.is_in_tail(consumer.cursors[place]):
+                return False
+        return True
+
+    def _is_through(self, consumer: QueueConsumer) -> bool:
+        for place, line in enumerate(self._backlog.lines):
+            if not line.is_at_end(consumer.cursors[place]):
+                return False
+        return True
+
+    def _offer_next(self, consumer: QueueConsumer) -> int:
+        """Show ``consumer`` the lines until it takes one message; gives how many messages it looked at. It waits where
+        the next one must be read first.
+        """
+        backlog = self._backlog
+        looked = 0
+        for place, line in enumerate(backlog.lines):
+            cursor = consumer.cursors[place]
+            while looked < CHUNK_MESSAGES:
+                chunk = line.chunk_at(cursor)
+                if chunk is None:
+                    break
+                if chunk.packed is not None:
+                    if not backlog.read_for(line, cursor, chunk):
+                        return looked
+                    continue
+                offset = cursor.offset
+                reference = chunk.items[offset]
+                looked += 1
+                if reference is None:
+                    cursor.offset += 1
+                    continue
+                if reference.message.is_expired(self._context.wall_ms):
+                    line.take(chunk, offset)
+                    self._home.expire(reference)
+                    continue
+                if consumer.subscription.accepts(reference) and self._may_take(consumer, reference):
+                    line.take(chunk, offset)
+                    self._home.note_dispatched()
+                    consumer.subscription.dispatch(self._as_taken(consumer, reference))
+                    return looked
+                cursor.offset += 1
+        return looked
+
+    def _may_take(self, consumer: QueueConsumer, reference: MessageReference) -> bool:
+        """Whether the message belongs to no group, or to one that is or becomes the consumer's."""
+        group = reference.message.group_id
+        if group is None:
+            return True
+        groups = self.groups
+        if groups is None:
+            self.use_groups(self._home.policy.queue.groups)
+            groups = self.groups
+            assert groups is not None
+        offered = groups.offer(consumer, group, consumer.subscription.group_sequence(reference.message))
+        self._first = offered == FIRST
+        self._look_again(groups)
+        return offered != PASS
+
+    def _as_taken(self, consumer: QueueConsumer, reference: MessageReference) -> MessageReference:
+        """The message as this consumer gets it: the first of a group for it says so."""
+        if not self._first or reference.message.group_id is None:
+            return reference
+        self._first = False
+        marked = consumer.subscription.first_for_consumer(reference.message)
+        home = self._home
+        home.hold(marked)
+        home.release(reference.message)
+        return MessageReference(home, marked, reference.sequence, reference.order, reference.redelivery_count)
