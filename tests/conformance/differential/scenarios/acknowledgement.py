@@ -237,3 +237,28 @@ def the_delivery_count_survives_the_consumer(jms: Stage) -> None:
         session.rolls_back()
         session.closes()
     connection.session().consumer(jms.queue("Q")).receives(1)
+
+
+def rollbacks_in_one_session_are_counted_by_the_client(jms: Stage) -> None:
+    connection = jms.connection(MANY_RETRIES)
+    connection.session().producer(jms.queue("Q")).sends("a")
+    session = connection.session("transacted")
+    consumer = session.consumer(jms.queue("Q"))
+    for _ in range(3):
+        consumer.receives(1)
+        session.rolls_back()
+    session.closes()
+    connection.session().consumer(jms.queue("Q")).receives(1)
+
+
+def a_dead_client_s_rollbacks_are_counted(jms: Stage) -> None:
+    jms.connection().session().producer(jms.queue("Q")).sends("a")
+    dying = jms.connection(MANY_RETRIES)
+    session = dying.session("transacted")
+    consumer = session.consumer(jms.queue("Q"))
+    for _ in range(3):
+        consumer.receives(1)
+        session.rolls_back()
+    consumer.receives(1)
+    dying.dies()
+    jms.connection().session().consumer(jms.queue("Q")).receives(1)

@@ -160,5 +160,7 @@ def every_consumer_gets_the_last_image_where_the_policy_says_so(jms: Stage) -> N
 def a_slow_subscriber_loses_the_oldest_beyond_its_limit(jms: Stage) -> None:
     session = jms.connection(ONE_AT_A_TIME).session()
     slow = session.consumer("topic://PENDING.T")
-    jms.connection().session().producer("topic://PENDING.T").sends(*"abcdefgh", volatile=True)
+    sender = jms.connection().session()
+    sender.producer("topic://PENDING.T").sends(*"abcdefgh", volatile=True)
+    sender.consumer(jms.queue("EMPTY")).receives_nothing()  # all of them have arrived
     slow.drains()
