@@ -24,6 +24,7 @@ from spanwire.stores.offline.directory import own_directory, read_directory
 from spanwire.stores.offline.exporting import export_store
 from spanwire.stores.offline.importing import import_store
 from spanwire.stores.offline.inspection import TABLES, Inspection, LineReport, Progress, inspect, refuse_unreadable
+from spanwire.stores.offline.read_disk import ReadDisk
 
 DAMAGED: Final = 1
 UNREADABLE: Final = 2
@@ -64,16 +65,12 @@ def run(arguments: Sequence[str]) -> int:
 
 def _check(options: argparse.Namespace) -> int:
     try:
-        with read_directory(options.directory) as journal:
-            disk = FileDisk(journal)
-            try:
-                found = inspect(disk, message_formats(), _progress(options))
-                if repairing.is_interrupted(disk):
-                    text = "a repair was interrupted; spanwire store repair ends it"
-                    found.findings.insert(0, Finding(PLAN_NAME, -1, text, False))
-                sys.stdout.write(report(found, _segments(disk)))
-            finally:
-                disk.close()
+        with read_directory(options.directory) as journal, ReadDisk(journal) as disk:
+            found = inspect(disk, message_formats(), _progress(options))
+            if repairing.is_interrupted(disk):
+                text = "a repair was interrupted; spanwire store repair ends it"
+                found.findings.insert(0, Finding(PLAN_NAME, -1, text, False))
+            sys.stdout.write(report(found, _segments(disk)))
     except (OSError, SpanwireError) as error:
         told = refuse_unreadable(error, str(options.directory)) if isinstance(error, OSError) else error
         sys.stderr.write(f"spanwire store check: {told}\n")
@@ -131,19 +128,17 @@ def _export(options: argparse.Namespace) -> int:
     pattern: Destination | None = None
     if options.destination is not None:
         pattern = parse_destination(str(options.destination), QUEUE)
-    with read_directory(options.directory) as journal:
-        disk = FileDisk(journal)
+    with read_directory(options.directory) as journal, ReadDisk(journal) as disk:
+        if options.output is None:
+            export_store(disk, message_formats(), sys.stdout.buffer, pattern, _progress(options))
+            sys.stdout.flush()
+            return 0
         try:
-            if options.output is None:
-                export_store(disk, message_formats(), sys.stdout.buffer, pattern, _progress(options))
-                sys.stdout.flush()
-                return 0
-            with options.output.open("xb") as stream:
-                messages, facts = export_store(disk, message_formats(), stream, pattern, _progress(options))
+            stream = options.output.open("xb")
         except FileExistsError as error:
             raise StoreError(f"{options.output} exists; name another file, or move it away") from error
-        finally:
-            disk.close()
+        with stream:
+            messages, facts = export_store(disk, message_formats(), stream, pattern, _progress(options))
     sys.stdout.write(f"{_count(messages, 'message')} and {_count(facts, 'fact')} exported\n")
     return 0
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import fcntl
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -22,6 +24,7 @@ from spanwire.stores.journal.segment import encode_segment_header, segment_name
 
 ORDERS: Final = Destination(QUEUE, "ORDERS")
 SEGMENT_BYTES: Final = 4096
+NOBODY: Final = 65534
 
 
 @pytest.fixture
@@ -71,6 +74,34 @@ def test_check_reports_and_changes_nothing(directory: Path, capsys: pytest.Captu
     assert "queue://ORDERS" in told.out
     assert told.out.endswith("no damage\n")
     assert files(directory) == before
+
+
+def test_a_store_is_looked_at_without_rights_to_write(
+    directory: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (directory / "lock").write_text("")
+    assert main(["store", "check", str(directory)]) == 0  # everything is loaded now
+    for path in (*directory.rglob("*"), directory):
+        path.chmod(0o555 if path.is_dir() else 0o444)
+    monkeypatch.chdir(directory)
+    with without_rights():  # from here on by relative paths: the way to it is closed for others
+        assert main(["store", "check", "."]) == 0
+        assert main(["store", "export", "."]) == 0
+        assert main(["store", "repair", "."]) == 1
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+@contextmanager
+def without_rights() -> Iterator[None]:
+    """As a user who does not own the files: root may write whatever their mode is."""
+    if os.geteuid() != 0:
+        yield
+        return
+    os.seteuid(NOBODY)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
 
 
 def test_check_names_each_damage_with_file_and_byte(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,69 @@
+"""The files of a store that is only looked at: opened for reading alone, so that no rights to write are needed."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+from spanwire.stores.journal.patches import read_only
+
+MAX_OPEN_FILES: Final = 8  # descriptors kept; messages of one line lie in neighbouring segments
+
+
+class ReadDisk:
+    """Does what `spanwire.stores.journal.disk_port.Disk` says, but for everything that changes files."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory: Final = directory
+        self._descriptors: Final[dict[str, int]] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        for descriptor in self._descriptors.values():
+            os.close(descriptor)
+        self._descriptors.clear()
+
+    def files(self) -> dict[str, int]:
+        with os.scandir(self._directory) as entries:
+            return {entry.name: entry.stat().st_size for entry in entries if entry.is_file(follow_symlinks=False)}
+
+    def read(self, name: str, offset: int, length: int) -> bytes:
+        descriptor = self._descriptors.get(name)
+        if descriptor is None:
+            if len(self._descriptors) >= MAX_OPEN_FILES:
+                os.close(self._descriptors.pop(next(iter(self._descriptors))))
+            descriptor = os.open(self._directory / name, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+            self._descriptors[name] = descriptor
+        chunks: list[bytes] = []  # the kernel gives at most 2 GiB at a time
+        while length > 0:
+            chunk = os.pread(descriptor, length, offset)
+            if not chunk:
+                break
+            chunks.append(chunk)
+            offset += len(chunk)
+            length -= len(chunk)
+        return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+
+    def write(self, name: str, offset: int, parts: list[bytes]) -> None:
+        raise read_only(name)
+
+    def resize(self, name: str, size: int) -> None:
+        raise read_only(name)
+
+    def sync(self, name: str) -> None:
+        raise read_only(name)
+
+    def rename(self, name: str, new_name: str) -> None:
+        raise read_only(name)
+
+    def delete(self, name: str) -> None:
+        raise read_only(name)
+
+    def sync_directory(self) -> None:
+        raise read_only("")
