@@ -57,11 +57,25 @@ class Broker:
             )
         )
         self._log = (directory / "log").open("wb")
-        arguments = [part.replace("{configuration}", str(configuration)) for part in command]
-        self._process = subprocess.Popen(
-            arguments, stdout=self._log, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, cwd=directory
-        )
+        self._directory = directory
+        self._arguments = [part.replace("{configuration}", str(configuration)) for part in command]
+        self._process = self._start()
         self._await_ports(directory / "log")
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            self._arguments, stdout=self._log, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, cwd=self._directory
+        )
+
+    def restart(self) -> float:
+        """Stop in order and start again on the same data; gives the seconds from the start until it accepts
+        connections.
+        """
+        self._end()
+        started = time.monotonic()
+        self._process = self._start()
+        self._await_ports(self._directory / "log")
+        return time.monotonic() - started
 
     def _await_ports(self, log: Path) -> None:
         deadline = time.monotonic() + START_DEADLINE
@@ -89,6 +103,10 @@ class Broker:
 
     def stop(self) -> None:
         """End this process, and only this one."""
+        self._end()
+        self._log.close()
+
+    def _end(self) -> None:
         if self._process.poll() is None:
             self._process.terminate()
             try:
@@ -96,7 +114,6 @@ class Broker:
             except subprocess.TimeoutExpired:
                 self._process.kill()
                 self._process.wait()
-        self._log.close()
 
 
 def classic(directory: Path, plugins: str = "") -> Broker:

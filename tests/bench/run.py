@@ -78,20 +78,13 @@ class Row:
 def measure(load: Generators, broker: Broker, workload: Workload, number: int) -> Figures:
     """One run of one workload; raises `SystemExit` when a message was lost, doubled or reordered."""
     destination = f"BENCH.{number}.{workload.kind}"
+    if workload.restart:
+        _generate(load, broker, workload.fill(), destination)
+        broker.restart()
+        workload = workload.drain()
     before = broker.cpu_seconds()
-    done = subprocess.run(
-        [*load[workload.protocol], *workload.arguments(broker.ports[workload.protocol], destination)],
-        capture_output=True,
-        text=True,
-        timeout=RUN_DEADLINE,
-        check=False,
-    )
-    if done.returncode != 0:
-        raise SystemExit(f"bench: {workload.name} on {broker.label} failed: {done.stderr.strip()}")
+    result = _generate(load, broker, workload, destination)
     cpu = broker.cpu_seconds() - before
-    result = json.loads(done.stdout)
-    if result["lost"] or result["doubled"] or result["reordered"]:
-        raise SystemExit(f"bench: {workload.name} on {broker.label} broke a promise: {result}")
     return Figures(
         rate=workload.count / result["seconds"],
         cpu_us=cpu * 1e6 / workload.count,
@@ -102,6 +95,23 @@ def measure(load: Generators, broker: Broker, workload: Workload, number: int) -
     )
 
 
+def _generate(load: Generators, broker: Broker, workload: Workload, destination: str) -> dict[str, float]:
+    """What one call of the generator reports."""
+    done = subprocess.run(
+        [*load[workload.protocol], *workload.arguments(broker.ports[workload.protocol], destination)],
+        capture_output=True,
+        text=True,
+        timeout=RUN_DEADLINE,
+        check=False,
+    )
+    if done.returncode != 0:
+        raise SystemExit(f"bench: {workload.name} on {broker.label} failed: {done.stderr.strip()}")
+    result: dict[str, float] = json.loads(done.stdout)
+    if result["lost"] or result["doubled"] or result["reordered"]:
+        raise SystemExit(f"bench: {workload.name} on {broker.label} broke a promise: {result}")
+    return result
+
+
 def warm_up(load: Generators, brokers: list[Broker], seconds: float) -> None:
     """Run every kind of workload on every broker, uncounted."""
     number = 0
@@ -109,7 +119,7 @@ def warm_up(load: Generators, brokers: list[Broker], seconds: float) -> None:
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
             for workload in WORKLOADS:
-                if time.monotonic() < deadline and not workload.rate and not workload.synchronous:
+                if time.monotonic() < deadline and not (workload.rate or workload.synchronous or workload.restart):
                     number += 1
                     measure(load, broker, workload, number)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True)
@@ -11,7 +11,8 @@ class Workload:
 
     ``batch`` frames go into one write; ``synchronous`` waits for each answer; ``window`` bounds the messages in flight
     (0: no bound); ``rate`` in messages per second measures latency instead of throughput; ``quick`` ones run under
-    ``QUICK=1``. The protocol ``jms`` stands for the Java client with its defaults.
+    ``QUICK=1``. The protocol ``jms`` stands for the Java client with its defaults. ``restart``: the producers fill the
+    queue first, then the broker is stopped and started again, and what is measured is the consumers' drain of it.
     """
 
     name: str
@@ -27,6 +28,15 @@ class Workload:
     window: int = 10_000
     rate: int = 0
     quick: bool = False
+    restart: bool = False
+
+    def fill(self) -> Workload:
+        """The half before the restart."""
+        return replace(self, consumers=0, restart=False)
+
+    def drain(self) -> Workload:
+        """The half after it."""
+        return replace(self, producers=0, restart=False)
 
     def arguments(self, port: int, destination: str) -> list[str]:
         """The generator's command line after its own name."""
@@ -76,6 +86,12 @@ WORKLOADS = [
         "openwire queue 16p 1 KiB persistent sync, no consumer", "openwire", "queue", 16, 0, KIB, 16_000, 1, True, True
     ),
     Workload("openwire queue 4p4c 1 KiB persistent", "openwire", "queue", 4, 4, KIB, 100_000, persistent=True),
+    Workload(
+        "openwire queue drain of 1 million 1 KiB after a restart",
+        *("openwire", "queue", 4, 1, KIB, 1_000_000),
+        persistent=True,
+        restart=True,
+    ),
     Workload("stomp queue 16p4c 1 KiB persistent sync", "stomp", "queue", 16, 4, KIB, 16_000, 1, True, True),
     Workload("openwire queue 1p1c 1 KiB at 2000/s", "openwire", "queue", 1, 1, KIB, 6_000, 1, rate=2_000),
     Workload("stomp queue 1p1c 1 KiB at 2000/s", "stomp", "queue", 1, 1, KIB, 6_000, 1, rate=2_000, quick=True),
