@@ -221,13 +221,16 @@ class OpenWireBrokerConnection(ClientConnection, ProtocolConnection):
         client = self._client
         if client is None or self._is_ending:
             return
-        if error is None:
+        if error is not None:
+            self._log_refusal("request that had waited", error)
+            self._say(throwable_of(error), None if token == client.farewell else client.correlation_of(token))
+            if token != NO_TOKEN:
+                client.release_window(token)
+        elif token == NO_TOKEN or token != client.farewell:
             client.answer(token)
-            return
-        self._log_refusal("request that had waited", error)
-        self._say(throwable_of(error), client.correlation_of(token))
-        if token != NO_TOKEN:
-            client.release_window(token)
+        if client.farewell != NO_TOKEN and not client.state.parked:
+            client.leave(self._broker.environment.now())
+            self._enter(State.LEAVING)
 
     def close_with(self, error: SpanwireError) -> None:
         """Say ``error`` and close; the peer has a moment to read it."""

@@ -40,7 +40,6 @@ from spanwire.protocols.openwire.identities import (
 from spanwire.protocols.openwire.message_format import OpenWireMessageFormat
 from spanwire.protocols.openwire.output import OutputBuffer
 from spanwire.protocols.openwire.producers import AnnouncedProducers, delivered_before, transaction_of, window_size_of
-from spanwire.protocols.openwire.schema import DataStructure
 
 BEGIN: Final = 0
 COMMIT_ONE_PHASE: Final = 2
@@ -80,6 +79,7 @@ class ClientCommands(wire.CommandVisitor):
         self.now = now
         self.withheld = False
         self.left = False
+        self.farewell = NO_TOKEN  # of the RemoveInfo that waits for sends that wait for room
         self.refusal: JmsError | None = None
         self.undelivered: Final[list[Undelivered]] = []
         self._broker: Final[Broker] = broker
@@ -319,10 +319,11 @@ class ClientCommands(wire.CommandVisitor):
             self._broker.remove_producer(self.state, producer_id, self.now)
             self._producers.remove(producer_id)
         else:
-            self._remove_owner(object_id, last_delivered)
+            self._remove_owner(command, last_delivered)
 
-    def _remove_owner(self, object_id: DataStructure | None, last_delivered: int) -> None:
+    def _remove_owner(self, command: wire.RemoveInfo, last_delivered: int) -> None:
         self._acked = None
+        object_id = command.object_id
         if isinstance(object_id, wire.SessionId):
             session_id = session_id_of(object_id)
             self._check_own(session_id.connection_id)
@@ -330,11 +331,22 @@ class ClientCommands(wire.CommandVisitor):
             self._producers.remove_session(session_id.value)
         elif isinstance(object_id, wire.ConnectionId):
             self._check_own(connection_id_of(object_id))
-            self.left = True
             self._remove_consumers(last_delivered)
+            if command.response_required and self.state.parked:
+                self.farewell = command.command_id & UNSIGNED
+                self.withheld = True
+                self.state.answer_last_parked(self.farewell)
+                return
+            self.left = True
             self._broker.remove_connection(self.state, self.now)
         else:
             raise OpenWireProtocolError("a RemoveInfo names no connection, session, producer or consumer")
+
+    def leave(self, now: Time) -> None:
+        """The sends for which the connection's end had to wait are done: end it and answer."""
+        self._output.respond(self.correlation_of(self.farewell) or 0)
+        self.farewell = NO_TOKEN
+        self._broker.remove_connection(self.state, now)
 
     def _remove_consumers(self, last_delivered: int) -> None:
         """The client tells what it saw when it closes a whole connection, too."""

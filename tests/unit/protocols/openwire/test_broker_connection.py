@@ -316,6 +316,29 @@ def test_silence_is_no_sign_while_we_do_not_read() -> None:
     assert peer.connection.closed
 
 
+@pytest.mark.parametrize("last_asks", [False, True])
+def test_a_connection_that_leaves_is_answered_when_its_waiting_sends_are_through(last_asks: bool) -> None:
+    world = World(limits=UsageLimits(memory_bytes=20_000))
+    peer = world.connect()
+    peer.produces(QUEUE)
+    for number in range(7):
+        peer.sends(peer.text_message(QUEUE, str(number) + "x" * 6_000, persistent=False))
+    peer.sends(peer.text_message(QUEUE, "7", persistent=False), response=last_asks)
+    peer.requests(wire.RemoveInfo(object_id=wire.ConnectionId(peer.connection_id)))
+    peer.receives_nothing()
+    consumer = world.connect()
+    consumer.consumes(QUEUE)
+    texts: list[str] = []
+    while messages := consumer.dispatched():
+        for message in messages:
+            texts.append(text_of(message)[:1])
+            consumer.acknowledges(message)
+    assert texts == [str(number) for number in range(8)]
+    assert peer.told() == ["Response"] * (1 + last_asks)
+    assert world.broker.statistics().memory_bytes == 0
+    assert world.broker.statistics().connections == 1
+
+
 # -- sending and taking ------------------------------------------------------------------------------------------------
 
 
