@@ -39,7 +39,7 @@ from spanwire.stores.journal.space import RESERVED_SHARE, UNMANAGED, DiskSpace
 MAX_DEAD_SHARE: Final = 2  # a journal of more than this many times what is in force is compacted
 SLACK_SEGMENTS: Final = 2  # dead segments' worth of bytes that are always allowed
 LOOK_INTERVAL: Final = 256  # batches between two looks, besides those at each new segment
-SCAN_BYTES: Final = 64 * 1024  # read and looked through at a time: about a millisecond of the loop
+SCAN_BYTES: Final = 32 * 1024  # read and looked through at a time: at most some milliseconds of the loop
 MAX_READY_BYTES: Final = 1024 * 1024  # what waits to be written again; reading goes on below it
 MIN_SLICE_BYTES: Final = 64 * 1024  # written again with a small batch of clients
 SLICE_SHARE: Final = 4  # with a larger one: a part of this many of what the batch holds

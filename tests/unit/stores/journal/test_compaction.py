@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import tarfile
+from pathlib import Path
 from random import Random
+from typing import Final
 
 import pytest
 
 from spanwire.broker.facts import SUBSCRIPTIONS
-from spanwire.model.destination import QUEUE, Destination
+from spanwire.model.destination import QUEUE, Destination, parse_destination
 from spanwire.stores.journal.batch import write_batch
 from spanwire.stores.journal.compaction import SCAN_BYTES, Scan
-from spanwire.stores.journal.segment import segment_name
+from spanwire.stores.journal.segment import segment_name, segment_number
 from spanwire.stores.reader import read_all, read_block
+from tests.simulation.disk import SimulatedDisk
 from tests.support.journal_driver import JournalDriver
 from tests.support.plain_format import body_of, plain_message
 
+VECTORS: Final = Path(__file__).parents[3] / "vectors" / "stores"
 A = Destination(QUEUE, "A")
 B = Destination(QUEUE, "B")
 
@@ -235,6 +240,37 @@ def test_a_block_that_cannot_be_read_is_like_damage() -> None:
     driver.store.scanned(scan, b"")
     assert driver.store.take_damaged() == [(1, scan.offset)]
     assert driver.store.take_scan() is None
+
+
+def test_messages_of_format_1_move_into_format_2() -> None:
+    disk = SimulatedDisk()
+    with tarfile.open(VECTORS / "format-1-killed.tar.xz") as archive:
+        for member in archive:
+            file = archive.extractfile(member)
+            if file is not None and segment_number(Path(member.name).name):
+                disk.put(Path(member.name).name, file.read())
+    old = [name for name in disk.files() if segment_number(name)]
+    assert len(old) > 1
+    driver = JournalDriver(disk)
+    before = driver.state()
+    for name, messages in before.items():
+        for place, sequence in enumerate(list(messages)):
+            if place % 6:
+                driver.store.remove(parse_destination(name), sequence)
+                del messages[sequence]
+    assert sum(len(messages) for messages in before.values()) > 10
+    for round_number in range(100):
+        flow(driver, 10, first=1000 + 10 * round_number)
+        driver.turn()
+        if not set(old) & set(driver.disk.files()):
+            break
+    assert not set(old) & set(driver.disk.files())
+    driver.crash()
+    after = driver.state()
+    assert {name: after[name] for name in before} == before
+    for found in driver.recovered:
+        assert found.priorities == {}, "what it was is not known, so it counts as usual"
+        assert len(found.expirations.sequences) == 0
 
 
 def test_nothing_is_moved_after_the_stop_was_noted() -> None:
