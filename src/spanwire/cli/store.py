@@ -19,6 +19,7 @@ from spanwire.stores.disk import FileDisk
 from spanwire.stores.journal.disk_port import Disk
 from spanwire.stores.journal.findings import Finding
 from spanwire.stores.journal.patches import PLAN_NAME
+from spanwire.stores.journal.space import DISK_FULL
 from spanwire.stores.offline import repair as repairing
 from spanwire.stores.offline.directory import own_directory, read_directory
 from spanwire.stores.offline.exporting import export_store
@@ -59,7 +60,11 @@ def run(arguments: Sequence[str]) -> int:
     options = parser.parse(words)
     try:
         return act(options)
+    except BrokenPipeError:
+        raise  # who reads the export went away
     except OSError as error:
+        if error.errno in DISK_FULL:
+            raise StoreError(f"the disk is full: {error.strerror}; make room and run it again") from error
         raise refuse_unreadable(error, str(error.filename or options.directory)) from error
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import fcntl
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -239,6 +241,37 @@ def test_what_goes_out_comes_in(directory: Path, tmp_path: Path, capsys: pytest.
     assert capsys.readouterr().out.endswith("10 messages and 0 facts imported\n")
     assert main(["store", "import", str(tmp_path / "new"), str(tmp_path / "missing")]) == 1
     assert main(["store", "check", str(tmp_path / "new")]) == 0
+
+
+def test_a_full_disk_is_one_line(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    if not Path("/dev/full").exists():
+        return  # a device of Linux
+    (directory / "full").symlink_to("/dev/full")
+    with (directory / "full").open("wb") as full:
+        process = subprocess.run(
+            [sys.executable, "-m", "spanwire", "store", "export", str(directory)],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert process.returncode == 1
+    assert process.stderr.startswith("spanwire store: the disk is full: ")
+    assert process.stderr.count("\n") == 1
+
+
+def test_a_reader_that_goes_away_is_no_error_of_the_store(directory: Path) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "spanwire", "store", "export", str(directory)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    assert process.stderr is not None
+    process.stdout.close()
+    assert process.wait(60) == 1
+    assert process.stderr.read() == b""
+    process.stderr.close()
 
 
 def test_progress_is_silent_unless_somebody_looks_on(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
