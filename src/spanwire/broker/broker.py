@@ -166,7 +166,6 @@ class Broker:
             self._destinations,
             dead_letters,
             self._unstored,
-            self._usage,
             self.producer_audit,
             self._flow,
         )

@@ -16,7 +16,6 @@ from spanwire.broker.reference import give_back
 from spanwire.broker.sending import Sending
 from spanwire.broker.transactions import LocalTransaction
 from spanwire.broker.unstored import Unstored
-from spanwire.broker.usage import MemoryUsage
 from spanwire.broker.waiting import Waiting, WithheldMessage
 from spanwire.model.acks import EXPIRED_ACK, POISON_ACK
 from spanwire.model.destination import SUBSCRIPTION, Destination
@@ -37,7 +36,6 @@ class Committing:
         destinations: Destinations,
         dead_letters: DeadLetters,
         unstored: Unstored,
-        usage: MemoryUsage,
         audit: ProducerAudit,
         flow: FlowControl,
     ) -> None:
@@ -46,7 +44,6 @@ class Committing:
         self._destinations: Final[Destinations] = destinations
         self._dead_letters: Final[DeadLetters] = dead_letters
         self._unstored: Final[Unstored] = unstored
-        self._usage: Final[MemoryUsage] = usage
         self._audit: Final[ProducerAudit] = audit
         self._flow: Final[FlowControl] = flow
 
@@ -63,7 +60,7 @@ class Committing:
                 f"at maximum limit: {MAX_TRANSACTIONS_PER_CONNECTION}"
             )
         repeated = self.was_committed(state, transaction_id)
-        state.transactions[key] = LocalTransaction(transaction_id, state.uncommitted, self._usage, repeated)
+        state.transactions[key] = LocalTransaction(transaction_id, state.uncommitted, repeated)
 
     def was_committed(self, state: ConnectionState, transaction_id: TransactionId) -> bool:
         """Whether a client that reconnected had this transaction committed before."""
@@ -162,8 +159,7 @@ class Committing:
         dead letters behind them.
         """
         own = len(sends)
-        for send in sends:
-            self._flow.check_commit(send.home, send.message)
+        self._check_room(sends)
         sends.extend(letters)
         additions: list[tuple[Destination, Message]] = []
         places: list[int] = []
@@ -192,6 +188,10 @@ class Committing:
             self._unstored.add(entry.message.size)
             sends[place] = WithheldMessage(entry.home, entry.message, sequence)
         return True
+
+    def _check_room(self, sends: list[WithheldMessage]) -> None:
+        for send in sends:
+            self._flow.check_commit(send.home, send.message)
 
     def _settle(self, transaction: LocalTransaction) -> None:
         for ack in transaction.acks:

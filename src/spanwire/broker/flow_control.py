@@ -19,7 +19,7 @@ from spanwire.broker.ports import NO_TOKEN
 from spanwire.broker.reference import BrokerDestination
 from spanwire.broker.topic import Topic
 from spanwire.broker.unstored import Unstored
-from spanwire.broker.usage import RESUME_SHARE, UsageLimits
+from spanwire.broker.usage import RESUME_SHARE, MemoryUsage, UsageLimits
 from spanwire.model.destination import QUEUE, SUBSCRIPTION
 from spanwire.model.errors import JmsError, ResourceAllocationError
 from spanwire.model.message import Message
@@ -131,9 +131,8 @@ class FlowControl:
         commit would have to wait behind it.
         """
         stored = message.persistent and self._has_store and keeps_messages(home)
-        usage = home.usage.parent if stored or not home.policy.producer_flow_control else home.usage
         reason = MEMORY
-        if usage is None or usage.takes(message.size):
+        if self.usage_in_transaction(home, message).takes(message.size):
             if not stored or not self._store_is_tight:
                 return
             reason = self._store_obstacle(home)
@@ -144,9 +143,18 @@ class FlowControl:
             f"limit or consume faster"
         )
 
+    def usage_in_transaction(self, home: BrokerDestination, message: Message) -> MemoryUsage:
+        """Where ``message`` counts while a transaction holds it: its destination's limit is no matter for what the
+        store will have, or without flow control.
+        """
+        whole = home.usage.parent
+        if whole is None or (home.policy.producer_flow_control and not (message.persistent and self._has_store)):
+            return home.usage
+        return whole
+
     def check_commit(self, home: BrokerDestination, message: Message) -> None:
         """Raises `ResourceAllocationError` when the store has no room for a message of a transaction."""
-        if self._store_is_tight and message.persistent and home.destination.kind == QUEUE:
+        if self._store_is_tight and message.persistent and keeps_messages(home):
             reason = self._store_obstacle(home)
             if reason == DISK or reason == STORE:
                 raise ResourceAllocationError(self._refusal(home, message, reason))
@@ -323,8 +331,8 @@ class FlowControl:
             state.parked.extend(kept)
             for parked in expired:
                 self._drop(state, parked)
-                reason = self._reason(parked)
-                tell(state, parked.token, ResourceAllocationError(self._refusal(parked.home, parked.message, reason)))
+                text = self._refusal(parked.home, parked.message, self._reason(parked), late=True)
+                tell(state, parked.token, ResourceAllocationError(text))
         for parked in state.parked:
             self._due = min(self._due, parked.deadline)
         if state.parked:
@@ -373,14 +381,17 @@ class FlowControl:
         name = "memoryUsage" if level.parent is None else "memoryLimit"
         return f"{name} of {level.limit_bytes} bytes is reached"
 
-    def _refusal(self, home: BrokerDestination, message: Message, obstacle: int) -> str:
+    def _refusal(self, home: BrokerDestination, message: Message, obstacle: int, late: bool = False) -> str:
         """In ActiveMQ's words."""
-        what = "Usage Manager Memory Limit reached"
         if obstacle == DISK:
             what = "Persistent store is Full, the disk has no room"
         elif obstacle == STORE:
             percent = home.policy.store_usage_high_water_mark
             what = f"Persistent store is Full, {percent}% of {self._limits.store_bytes}"
+        elif late:
+            what = "Usage Manager Memory Limit Wait Timeout"
+        else:
+            return f"Usage Manager Memory Limit reached on {home.destination}. {ADVICE}"
         producer = message.message_id.producer_id
         return f"{what}. Stopping producer ({producer}) to prevent flooding {home.destination}. {ADVICE}"
 

@@ -102,7 +102,7 @@ class Sending(ParkedSender):
     def _gather(self, transaction: LocalTransaction, home: BrokerDestination, message: Message) -> None:
         """Keep ``message`` for the commit."""
         self._flow.check_transacted(home, message)
-        transaction.add_send(TransactedSend(home, message))
+        transaction.add_send(TransactedSend(home, message, self._flow.usage_in_transaction(home, message)))
 
     def _targets(self, state: ConnectionState, message: Message) -> list[Target]:
         """The queues and topics that get the message in the end."""

@@ -27,13 +27,16 @@ class Uncommitted:
 
 
 class TransactedSend:
-    """A message for a destination that was resolved and authorised when it was sent."""
+    """A message for a destination that was resolved and authorised when it was sent, and where it counts until the
+    transaction ends.
+    """
 
-    __slots__ = ("home", "message")
+    __slots__ = ("home", "message", "usage")
 
-    def __init__(self, home: BrokerDestination, message: Message) -> None:
+    def __init__(self, home: BrokerDestination, message: Message, usage: MemoryUsage) -> None:
         self.home: Final[BrokerDestination] = home
         self.message: Final[Message] = message
+        self.usage: Final[MemoryUsage] = usage
 
 
 class TransactedAck:
@@ -56,14 +59,13 @@ class TransactedAck:
 class LocalTransaction:
     """What one open transaction has gathered. Carrying it out is the broker's.
 
-    The messages it sends count in ``usage`` until it ends. One that ``is_repeated`` took effect before, on a connection
+    The messages it sends count in memory until it ends. One that ``is_repeated`` took effect before, on a connection
     of the client that broke before the answer came: it gathers nothing.
     """
 
     __slots__ = (
-        "_size",
+        "_counted",
         "_uncommitted",
-        "_usage",
         "acks",
         "count",
         "is_repeated",
@@ -72,13 +74,10 @@ class LocalTransaction:
         "transaction_id",
     )
 
-    def __init__(
-        self, transaction_id: TransactionId, uncommitted: Uncommitted, usage: MemoryUsage, is_repeated: bool
-    ) -> None:
+    def __init__(self, transaction_id: TransactionId, uncommitted: Uncommitted, is_repeated: bool) -> None:
         self.is_repeated: Final[bool] = is_repeated
         self._uncommitted: Final[Uncommitted] = uncommitted
-        self._usage: Final[MemoryUsage] = usage
-        self._size = 0
+        self._counted = 0  # of its sends, from the first
         self.transaction_id: Final[TransactionId] = transaction_id
         self.sends: Final[list[TransactedSend]] = []
         self.acks: Final[list[TransactedAck]] = []
@@ -89,9 +88,8 @@ class LocalTransaction:
         """One more message; raises `ResourceAllocationError` over the limit."""
         self._grow(1)
         self.sends.append(send)
-        size = send.message.size
-        self._size += size
-        self._usage.add(size)
+        send.usage.add(send.message.size)
+        self._counted += 1
 
     def add_ack(self, ack: TransactedAck) -> None:
         """Some more acknowledged messages; raises `ResourceAllocationError` over the limit."""
@@ -105,9 +103,10 @@ class LocalTransaction:
 
     def end(self) -> None:
         """It is committed or rolled back: what it holds no longer counts."""
-        self._usage.add(-self._size)
+        for send in self.sends[: self._counted]:
+            send.usage.add(-send.message.size)
         self._uncommitted.count -= self.count
-        self._size = 0
+        self._counted = 0
         self.count = 0
 
     def _grow(self, count: int) -> None:

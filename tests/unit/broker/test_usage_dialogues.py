@@ -57,9 +57,7 @@ def test_a_send_fails_at_once_where_the_broker_or_the_policy_says_so(
         return
     with pytest.raises(ResourceAllocationError) as refused:
         fills(producer)
-    assert str(refused.value) == (
-        f"Usage Manager Memory Limit reached. Stopping producer (ID:p:1:1:1) to prevent flooding queue://Q. {MORE_INFO}"
-    )
+    assert str(refused.value) == (f"Usage Manager Memory Limit reached on queue://Q. {MORE_INFO}")
     assert stage.broker.statistics().parked_sends == 0
     assert neighbour.is_answered(neighbour.sends("queue://FREE", "1", persistent=False))
 
@@ -75,8 +73,12 @@ def test_a_send_that_has_waited_too_long_is_refused_and_those_behind_it_go_on() 
     stage.waits(1.9)
     assert token not in producer.answers
     stage.waits(0.1)
-    with pytest.raises(ResourceAllocationError, match="Usage Manager Memory Limit reached"):
+    with pytest.raises(ResourceAllocationError) as refused:
         producer.is_answered(token)
+    assert str(refused.value) == (
+        "Usage Manager Memory Limit Wait Timeout. Stopping producer (ID:p:1:1:1) to prevent flooding queue://Q. "
+        + MORE_INFO
+    )
     assert producer.is_answered(behind)
 
 
@@ -274,6 +276,19 @@ def test_a_transaction_is_refused_when_the_store_is_full_at_its_send_or_at_its_c
     peer.commits(3)
     assert stage.view("queue://MEMORY").pending == 1
     assert stage.store.calls("add") == []
+
+
+def test_what_a_transaction_holds_counts_in_its_queue_until_it_ends() -> None:
+    stage = Stage(policy())
+    peer = stage.peer("p")
+    peer.begins(1)
+    with pytest.raises(ResourceAllocationError, match="Usage Manager Memory Limit reached on queue://Q"):
+        for _ in range(40):
+            peer.sends(QUEUE, "x" * 1_000, transaction=1, persistent=False)
+    assert LIMIT <= stage.view(QUEUE).memory_bytes <= LIMIT * 1.1
+    peer.sends("queue://OTHER", "1", transaction=1, persistent=False)
+    peer.rolls_back(1)
+    assert stage.memory() == 0
 
 
 def test_an_acknowledgement_in_a_transaction_is_committed_though_the_store_is_full() -> None:
