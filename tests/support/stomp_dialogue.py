@@ -9,6 +9,7 @@ from typing import Final
 
 from spanwire.broker.broker import Broker
 from spanwire.broker.formats import MessageFormats
+from spanwire.broker.policy import PolicyMap
 from spanwire.broker.ports import NO_TOKEN, Authenticator, Authorizer
 from spanwire.broker.usage import UsageLimits
 from spanwire.model.destination import Destination
@@ -66,6 +67,7 @@ class Stage:
         authorizer: Authorizer | None = None,
         formats: MessageFormats | None = None,
         limits: UsageLimits | None = None,
+        policies: PolicyMap | None = None,
     ) -> None:
         self.environment: Final = DialogueEnvironment()
         self.store: Final = MemoryStore()
@@ -78,6 +80,7 @@ class Stage:
             authenticator=authenticator,
             authorizer=authorizer,
             limits=limits,
+            policies=policies,
         )
         self.peers: Final[list[Peer]] = []
         self.syncs = True  # whether the store's disk gets its turn while things settle

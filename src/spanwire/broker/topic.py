@@ -61,9 +61,14 @@ class Topic(BrokerDestination):
                 subscription.dispatch(reference)
             else:
                 subscription.pending.append(reference)
-                if 0 <= self._pending_limit < len(subscription.pending):
+                if self._pending_limit >= 0 and len(subscription.pending) > self._limit_of(subscription):
                     self._discard_oldest(subscription)
         self.release(message)
+
+    def _limit_of(self, subscription: Subscription) -> int:
+        """The policy's limit, or a lower one that the consumer asked for."""
+        own = subscription.info.maximum_pending_messages
+        return own if 0 < own < self._pending_limit else self._pending_limit
 
     def _discard_oldest(self, subscription: Subscription) -> None:
         """More waits for a slow consumer than the policy wants (ActiveMQ's pendingMessageLimitStrategy)."""
@@ -71,7 +76,7 @@ class Topic(BrokerDestination):
             logger.warning(
                 "%s: more than %d messages wait for a slow consumer; the oldest are discarded, as its policy says",
                 self.destination,
-                self._pending_limit,
+                self._limit_of(subscription),
             )
         self.discarded += 1
         oldest = subscription.pending.popleft()

@@ -164,3 +164,23 @@ def a_slow_subscriber_loses_the_oldest_beyond_its_limit(jms: Stage) -> None:
     sender.producer("topic://PENDING.T").sends(*"abcdefgh", volatile=True)
     sender.consumer(jms.queue("EMPTY")).receives_nothing()  # all of them have arrived
     slow.drains()
+
+
+def a_consumer_can_ask_for_a_lower_limit_than_the_policy_s(jms: Stage) -> None:
+    session = jms.connection(ONE_AT_A_TIME).session()
+    slow = session.consumer("topic://PENDING.LOWER?consumer.maximumPendingMessageLimit=1")
+    slower = session.consumer("topic://PENDING.LOWER?consumer.maximumPendingMessageLimit=9")
+    sender = jms.connection().session()
+    sender.producer("topic://PENDING.LOWER").sends(*"abcdefgh", volatile=True)
+    sender.consumer(jms.queue("EMPTY")).receives_nothing()  # all of them have arrived
+    slow.drains()
+    slower.drains()
+
+
+def a_limit_of_a_consumer_alone_means_nothing_without_a_policy(jms: Stage) -> None:
+    session = jms.connection(ONE_AT_A_TIME).session()
+    slow = session.consumer(jms.topic("T", "?consumer.maximumPendingMessageLimit=1"))
+    sender = jms.connection().session()
+    sender.producer(jms.topic("T")).sends(*"abcdefgh", volatile=True)
+    sender.consumer(jms.queue("EMPTY")).receives_nothing()
+    slow.drains()
