@@ -35,6 +35,7 @@ from spanwire.stores.journal.segment import (
 MAX_SEARCH_BYTES: Final = (
     256 * 1024 * 1024
 )  # checksummed in vain for one segment until only whole batches are looked for
+MAX_NAMED: Final = 64  # records told one by one between two good ones; what seems to follow is one hole
 _LENGTH: Final = Struct("<I")
 _BATCH_SIZE: Final = Struct("<Q")
 _FIELDS: Final = Struct("<IBBHIQ")
@@ -237,18 +238,20 @@ class SegmentScan:
 
     def _name_holes(self, gap: Gap) -> None:
         offset = gap.start
+        named = 0
         while offset < gap.end:
             size = gap.end - offset
             kind = NONE
             number = 0
             sequence = 0
-            if offset + HEADER_SIZE <= min(gap.end, len(self._data)):
+            if named < MAX_NAMED and offset + HEADER_SIZE <= min(gap.end, len(self._data)):
                 length, found, _, _, its_number, its_sequence = _FIELDS.unpack_from(self._data, offset + 4)
                 if NONE < found <= LAST_KNOWN_KIND and record_size(length) <= size:
                     kind = found
                     number = its_number
                     sequence = its_sequence
                     size = record_size(length)
+                    named += 1
             if kind != BATCH or self._head_size(offset, 0) == 0:
                 self.holes.append(Hole(self.number, offset, size, kind, number, sequence))
             offset += size
