@@ -82,6 +82,7 @@ class Compaction:
         "_body",
         "_end",
         "_index",
+        "_last",
         "_nobody",
         "_offset",
         "_ready",
@@ -113,6 +114,7 @@ class Compaction:
         self._segment_bytes: Final[int] = segment_bytes
         self._until_look = 0  # batches
         self._victim = 0  # 0: none
+        self._last = 0  # the newest one that was chosen
         self._offset = 0
         self._end = 0
         self._step = SCAN_BYTES
@@ -127,8 +129,15 @@ class Compaction:
 
     @property
     def has_ready(self) -> bool:
-        """Whether something waits to be written again."""
-        return bool(self._ready)
+        """Whether something waits to be written again and has its place on the disk."""
+        return bool(self._ready) and self._ready[0].cost <= self._room(0)
+
+    @property
+    def wanted_spare(self) -> int:
+        """The size that the next segment's file needs for what waits to be written again; 0 if it fits without."""
+        if not self._ready or self._ready[0].cost <= self._room(0):
+            return 0
+        return 2 * self._active.checkpoint_end + BATCH_HEAD_SIZE + self._ready[0].cost
 
     def look_soon(self) -> None:
         """With the next batch, because a segment was filled."""
@@ -166,6 +175,9 @@ class Compaction:
         """
         if self._victim != 0:
             return
+        last = self._index.segments.by_number.get(self._last)
+        if last is not None and last.live > 0:
+            last.is_whole = False  # something in it was not found: looking again would find no more
         live = 0
         used = 0
         sealed: list[SegmentState] = []
@@ -180,6 +192,7 @@ class Compaction:
         chosen = self._best(sealed, room)
         if chosen is not None:
             self._victim = chosen.number
+            self._last = chosen.number
             self._offset = SEGMENT_HEADER_SIZE
             self._end = chosen.end
             self._step = SCAN_BYTES

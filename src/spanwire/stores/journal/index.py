@@ -250,6 +250,7 @@ class JournalIndex:
         """The fact under this key lies here from now on."""
         if table == PRODUCER_AUDIT and key == AUDIT_MARK:
             self.segments.keep_from = segment
+            self.segments.changed = True
             return
         kept = self.facts.get(table)
         if kept is None:

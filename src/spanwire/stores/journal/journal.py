@@ -286,6 +286,7 @@ class Journal(MessageStore):
         space = self._space
         if space.waits and space.needed > wanted:
             wanted = space.needed
+        wanted = max(wanted, self._compaction.wanted_spare)
         return wanted if wanted > space.spare_bytes else 0
 
     @property

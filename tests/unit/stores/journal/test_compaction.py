@@ -14,6 +14,7 @@ from spanwire.model.destination import QUEUE, Destination, parse_destination
 from spanwire.stores.journal.batch import write_batch
 from spanwire.stores.journal.compaction import SCAN_BYTES, Scan
 from spanwire.stores.journal.segment import segment_name, segment_number
+from spanwire.stores.journal.space import UNMANAGED
 from spanwire.stores.reader import read_all, read_block
 from tests.simulation.disk import SimulatedDisk
 from tests.support.journal_driver import JournalDriver
@@ -240,6 +241,28 @@ def test_a_block_that_cannot_be_read_is_like_damage() -> None:
     driver.store.scanned(scan, b"")
     assert driver.store.take_damaged() == [(1, scan.offset)]
     assert driver.store.take_scan() is None
+
+
+def test_what_has_no_room_on_the_disk_waits_without_making_batches() -> None:
+    driver = JournalDriver()
+    kept = driver.store.append(A, plain_message(A, 1, b"k" * 6000))
+    flow(driver, 40)
+    driver.store.space_changed(0, True)
+    while driver.scan_one():
+        pass
+    assert driver.store.moved_bytes == 0
+    driver.store.space_changed(driver.segment_bytes, True)
+    assert not driver.store.has_work, "the message is larger than the next segment's file"
+    wanted = driver.store.wanted_spare
+    assert wanted > 6000
+    driver.store.space_changed(wanted, True)
+    assert driver.store.has_work
+    driver.write_one()
+    assert driver.store.moved_bytes > 6000
+    driver.store.space_changed(UNMANAGED, True)
+    driver.turn()
+    assert segment_name(1) not in driver.disk.files()
+    assert bodies(driver, [kept]) == [b"k" * 6000]
 
 
 def test_messages_of_format_1_move_into_format_2() -> None:
