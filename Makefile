@@ -14,13 +14,17 @@ PYTEST_ARGS ?=
 DEMO_ARGS ?=
 BENCH_ARGS ?=
 SOAK_SEEDS ?= 5000
+SOAK_KILLS ?= 1000
+SOAK_DAMAGED ?= 100000
+SOAK_CRASH_CALLS ?= 2000
+SOAK_PENDING ?= 1000000
 SOAK_DAMAGED ?= 100000
 FUZZ_INPUTS ?= 1000000
 SOURCES := $(shell find src -name '*.py')
 CODE := src tests tools $(wildcard examples)
 
 .DEFAULT_GOAL := help
-.PHONY: help venv compiled spark peers lint format test test-pure test-compiled demo bench bench-spark soak fuzz measure lock clean
+.PHONY: help venv compiled spark peers lint format test test-pure test-compiled demo bench bench-spark soak soak-load fuzz measure lock clean
 
 help:  ## say what there is to make
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -132,11 +136,18 @@ bench-rights: venv  ## what users and rights cost, in alternating pairs of runs
 measure: venv  ## import time and generated lines (MEASURE_ARGS=--compile: time to compile, too)
 	$(BIN)/python tools/measure_build.py $(MEASURE_ARGS)
 
-soak: venv  ## the simulation with many more seeds and damaged stores, a million inputs for each codec and for selectors
-	SPANWIRE_SEEDS=$(SOAK_SEEDS) SPANWIRE_DAMAGED=$(SOAK_DAMAGED) $(BIN)/python -m pytest -n $(PARALLEL) --timeout 0 \
-	    tests/simulation tests/unit/stores/offline/test_salvage.py $(PYTEST_ARGS)
+soak: venv  ## every fault with large counts, a million inputs for each codec and for selectors; histories in out/soak
+	SPANWIRE_SEEDS=$(SOAK_SEEDS) SPANWIRE_DAMAGED=$(SOAK_DAMAGED) SPANWIRE_ERRORS_EVERY=1 \
+	    SPANWIRE_CRASH_CALLS=$(SOAK_CRASH_CALLS) SPANWIRE_CRASH_EACH=60 \
+	    $(BIN)/python -m pytest -n $(PARALLEL) --timeout 0 tests/simulation $(PYTEST_ARGS)
+	SPANWIRE_KILLS=$(SOAK_KILLS) SPANWIRE_INJECTED=all $(BIN)/python -m pytest --timeout 0 -rs tests/faults $(PYTEST_ARGS)
 	@set -e; for target in openwire stomp selector; do \
 	    echo "fuzzing $$target with $(FUZZ_INPUTS) inputs"; $(BIN)/python -m tests.fuzz.fuzz_$$target $(FUZZ_INPUTS); done
+
+soak-load: venv  ## a million pending messages, a kill and a drain; large messages at once; 10,000 idle connections
+	$(call with_best_build,-m tests.soak.deep_queue --count $(SOAK_PENDING) --resident-mib 400 --restart-seconds 5)
+	$(call with_best_build,-m tests.soak.large_messages --persistent --count 2)
+	$(call with_best_build,-m tests.soak.idle_connections --count 10000)
 
 fuzz: venv  ## every property-based test with many more examples
 	HYPOTHESIS_PROFILE=fuzz $(BIN)/python -m pytest -n $(PARALLEL) --timeout 0 -m hypothesis $(PYTEST_ARGS)
