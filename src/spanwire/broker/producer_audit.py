@@ -17,10 +17,13 @@ cancellations behind the newest copy that tells all. A committed transaction is 
 (`ProducerAudit.number_of`). What was not answered when the link broke is forwarded again, flagged as delivered before;
 if this broker took a message of that number from a link, it is a repetition. A message that is not flagged is never
 one, nor is one that comes back from another store: it has another number there. So nothing is dropped that was only
-once in the store of its sender.
+once in the store of its sender. Other brokers send no numbers; where the connector says so (``auditNetworkProducers``)
+their messages are compared by sender, queue and message id, which is right as long as none of their queues holds two
+messages of one id.
 
 Keys of the facts, one letter and a name in UTF-8: ``P`` and the producer id, ``T`` and the connection id of local
-transactions, ``L`` and the upper bits of a link's numbers in hexadecimal; for the values see ``sequence_window.py``.
+transactions, ``L`` and the upper bits of a link's numbers in hexadecimal, or the ids of a broker and a producer with
+the queue between them; for the values see ``sequence_window.py``.
 ``I`` alone: random octets, by which this store's numbers differ from all others.
 """
 
@@ -175,16 +178,27 @@ class ProducerAudit(AuditSource):
         """The store took what another broker forwarded."""
         if is_numbered(message):
             self._note_number(message.link_number)
+        elif is_first_visit(message.broker_path):
+            _note(self._links, _maker(message), message.message_id.sequence, self._depth, self._max)
 
-    def is_repeated_over_link(self, message: Message) -> bool:
-        """Whether another broker forwards what it has forwarded before and the store took; counted and logged."""
-        if message.redelivery_count == 0 or not is_numbered(message):
+    def is_repeated_over_link(self, message: Message, by_makers: bool) -> bool:
+        """Whether another broker forwards what it has forwarded before and the store took; counted and logged.
+
+        ``by_makers``: messages without a number are known by their ids.
+        """
+        if message.redelivery_count == 0:
             return False
-        window = self._links.get(_link(message.link_number))
-        if window is None or not window.holds(message.link_number & LOW):
+        if is_numbered(message):
+            window = self._links.get(_link(message.link_number))
+            found = window is not None and window.holds(message.link_number & LOW)
+        elif by_makers and is_first_visit(message.broker_path):
+            window = self._links.get(_maker(message))
+            found = window is not None and window.holds(message.message_id.sequence)
+        else:
             return False
-        self._count(message.message_id)
-        return True
+        if found:
+            self._count(message.message_id)
+        return found
 
     # -- the store's side ----------------------------------------------------------------------------------------------
 
@@ -257,6 +271,11 @@ def is_numbered(message: Message) -> bool:
     return message.link_number < 0
 
 
+def is_first_visit(broker_path: tuple[str, ...]) -> bool:
+    """Whether a message has been at the broker that forwarded it only once."""
+    return len(broker_path) > 0 and broker_path.count(broker_path[-1]) == 1
+
+
 def parsed_producer_id(text: str) -> ProducerId | None:
     """The id that has this string form; None if none has."""
     parts = text.rsplit(":", 2)
@@ -294,6 +313,10 @@ def _key(kind: str, name: str) -> bytes:
 
 def _link(number: int) -> str:
     return f"{number >> LOW_BITS & (SIGN >> LOW_BITS - 1) - 1:x}"
+
+
+def _maker(message: Message) -> str:
+    return f"{message.broker_path[-1]} {message.destination.qualified_name} {message.message_id.producer_id}"
 
 
 def _is_number(text: str) -> bool:

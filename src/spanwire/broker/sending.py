@@ -96,7 +96,7 @@ class Sending(ParkedSender):
     def is_repeated(self, state: ConnectionState, message: Message) -> bool:
         """Whether the store has what a client that reconnected sends; then it is only to be answered."""
         if state.forwards:
-            return self._audit.is_repeated_over_link(message)
+            return self._audit.is_repeated_over_link(message, state.info.audit_makers)
         return message.persistent and self._audit.is_repeated(message.message_id)
 
     def _gather(self, transaction: LocalTransaction, home: BrokerDestination, message: Message) -> None:

@@ -126,9 +126,9 @@ class Subscription:
             reference.home.count_forms(message)
         self.outlet.add(message.size)
 
-    def newest_stored_as(self) -> int:
-        """The sequence in the store of what was dispatched last; 0 when the store does not have it."""
-        return self.dispatched[-1].sequence
+    def newest(self) -> MessageReference:
+        """What was dispatched last; during a dispatch, that."""
+        return self.dispatched[-1]
 
     def drain(self, wall_ms: int) -> None:
         """Dispatch what waits here as far as the window goes (topics)."""

@@ -25,9 +25,9 @@ class ConnectionInfo:
     ``reconnected`` says that the client had a connection of this id before: it may send again, under the same ids, what
     was not answered there.
 
-    The last four are the connector's word, not the client's: the distinguished name in its verified TLS certificate
+    The last five are the connector's word, not the client's: the distinguished name in its verified TLS certificate
     (as Java prints it: ``CN=orders, O=Example, C=DE``), how many consumers and producers it may have, and whether the
-    connection is inside TLS.
+    connection is inside TLS, and whether what a bridge of another kind of broker repeats is known by its makers.
     """
 
     connection_id: str
@@ -42,6 +42,7 @@ class ConnectionInfo:
     max_consumers: int = MAX_CONSUMERS_PER_CONNECTION
     max_producers: int = MAX_PRODUCERS_PER_CONNECTION
     encrypted: bool = False
+    audit_makers: bool = False
 
 
 @dataclass(frozen=True)

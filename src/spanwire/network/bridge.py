@@ -22,6 +22,7 @@ from spanwire.broker.audit import printable
 from spanwire.broker.broker import Broker
 from spanwire.broker.connection_state import ConnectionState
 from spanwire.broker.ports import NO_TOKEN, ClientConnection
+from spanwire.broker.reference import MessageReference
 from spanwire.broker.subscription import Subscription
 from spanwire.model.acks import INDIVIDUAL_ACK, LAST_DELIVERED_UNSET, POISON_ACK, STANDARD_ACK
 from spanwire.model.environment import Time
@@ -221,7 +222,9 @@ class NetworkBridge(ClientConnection, ProtocolConnection, Forwarding):
         self._remote.says(wire.ShutdownInfo())
         self._fail(str(error), self._broker.environment.now())
 
-    def forward(self, demand: DemandSubscription, message: Message, stored_as: int, redelivery_count: int) -> None:
+    def forward(
+        self, demand: DemandSubscription, message: Message, reference: MessageReference, redelivery_count: int
+    ) -> None:
         """Send ``message`` to the remote broker."""
         entry = Forwarded(demand, message.message_id)
         demand.out.append(entry)
@@ -233,7 +236,7 @@ class NetworkBridge(ClientConnection, ProtocolConnection, Forwarding):
         command_id = self._remote.next_command_id()
         answered = message.persistent or self.settings.always_sync_send
         try:
-            number = self._broker.producer_audit.number_of(message.destination, stored_as)
+            number = self._broker.producer_audit.number_of(reference.home.destination, reference.sequence)
             forwarder.append(self._remote.output, message, command_id, answered, min(redelivery_count, FLAGGED), number)
         except (JmsError, ProtocolError) as error:
             self._given_up.append((entry, str(error)))

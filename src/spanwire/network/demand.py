@@ -10,6 +10,7 @@ from collections import deque
 from typing import Final, Protocol
 
 from spanwire.broker.ports import MessageConsumer
+from spanwire.broker.reference import MessageReference
 from spanwire.broker.subscription import Subscription
 from spanwire.model.destination import Destination
 from spanwire.model.errors import JmsError
@@ -37,10 +38,10 @@ class Forwarded:
 class Forwarding(Protocol):
     """The bridge, as its subscriptions see it."""
 
-    def forward(self, demand: DemandSubscription, message: Message, stored_as: int, redelivery_count: int) -> None:
-        """Send a message on and remember it in ``demand.out``. ``stored_as`` is its sequence in the store, 0 if it is
-        not there.
-        """
+    def forward(
+        self, demand: DemandSubscription, message: Message, reference: MessageReference, redelivery_count: int
+    ) -> None:
+        """Send a message on and remember it in ``demand.out``; ``reference`` tells where it stands here."""
         ...
 
     def demand_ended(self, demand: DemandSubscription, reason: JmsError) -> None:
@@ -65,7 +66,7 @@ class DemandSubscription(MessageConsumer):
         """Forward ``message``."""
         subscription = self.subscription
         assert subscription is not None
-        self._bridge.forward(self, message, subscription.newest_stored_as(), redelivery_count)
+        self._bridge.forward(self, message, subscription.newest(), redelivery_count)
 
     def dispatch_end(self) -> None:
         """Only for pulls and browses; a bridge does neither."""

@@ -71,10 +71,11 @@ class ConnectionSettings:
 
     ``login_timeout`` and ``detection_timeout`` are seconds from the socket's first moment on. ``certificate_subject``
     is the distinguished name in the client's verified TLS certificate, as Java prints it; None without one, which may
-    also be so on an ``encrypted`` connection.
+    also be so on an ``encrypted`` connection. ``audit_makers`` is ActiveMQ's auditNetworkProducers.
     """
 
     __slots__ = (
+        "audit_makers",
         "certificate_subject",
         "connector_name",
         "detection_timeout",
@@ -104,6 +105,7 @@ class ConnectionSettings:
         max_producers: int = MAX_PRODUCERS_PER_CONNECTION,
         certificate_subject: str | None = None,
         encrypted: bool = False,
+        audit_makers: bool = False,
     ) -> None:
         self.remote_address: Final[str] = remote_address
         self.local_uri: Final[str] = local_uri
@@ -117,6 +119,7 @@ class ConnectionSettings:
         self.max_producers: Final[int] = max_producers
         self.certificate_subject: Final[str | None] = certificate_subject
         self.encrypted: Final[bool] = encrypted
+        self.audit_makers: Final[bool] = audit_makers
 
     def with_certificate(self, subject: str | None) -> ConnectionSettings:
         """The same inside TLS; ``subject`` None for a client that has shown no certificate."""
@@ -133,4 +136,5 @@ class ConnectionSettings:
             max_producers=self.max_producers,
             certificate_subject=subject,
             encrypted=True,
+            audit_makers=self.audit_makers,
         )

@@ -167,6 +167,7 @@ class ConnectorSettings:
     detection_timeout: float = LOGIN_DEADLINE
     max_consumers: int = MAX_CONSUMERS_PER_CONNECTION
     max_producers: int = MAX_PRODUCERS_PER_CONNECTION
+    audit_makers: bool = False
     tls: TlsSettings | None = None
 
     def spoken(self) -> tuple[str, ...]:

@@ -130,6 +130,7 @@ class TransportConnector:
             detection_timeout=self.settings.detection_timeout,
             max_consumers=self.settings.max_consumers,
             max_producers=self.settings.max_producers,
+            audit_makers=self.settings.audit_makers,
         )
         try:
             return self._connection(settings, lambda reason, at: self._refused_connection(host, reason, at), now)

@@ -10,6 +10,7 @@ from spanwire.model.message import Message
 from tests.support.plain_format import plain_message
 
 ORDERS = Destination(QUEUE, "ORDERS")
+OTHER = Destination(QUEUE, "OTHER")
 
 
 def producer(number: int) -> ProducerId:
@@ -144,25 +145,24 @@ def test_what_a_broker_forwards_again_is_known_by_its_number() -> None:
     number = sender.number_of(ORDERS, 17)
     audit.came_over_link(over_link(number))
     for known in (audit, restored(audit.audit_facts())):
-        assert known.is_repeated_over_link(over_link(number, delivered_before=1))
+        assert known.is_repeated_over_link(over_link(number, delivered_before=1), False)
         assert known.duplicates == 1
-        assert not known.is_repeated_over_link(over_link(sender.number_of(ORDERS, 18), delivered_before=1))
+        assert not known.is_repeated_over_link(over_link(sender.number_of(ORDERS, 18), delivered_before=1), False)
 
 
 def test_what_says_that_it_was_not_delivered_before_is_no_repetition() -> None:
     sender, audit = ProducerAudit(identity=b"senders."), ProducerAudit()
     number = sender.number_of(ORDERS, 17)
     audit.came_over_link(over_link(number))
-    assert not audit.is_repeated_over_link(over_link(number))
+    assert not audit.is_repeated_over_link(over_link(number), False)
 
 
 def test_a_message_has_another_number_in_each_store_and_queue_and_later_again() -> None:
-    other = Destination(QUEUE, "OTHER")
     senders = [ProducerAudit(identity=b"senders."), ProducerAudit(identity=b"another.")]
     numbers = {
         sender.number_of(destination, epoch << 16 | 17)
         for sender in senders
-        for destination in (ORDERS, other)
+        for destination in (ORDERS, OTHER)
         for epoch in (0, 1, 1 << 16)
     }
     assert len(numbers) == 12
@@ -175,7 +175,7 @@ def test_what_is_not_in_a_store_has_no_number_and_is_no_repetition() -> None:
     audit = ProducerAudit()
     for number in (0, 1, (1 << 63) - 1):  # other brokers leave the place empty or count in it
         audit.came_over_link(over_link(number))
-        assert not audit.is_repeated_over_link(over_link(number, delivered_before=1))
+        assert not audit.is_repeated_over_link(over_link(number, delivered_before=1), False)
 
 
 def test_a_store_that_has_been_used_keeps_its_numbers() -> None:
@@ -193,4 +193,25 @@ def test_messages_of_other_brokers_say_nothing_about_producers() -> None:
     message = over_link(number)
     audit.recovered(message)
     assert not audit.is_stored(message.message_id)
-    assert audit.is_repeated_over_link(over_link(number, delivered_before=3))
+    assert audit.is_repeated_over_link(over_link(number, delivered_before=3), False)
+
+
+def test_other_brokers_are_known_by_makers_where_that_is_asked_for() -> None:
+    audit = ProducerAudit()
+    audit.came_over_link(over_link(0))
+    for known in (audit, restored(audit.audit_facts())):
+        assert known.is_repeated_over_link(over_link(0, delivered_before=1), True)
+        assert not known.is_repeated_over_link(over_link(0, delivered_before=1), False)
+        assert not known.is_repeated_over_link(over_link(0), True)
+        assert not known.is_repeated_over_link(over_link(0, delivered_before=1, destination=OTHER), True)
+
+
+def test_a_message_that_went_round_and_comes_back_is_no_repetition() -> None:
+    audit = ProducerAudit()
+    audit.came_over_link(over_link(0))
+    back = over_link(0, delivered_before=1)
+    back.broker_path = ("A", "B", "A")
+    assert not audit.is_repeated_over_link(back, True)
+    other = over_link(0, delivered_before=1)
+    other.broker_path = ("A", "C")
+    assert not audit.is_repeated_over_link(other, True)

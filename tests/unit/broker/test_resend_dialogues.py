@@ -8,6 +8,7 @@ from spanwire.broker.policy import PolicyEntry
 from spanwire.broker.producer_audit import ProducerAudit
 from spanwire.model.destination import parse_destination
 from spanwire.model.errors import InvalidClientIdError, JmsError, ResourceAllocationError
+from spanwire.model.info import ConnectionInfo
 from tests.support.dialogue.broker_dialogue import Peer, Stage
 from tests.support.dialogue.text_format import text_of
 
@@ -260,3 +261,16 @@ def test_what_a_bridge_forwards_again_is_answered_and_not_taken() -> None:
     message.redelivery_count = 0
     bridge.sends_message(message)
     assert kept(stage) == ["1", "1"]
+
+
+def test_messages_of_other_brokers_are_known_by_their_ids_where_the_connector_says_so() -> None:
+    for audited in (True, False):
+        stage = Stage()
+        bridge = Peer(stage, "b", ConnectionInfo("ID:b:1", audit_makers=audited))
+        bridge.state.forwards = bridge.state.repeats = True
+        message = bridge.message(QUEUE, "1")
+        message.broker_path = ("A",)
+        bridge.sends_message(message)
+        message.redelivery_count = 1
+        bridge.sends_message(message)
+        assert kept(stage) == (["1"] if audited else ["1", "1"])

@@ -82,6 +82,7 @@ class Login:
             max_consumers=self._settings.max_consumers,
             max_producers=self._settings.max_producers,
             encrypted=self._settings.encrypted,
+            audit_makers=self._settings.audit_makers,
         )
 
 

@@ -218,7 +218,7 @@ class Interpreter:
         return False
 
     def _quotas(self, connector: Element, settings: ConnectorSettings) -> ConnectorSettings:
-        """With what each connection may have; 0 is no way to switch a limit off."""
+        """With what each connection may have and does; 0 is no way to switch a limit off."""
         values = Settings(connector, self.findings)
         return replace(
             settings,
@@ -228,6 +228,7 @@ class Interpreter:
             max_producers=values.number(
                 "maximumProducersAllowedPerConnection", settings.max_producers, 1, MAX_PER_CONNECTION
             ),
+            audit_makers=values.flag("auditNetworkProducers", settings.audit_makers),
         )
 
     def _destinations(self, broker: Element) -> tuple[Destination, ...]:

@@ -168,9 +168,12 @@ BROKER: Final = Words(
 
 TRANSPORT_CONNECTOR: Final = Words(
     settings={
-        **_all(YES, "name uri autoStart maximumConsumersAllowedPerConnection maximumProducersAllowedPerConnection"),
+        **_all(
+            YES,
+            "name uri autoStart auditNetworkProducers maximumConsumersAllowedPerConnection "
+            "maximumProducersAllowedPerConnection",
+        ),
         **_all(_only("false", "client ids that move to a new connection"), "allowLinkStealing"),
-        **_all(_only("false", LINKS), "auditNetworkProducers"),
         **_all(_only("false", "dispatch by the sender's thread"), "disableAsyncDispatch"),
         "displayStackTrace": Rule(NO_EFFECT, ("false",), "errors are one line and go to the log"),
         **_all(_only("false", "monitoring of connectors"), "enableStatusMonitor"),

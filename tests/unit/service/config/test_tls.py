@@ -223,6 +223,11 @@ def test_consumers_and_producers_of_a_connection_are_granted() -> None:
     assert (plain.max_consumers, plain.max_producers) == (1000, 1000)
 
 
+def test_an_audit_of_makers_is_taken_over() -> None:
+    assert connector("tcp://h:1", attributes='auditNetworkProducers="true"').audit_makers
+    assert not connector("tcp://h:1").audit_makers
+
+
 def test_a_grant_cannot_be_switched_off() -> None:
     assert "must be a whole number from 1" in refused(
         "tcp://h:1", attributes='maximumConsumersAllowedPerConnection="0"'
