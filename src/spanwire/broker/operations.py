@@ -10,7 +10,7 @@ from typing import Final, Protocol
 
 from spanwire.broker.chunk import CHUNK_MESSAGES, KEPT, TAKEN, Chunk, Packed
 from spanwire.broker.context import BrokerContext
-from spanwire.broker.dead_letters import restore
+from spanwire.broker.dead_letters import CAUSE, restore
 from spanwire.broker.destination_map import DestinationMap
 from spanwire.broker.destinations import Destinations
 from spanwire.broker.formats import MessageFormats
@@ -20,7 +20,7 @@ from spanwire.broker.queue_jobs import LineWalk
 from spanwire.broker.reference import BrokerDestination, MessageReference
 from spanwire.broker.topic import Topic
 from spanwire.broker.unstored import Unstored
-from spanwire.model.destination import QUEUE, Destination
+from spanwire.model.destination import QUEUE, SUBSCRIPTION, Destination
 from spanwire.model.environment import Time
 from spanwire.model.errors import InvalidDestinationError, JmsError, ProtocolError
 from spanwire.model.message import Message
@@ -82,7 +82,7 @@ class Retrying(Disposal):
         try:
             view = message_format.view(message)
             target = view.original_destination
-            if target is None or target.is_temporary or target == message.destination:
+            if CAUSE not in view.properties or target is None or target.is_temporary or target == message.destination:
                 return None
             restore(view, target, self._context.wall_ms)
             copy = message_format.encode_from_view(view)
@@ -93,22 +93,53 @@ class Retrying(Disposal):
 
     def dispose(self, queue: Queue, reference: MessageReference, prepared: Message) -> None:
         """Store and remove as one, then dispatch."""
-        home = self._destinations.ensure_own(prepared.destination)
-        store = self._context.store
-        sequence = 0
-        if store is not None:
-            removals = [(queue.destination, reference.sequence)] if reference.sequence > 0 else []
-            if prepared.persistent and home.destination.kind == QUEUE:
-                sequence = store.append_unit([(home.destination, prepared)], removals, [])[0]
-                self._unstored.add(prepared.size)
-            elif removals:
-                store.remove(queue.destination, reference.sequence)
+        homes = self._homes(prepared)
+        copies: list[Message] = []
+        for _ in homes:
+            copies.append(prepared if len(homes) == 1 else prepared.twin())
+        sequences = self._store(homes, copies, queue, reference)
         queue.in_flight += 1
         queue.forgotten(reference)
-        if isinstance(home, Queue):
-            home.accept(prepared, sequence)
-        elif isinstance(home, Topic):
-            home.accept(prepared)
+        for place, home in enumerate(homes):
+            if isinstance(home, Queue):
+                home.accept(copies[place], sequences[place])
+            elif isinstance(home, Topic):
+                home.accept(copies[place])
+
+    def _homes(self, prepared: Message) -> list[BrokerDestination]:
+        """The destination itself and the durable subscriptions that it serves. What a virtual destination forwarded
+        is not forwarded again: a dead letter comes from the queue in which it died.
+        """
+        home = self._destinations.ensure_own(prepared.destination)
+        homes: list[BrokerDestination] = [home]
+        if isinstance(home, Topic):
+            for durable in home.durables:
+                if durable.wants(prepared):
+                    homes.append(durable.line)
+        return homes
+
+    def _store(
+        self, homes: list[BrokerDestination], copies: list[Message], queue: Queue, reference: MessageReference
+    ) -> list[int]:
+        """The sequences of the copies, 0 for those that the store does not take."""
+        sequences = [0 for _ in homes]
+        store = self._context.store
+        if store is None:
+            return sequences
+        additions: list[tuple[Destination, Message]] = []
+        places: list[int] = []
+        for place, home in enumerate(homes):
+            if copies[place].persistent and home.destination.kind in (QUEUE, SUBSCRIPTION):
+                additions.append((home.destination, copies[place]))
+                places.append(place)
+                self._unstored.add(copies[place].size)
+        removals = [(queue.destination, reference.sequence)] if reference.sequence > 0 else []
+        if additions:
+            for place, sequence in zip(places, store.append_unit(additions, removals, []), strict=True):
+                sequences[place] = sequence
+        elif removals:
+            store.remove(queue.destination, reference.sequence)
+        return sequences
 
 
 class SelectiveWalk(BrokerDestination):

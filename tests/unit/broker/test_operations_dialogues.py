@@ -300,3 +300,39 @@ def test_removed_and_left_together_are_what_was_there(
     expected = [str(number) for number, (chosen, _) in enumerate(messages) if chosen][:limit]
     assert observer.told == [(len(expected), 0)]
     assert left(stage) == [str(number) for number in range(len(messages)) if str(number) not in expected]
+
+
+def test_a_dead_letter_of_a_durable_subscription_goes_back_to_all_who_listen_to_its_topic() -> None:
+    stage = Stage()
+    consumer = stage.peer("a", client_id="a")
+    listener = consumer.consumes("topic://T", durable="s")
+    away = stage.peer("b", client_id="b")
+    away.consumes("topic://T", durable="s")
+    away.leaves()
+    stage.peer("p").sends("topic://T", "dead")
+    stage.settle()
+    listener.acknowledges("dead", ack_type=POISON_ACK, count=1)
+    stage.settle()
+    assert stage.view(DLQ).pending == 1
+    plain = stage.peer("c").consumes("topic://T")
+    observer = retries(stage)
+    stage.settle()
+    stage.syncs()
+    assert observer.told == [(1, 0)]
+    assert listener.takes() == ["dead", "dead"]
+    assert plain.takes() == ["dead"]
+    again = stage.restarts()
+    listener = again.peer("b", client_id="b").consumes("topic://T", durable="s")
+    again.settle()
+    assert listener.takes() == ["dead", "dead"]  # what it had missed, and what was retried
+
+
+def test_what_was_forwarded_to_a_queue_is_no_dead_letter() -> None:
+    stage = Stage()
+    peer = stage.peer("p")
+    peer.sends("queue://Q,topic://T", "composite")  # copies remember where they were sent
+    stage.settle()
+    observer = retries(stage, queue=QUEUE)
+    stage.settle()
+    assert observer.told == [(0, 1)]
+    assert left(stage) == ["composite"]
