@@ -1,0 +1,111 @@
+"""Purge and retry as the control socket asks for them: names, patterns, what is refused, and when the answer comes."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from spanwire.broker.operations import OperationObserver
+from spanwire.management.operations import MAX_NAMES, NO_LIMIT, QueueOperations
+from spanwire.model.destination import QUEUE, Destination
+from spanwire.model.environment import Time
+from spanwire.model.errors import ConfigurationError, InvalidSelectorError
+
+
+class Clock:
+    def now(self) -> Time:
+        return Time(1.0, 2)
+
+
+class Queues:
+    """Duck-typed to `spanwire.management.operations.OperatedQueues`; has the queues A.1, A.2 and B."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, str, str | None, int]] = []
+
+    def queues(self, pattern: Destination) -> list[Destination]:
+        names = ("A.1", "A.2", "B")
+        found = [name for name in names if name == pattern.name or (pattern.is_pattern and name.startswith("A."))]
+        return [Destination(QUEUE, name) for name in found]
+
+    def remove(
+        self, destination: Destination, selector: str | None, observer: OperationObserver, limit: int, now: Time
+    ) -> None:
+        if selector == "bad":
+            raise InvalidSelectorError("bad")
+        self.asked.append(("remove", destination.name, selector, limit))
+        observer.finished(3, 0)
+
+    def retry(
+        self, destination: Destination, selector: str | None, observer: OperationObserver, limit: int, now: Time
+    ) -> None:
+        self.asked.append(("retry", destination.name, selector, limit))
+        observer.finished(2, 1)
+        observer.finished(9, 9)  # only the first word counts
+
+
+class Stage:
+    def __init__(self) -> None:
+        self.queues = Queues()
+        self.woken = 0
+        self.operations = QueueOperations(self.queues, Clock(), self.wake)
+
+    def wake(self) -> None:
+        self.woken += 1
+
+    def purges(self, **arguments: object) -> list[dict[str, object]]:
+        return asyncio.run(self._run("purge", arguments))
+
+    def retries(self, **arguments: object) -> list[dict[str, object]]:
+        return asyncio.run(self._run("retry", arguments))
+
+    async def _run(self, what: str, arguments: dict[str, object]) -> list[dict[str, object]]:
+        operate = self.operations.purge if what == "purge" else self.operations.retry
+        return await operate(arguments)
+
+
+def test_each_named_queue_is_purged_once_and_the_broker_is_woken() -> None:
+    stage = Stage()
+    assert stage.purges(destinations=["B", "queue://A.>", "A.1"], selector="n = 1") == [
+        {"destination": "queue://B", "removed": 3},
+        {"destination": "queue://A.1", "removed": 3},
+        {"destination": "queue://A.2", "removed": 3},
+    ]
+    assert stage.queues.asked == [("remove", name, "n = 1", NO_LIMIT) for name in ("B", "A.1", "A.2")]
+    assert stage.woken == 3
+
+
+def test_a_retry_tells_what_it_left() -> None:
+    stage = Stage()
+    assert stage.retries(destinations=["B"], limit=5) == [{"destination": "queue://B", "retried": 2, "left": 1}]
+    assert stage.queues.asked == [("retry", "B", None, 5)]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({}, "destinations is no list"),
+        ({"destinations": []}, "destinations is no list"),
+        ({"destinations": "B"}, "destinations is no list"),
+        ({"destinations": ["B"] * (MAX_NAMES + 1)}, "destinations is no list"),
+        ({"destinations": [""]}, "a destination has no name"),
+        ({"destinations": [1]}, "a destination has no name"),
+        ({"destinations": ["topic://B"]}, "topic://B is no queue"),
+        ({"destinations": ["C"]}, "there is no queue C; spanwire dstat queues lists them"),
+        ({"destinations": ["B"], "selector": 1}, "the selector is no text"),
+        ({"destinations": ["B"], "limit": -1}, "the limit is no whole number"),
+        ({"destinations": ["B"], "limit": True}, "the limit is no whole number"),
+        ({"destinations": ["B"], "limit": "1"}, "the limit is no whole number"),
+    ],
+)
+def test_a_bad_request_is_refused_before_anything_is_done(arguments: dict[str, object], words: str) -> None:
+    stage = Stage()
+    with pytest.raises(ConfigurationError, match=words):
+        stage.purges(**arguments)
+    assert stage.queues.asked == []
+
+
+def test_what_the_broker_refuses_is_passed_on() -> None:
+    with pytest.raises(InvalidSelectorError):
+        Stage().purges(destinations=["B"], selector="bad")
