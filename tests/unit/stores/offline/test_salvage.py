@@ -188,6 +188,9 @@ def saved_rightly(number: int, damage: Damage) -> str:
             whole = place.is_whole(files[place.name], damage)
             is_saved = saved.get(line, {}).get(sequence, (b"", 0))[0] == raw
             assert is_saved or not whole or damage.shortens, f"message {sequence} of {line} was not saved"
+    again = JournalDriver(disk.copy())
+    again.reopen()  # a start that reads the summaries which the one before has made
+    assert (again.state(), {table: kept for table, kept in again.facts.items() if kept}) == (saved, facts)
     same = (saved, facts) == kept_by(number)
     assert same or found.loses or damage.shortens, "something is lost and nobody was told"
     return "repaired" if found.findings else "harmless"
