@@ -158,6 +158,7 @@ def test_producers_wait_while_the_disk_is_full_and_go_on_by_themselves(disk: Pat
     checked(ledger, "full-disk")
 
 
+@pytest.mark.parametrize("disk", ["tmpfs"], indirect=True)
 def test_a_broker_killed_on_a_full_disk_starts_again_and_goes_on_when_there_is_room(disk: Path, tmp_path: Path) -> None:
     ballast = disk / "ballast"
     ballast.write_bytes(bytes(BALLAST_BYTES))
@@ -179,3 +180,38 @@ def test_a_broker_killed_on_a_full_disk_starts_again_and_goes_on_when_there_is_r
         load.end()
         drain(ledger, broker.stomp_port, "d2")
     checked(ledger, "full-disk-killed")
+
+
+def test_a_disk_without_room_for_the_last_acknowledgement_goes_on_when_it_grows(tmp_path: Path) -> None:
+    directory = small_disk("tmpfs", tmp_path)
+    ledger = Ledger()
+    try:
+        with FragileBroker(tmp_path / "broker") as broker:
+            for name in ("one", "two", "three"):
+                times = sum(FULL in line for line in broker.log) + 1
+                filling = Filling(ledger, broker, name)
+                until(says(broker, FULL, times), "that the disk is full")
+                broker.kill()
+                filling.end()
+                broker.start()
+            takers = [StompConsumer(ledger, f"t.{queue}", broker.stomp_port, queue, every=1) for queue in QUEUES]
+            for taker in takers:
+                taker.start()
+            until(lambda: stalled(takers), "that nothing comes any more")
+            mount(directory, "-o", f"remount,size={2 * DISK_BYTES}")
+            for taker in takers:
+                taker.leave()
+                taker.join(PATIENCE_S)
+                assert not taker.is_alive() and taker.fault is None, taker.fault
+            drain(ledger, broker.stomp_port, "d")
+            assert broker.stop() == 0
+    finally:
+        subprocess.run(["umount", str(directory)], check=True)
+    checked(ledger, "full-disk-grows")
+
+
+def stalled(takers: list[StompConsumer]) -> bool:
+    """Whether nobody gets anything for a while."""
+    before = [taker.taken for taker in takers]
+    threading.Event().wait(1.5)
+    return min(before) > 0 and before == [taker.taken for taker in takers]
