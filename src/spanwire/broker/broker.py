@@ -25,6 +25,7 @@ from spanwire.broker.connection_state import (
     MAX_SESSIONS_PER_CONNECTION,
     ConnectionState,
 )
+from spanwire.broker.connections import Connections
 from spanwire.broker.consuming import Consuming
 from spanwire.broker.context import BrokerContext
 from spanwire.broker.dead_letters import POISONED, DeadLetters
@@ -46,7 +47,6 @@ from spanwire.broker.ports import (
     ClientConnection,
     MessageConsumer,
     MessageStore,
-    Principal,
 )
 from spanwire.broker.producer_audit import ProducerAudit
 from spanwire.broker.producing import Producing
@@ -55,6 +55,7 @@ from spanwire.broker.reference import BrokerDestination
 from spanwire.broker.rights import Rights
 from spanwire.broker.sending import Sending
 from spanwire.broker.subscription import Subscription
+from spanwire.broker.timers import Timers
 from spanwire.broker.transactions import MAX_UNCOMMITTED
 from spanwire.broker.unfinished_logins import UnfinishedLogins
 from spanwire.broker.unstored import Unstored, unstored_limit
@@ -76,7 +77,6 @@ from spanwire.model.destination import SUBSCRIPTION, Destination
 from spanwire.model.environment import Environment, IdGenerator, Time
 from spanwire.model.errors import (
     IllegalStateError,
-    InvalidClientIdError,
     JmsError,
     ResourceAllocationError,
     StoreError,
@@ -85,8 +85,6 @@ from spanwire.model.ids import ConsumerId, MessageId, ProducerId, SessionId, Tra
 from spanwire.model.info import ConnectionInfo, ConsumerInfo, ProducerInfo
 from spanwire.model.message import Message
 
-EXPIRY_CHECK_SECONDS: Final = 30.0  # ActiveMQ's expireMessagesPeriod
-MAX_CONNECTIONS: Final = 10_000  # logged-in connections of one broker
 HIDDEN_SESSION: Final = -1  # the connection's own session, never announced
 
 logger = logging.getLogger(__name__)
@@ -186,11 +184,9 @@ class Broker:
         self._acknowledgements: Final[Acknowledgements] = Acknowledgements(
             self._context, self._consuming, self._sending, self._flow
         )
-        self._connections: Final[dict[str, ConnectionState]] = {}
-        self._client_ids: Final[dict[str, ConnectionState]] = {}
         self._dirty: Final[list[Outlet]] = []
-        self._max_uncommitted: Final[int] = max_uncommitted
-        self._expiry_due = 0.0
+        self._connections: Final[Connections] = Connections(name, self._usage, self._dirty, max_uncommitted)
+        self._timers: Final[Timers] = Timers(self._context, self._map, self._durables, self._consuming, self._flow)
 
     # -- connections ---------------------------------------------------------------------------------------------------
 
@@ -198,34 +194,16 @@ class Broker:
         """Log a client in. Raises `AuthenticationError`, `InvalidClientIdError` or `ResourceAllocationError`."""
         self._turn(now)
         principal = self._logins.log_in(info)
-        if len(self._connections) >= MAX_CONNECTIONS:
-            raise ResourceAllocationError(f"the broker is at its maximum of {MAX_CONNECTIONS} connections")
-        self._replace_connection(info, principal, now)
-        client_id = info.client_id
-        if client_id is not None:
-            holder = self._client_ids.get(client_id)
-            if holder is not None:
-                raise InvalidClientIdError(
-                    f"Broker: {self.name} - Client: {client_id} already connected from {holder.info.remote_address}"
-                )
-        state = ConnectionState(Outlet(connection, self._dirty, self._usage), info, principal, self._max_uncommitted)
-        self._connections[info.connection_id] = state
-        if client_id is not None:
-            self._client_ids[client_id] = state
+        self._connections.check_room()
+        predecessor = self._connections.predecessor(info, principal)
+        if predecessor is not None:
+            predecessor.outlet.connection.close_with(JmsError("the client has connected again"))
+            predecessor.outlet.mark_dirty()
+            self.remove_connection(predecessor, now)
+        state = self._connections.enter(connection, info, principal)
         if self._advisories is not None:
             self._advisories.connection_added(info)
         return state
-
-    def _replace_connection(self, info: ConnectionInfo, principal: Principal, now: Time) -> None:
-        """A failover client may be back before its broken connection is noticed here: that one ends, for him alone."""
-        holder = self._connections.get(info.connection_id)
-        if holder is None:
-            return
-        if not info.reconnected or holder.principal.name != principal.name or holder.info.client_id != info.client_id:
-            raise InvalidClientIdError(f"Broker: {self.name} - connection {info.connection_id} is registered already")
-        holder.outlet.connection.close_with(JmsError("the client has connected again"))
-        holder.outlet.mark_dirty()
-        self.remove_connection(holder, now)
 
     def remove_connection(self, state: ConnectionState, now: Time) -> None:
         """The client is gone: roll back, give back what it held, drop all it announced. A second call does nothing."""
@@ -233,10 +211,7 @@ class Broker:
             return
         self._turn(now)
         state.removed = True
-        self._connections.pop(state.connection_id, None)
-        client_id = state.info.client_id
-        if client_id is not None and self._client_ids.get(client_id) is state:
-            del self._client_ids[client_id]
+        self._connections.leave(state)
         for transaction in list(state.transactions.values()):
             self._committing.undo(transaction)
         state.transactions.clear()
@@ -327,7 +302,7 @@ class Broker:
         self._check_session(state, info.consumer_id.session_id, f"{self.name} Cannot add a consumer")
         subscription = self._consuming.add(state, info, consumer, automatic)
         if self._advisories is not None and may_hear(subscription):
-            self._advisories.replay(subscription, self._all_homes(), list(self._connections.values()))
+            self._advisories.replay(subscription, self._all_homes(), self._connections.all())
         return subscription
 
     def start_consumer(self, subscription: Subscription, now: Time) -> None:
@@ -512,7 +487,7 @@ class Broker:
         self._turn(now)
         for waiting in self._waiting.take_all():
             answer(waiting, error)
-        for state in list(self._connections.values()):
+        for state in self._connections.all():
             state.outlet.connection.close_with(error)
             state.outlet.mark_dirty()
 
@@ -534,17 +509,7 @@ class Broker:
 
     def next_timeout(self) -> float | None:
         """When to call `run`, in monotonic seconds; 0.0 while a job is under way."""
-        if self._context.has_jobs():
-            return 0.0
-        due = self._expiry_due
-        alarm = self._context.next_alarm()
-        if alarm is not None:
-            due = min(due, alarm)
-        pull = self._consuming.next_timeout()
-        if pull is not None:
-            due = min(due, pull)
-        flow = self._flow.next_timeout()
-        return due if flow is None else min(due, flow)
+        return self._timers.next_timeout()
 
     def run(self, now: Time, budget: float) -> None:
         """Timers that are due, and one slice of each job under way (at most 500 messages each).
@@ -552,18 +517,7 @@ class Broker:
         ``budget`` in seconds is the shell's wish; a slice is the smallest step, so it is not measured here.
         """
         self._turn(now)
-        self._consuming.handle_timeout()
-        self._context.ring()
-        if now.monotonic >= self._expiry_due:
-            self._expiry_due = now.monotonic + EXPIRY_CHECK_SECONDS
-            for queue in [*self._map.queues.values(), *self._durables.lines()]:
-                if queue.policy.expire_messages_period_ms > 0:
-                    queue.start_expiry()
-        jobs = self._context.take_jobs()
-        for home in jobs:
-            if home.work():
-                self._context.schedule(home)
-        self._flow.run(len(jobs) > 0)
+        self._timers.run()
 
     def recover(
         self,
@@ -587,10 +541,10 @@ class Broker:
     def stop(self, now: Time) -> None:
         """End every connection in order; what they held is back in the store's care and goes to nobody else."""
         self._turn(now)
-        for state in self._connections.values():
+        for state in self._connections.all():
             for subscription in state.consumers.values():
                 subscription.started = False
-        for state in list(self._connections.values()):
+        for state in self._connections.all():
             state.outlet.connection.close_with(JmsError("the broker is stopping"))
             state.outlet.mark_dirty()
             self.remove_connection(state, now)
@@ -614,7 +568,7 @@ class Broker:
 
     def connection_views(self) -> list[ConnectionView]:
         """All connections."""
-        return [connection_view(state) for state in self._connections.values()]
+        return [connection_view(state) for state in self._connections.all()]
 
     def statistics(self) -> BrokerStatistics:
         """Totals over all destinations."""

@@ -1,0 +1,74 @@
+"""The connections of one broker: each id and each client id once."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from spanwire.broker.connection_state import ConnectionState
+from spanwire.broker.outlet import Outlet
+from spanwire.broker.ports import ClientConnection, Principal
+from spanwire.broker.usage import MemoryUsage
+from spanwire.model.errors import InvalidClientIdError, ResourceAllocationError
+from spanwire.model.info import ConnectionInfo
+
+MAX_CONNECTIONS: Final = 10_000  # logged-in connections of one broker
+
+
+class Connections:
+    """Knows who is connected. Logging in and what a connection leaves behind are the broker's."""
+
+    def __init__(self, broker_name: str, usage: MemoryUsage, dirty: list[Outlet], max_uncommitted: int) -> None:
+        self._broker_name: Final[str] = broker_name
+        self._usage: Final[MemoryUsage] = usage
+        self._dirty: Final[list[Outlet]] = dirty
+        self._max_uncommitted: Final[int] = max_uncommitted
+        self._by_id: Final[dict[str, ConnectionState]] = {}
+        self._by_client_id: Final[dict[str, ConnectionState]] = {}
+
+    def __len__(self) -> int:
+        return len(self._by_id)
+
+    def all(self) -> list[ConnectionState]:
+        """Everybody, oldest first."""
+        return list(self._by_id.values())
+
+    def check_room(self) -> None:
+        """Raises `ResourceAllocationError` when there may be no more."""
+        if len(self._by_id) >= MAX_CONNECTIONS:
+            raise ResourceAllocationError(f"the broker is at its maximum of {MAX_CONNECTIONS} connections")
+
+    def predecessor(self, info: ConnectionInfo, principal: Principal) -> ConnectionState | None:
+        """The connection that this one replaces: a failover client may be back before its broken one is noticed here.
+        Raises `InvalidClientIdError` when the id is somebody else's.
+        """
+        holder = self._by_id.get(info.connection_id)
+        if holder is None:
+            return None
+        if not info.reconnected or holder.principal.name != principal.name or holder.info.client_id != info.client_id:
+            raise InvalidClientIdError(
+                f"Broker: {self._broker_name} - connection {info.connection_id} is registered already"
+            )
+        return holder
+
+    def enter(self, connection: ClientConnection, info: ConnectionInfo, principal: Principal) -> ConnectionState:
+        """A new connection; raises `InvalidClientIdError` while its client id is in use."""
+        client_id = info.client_id
+        if client_id is not None:
+            holder = self._by_client_id.get(client_id)
+            if holder is not None:
+                raise InvalidClientIdError(
+                    f"Broker: {self._broker_name} - Client: {client_id} already connected from "
+                    f"{holder.info.remote_address}"
+                )
+        state = ConnectionState(Outlet(connection, self._dirty, self._usage), info, principal, self._max_uncommitted)
+        self._by_id[info.connection_id] = state
+        if client_id is not None:
+            self._by_client_id[client_id] = state
+        return state
+
+    def leave(self, state: ConnectionState) -> None:
+        """It is gone; its ids are free."""
+        self._by_id.pop(state.connection_id, None)
+        client_id = state.info.client_id
+        if client_id is not None and self._by_client_id.get(client_id) is state:
+            del self._by_client_id[client_id]

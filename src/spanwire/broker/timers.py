@@ -1,0 +1,61 @@
+"""What a broker does as time passes: pulls that run out, messages that expire, sends that waited too long, jobs."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from spanwire.broker.consuming import Consuming
+from spanwire.broker.context import BrokerContext
+from spanwire.broker.destination_map import DestinationMap
+from spanwire.broker.durables import Durables
+from spanwire.broker.flow_control import FlowControl
+
+EXPIRY_CHECK_SECONDS: Final = 30.0  # ActiveMQ's expireMessagesPeriod
+
+
+class Timers:
+    """Says when the broker wants to be called, and calls what is due. Time is that of the current turn."""
+
+    def __init__(
+        self,
+        context: BrokerContext,
+        destination_map: DestinationMap,
+        durables: Durables,
+        consuming: Consuming,
+        flow: FlowControl,
+    ) -> None:
+        self._context: Final[BrokerContext] = context
+        self._map: Final[DestinationMap] = destination_map
+        self._durables: Final[Durables] = durables
+        self._consuming: Final[Consuming] = consuming
+        self._flow: Final[FlowControl] = flow
+        self._expiry_due = 0.0
+
+    def next_timeout(self) -> float | None:
+        """When to call `run`, in monotonic seconds; 0.0 while a job is under way."""
+        if self._context.has_jobs():
+            return 0.0
+        due = self._expiry_due
+        alarm = self._context.next_alarm()
+        if alarm is not None:
+            due = min(due, alarm)
+        pull = self._consuming.next_timeout()
+        if pull is not None:
+            due = min(due, pull)
+        flow = self._flow.next_timeout()
+        return due if flow is None else min(due, flow)
+
+    def run(self) -> None:
+        """Timers that are due, and one slice of each job under way (at most 500 messages each)."""
+        self._consuming.handle_timeout()
+        self._context.ring()
+        if self._context.monotonic >= self._expiry_due:
+            self._expiry_due = self._context.monotonic + EXPIRY_CHECK_SECONDS
+            for queue in [*self._map.queues.values(), *self._durables.lines()]:
+                if queue.policy.expire_messages_period_ms > 0:
+                    queue.start_expiry()
+        jobs = self._context.take_jobs()
+        for home in jobs:
+            if home.work():
+                self._context.schedule(home)
+        self._flow.run(len(jobs) > 0)
