@@ -60,6 +60,7 @@ class Looking:
             far: list[QueueConsumer] = []
             self._look(in_turn, far)
             if far:
+                far.sort(key=_furthest_behind)
                 self._look(far, None)
         self._backlog.make_room()
 
@@ -68,14 +69,15 @@ class Looking:
         budget = CHUNK_MESSAGES
         in_order = self._consumers.in_order
         progress = True
+        put_aside = far
         while progress:
             progress = False
             for consumer in in_turn:
                 if not consumer.subscription.can_take():
                     continue
                 if far is not None and not self._is_near(consumer):
-                    if consumer not in far:
-                        far.append(consumer)
+                    if put_aside is not None:
+                        put_aside.append(consumer)
                     continue
                 looked = self._offer_next(consumer)
                 budget -= looked
@@ -88,6 +90,7 @@ class Looking:
                 if budget <= 0:
                     self._context.schedule(self._home)
                     return
+            put_aside = None  # all are there
 
     def _is_near(self, consumer: QueueConsumer) -> bool:
         for place, line in enumerate(self._backlog.lines):
@@ -160,3 +163,8 @@ class Looking:
         home.hold(marked)
         home.release(reference.message)
         return MessageReference(home, marked, reference.sequence, reference.order, reference.redelivery_count)
+
+
+def _furthest_behind(consumer: QueueConsumer) -> int:
+    """Those that look through the depths go together, so that each page is read once for all of them."""
+    return consumer.cursors[0].place

@@ -73,6 +73,18 @@ def test_one_consumer_looks_through_the_disk_while_another_gets_what_comes_in() 
     assert first.takes() == ["new"]
 
 
+def test_consumers_that_look_through_the_depths_share_the_pages() -> None:
+    stage = deep(3 * MAX_RESIDENT_MESSAGES)
+    for number in range(5):
+        stage.peer(f"c{number}").consumes(QUEUE, selector=f"kind = 'x{number}'")
+    asked = 0
+    while stage.store.reads or stage.broker.next_timeout() == 0.0:
+        if stage.store.reads:
+            asked += stage.store.answer(stage.broker, stage.now)
+        stage.runs()
+    assert asked == 3 * MAX_RESIDENT_MESSAGES
+
+
 def test_what_a_selective_consumer_passed_by_goes_to_the_next_one_in_order() -> None:
     stage = deep(DEEP)
     stage.peer("c").consumes(QUEUE, selector="kind = 'x'")
