@@ -11,7 +11,7 @@ from spanwire.broker.context import BrokerContext
 from spanwire.broker.line import LineCursor, MessageLine
 from spanwire.broker.recovery import RecoveredDestination
 from spanwire.broker.reference import BrokerDestination, MessageReference
-from spanwire.broker.usage import RESIDENT_SHARE
+from spanwire.model.destination import QUEUE
 from spanwire.model.message import DEFAULT_PRIORITY, Message
 
 MIB: Final = 1024 * 1024
@@ -50,6 +50,7 @@ class Backlog:
 
     def __init__(self, home: BrokerDestination, context: BrokerContext, prioritized: bool) -> None:
         self._home: Final[BrokerDestination] = home
+        self._resident_share: Final[int] = home.policy.cursor_memory_high_water_mark
         self._context: Final[BrokerContext] = context
         self.lines: Final[list[MessageLine]] = [MessageLine() for _ in range(PRIORITIES if prioritized else 1)]
         self._reads: Final[dict[int, PageRead]] = {}
@@ -103,7 +104,7 @@ class Backlog:
 
     def is_full(self) -> bool:
         """Whether no more persistent messages should be kept in memory."""
-        return self.loaded() >= MAX_RESIDENT_MESSAGES or self._home.usage.is_above(RESIDENT_SHARE)
+        return self.loaded() >= MAX_RESIDENT_MESSAGES or self._home.usage.is_above(self._resident_share)
 
     def loaded(self) -> int:
         """How many messages wait in memory."""
@@ -167,7 +168,7 @@ class Backlog:
 
     def _room(self) -> int:
         """Bytes of memory that are free and not promised to what is being read."""
-        return self._home.usage.room(RESIDENT_SHARE) - self._being_read() * self._average_size
+        return self._home.usage.room(self._resident_share) - self._being_read() * self._average_size
 
     def read_for(self, line: MessageLine, cursor: LineCursor, chunk: Chunk) -> bool:
         """A consumer at ``cursor`` wants the packed piece ``chunk``; True when it came without a read."""
@@ -236,6 +237,8 @@ class Backlog:
                 taken += 1
                 if message is None:
                     logger.error("message %d of %s is missing in the store; it is skipped", number, home.destination)
+                elif self._is_too_late_for(message, number):
+                    self._drop(number)
                 else:
                     size += message.size
                     home.hold(message)
@@ -246,6 +249,18 @@ class Backlog:
         if taken > 0:
             self._average_size = (self._average_size + size // taken) // 2
         page.line.load(page.chunk, items)
+
+    def _is_too_late_for(self, message: Message, sequence: int) -> bool:
+        """A message that is not persistent, written for want of memory, may have been delivered before the broker was
+        killed; it is lost rather than delivered twice.
+        """
+        return not message.persistent and sequence <= self._uncertain_through and self._home.destination.kind == QUEUE
+
+    def _drop(self, sequence: int) -> None:
+        store = self._context.store
+        if store is not None:
+            store.remove(self._home.destination, sequence)
+        self.forget(sequence)
 
     def _redelivery_count(self, sequence: int) -> int:
         count = self._redeliveries.pop(sequence, 0) if self._redeliveries else 0

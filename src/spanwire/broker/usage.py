@@ -7,9 +7,6 @@ from typing import Final
 
 MIB: Final = 1024 * 1024
 DEFAULT_MEMORY_LIMIT_BYTES: Final = 1024 * MIB  # memoryUsage of the broker when the configuration names none
-RESIDENT_SHARE: Final = (
-    70  # percent of a limit above which persistent messages stay on disk only (cursor high-water mark)
-)
 RESUME_SHARE: Final = 90  # percent of a limit below which waiting sends go on
 OVERSHOOT_SHARE: Final = 10  # percent over its limit that the last message taken may bring
 

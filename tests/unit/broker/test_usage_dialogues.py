@@ -141,6 +141,25 @@ def test_without_flow_control_what_does_not_fit_goes_to_the_disk_and_nobody_wait
     assert stage.store.kept(destination(QUEUE)) == []
 
 
+@pytest.mark.parametrize(("clean", "kept"), [(True, 9), (False, 0)])
+def test_what_went_to_the_disk_for_want_of_memory_is_not_delivered_twice_after_a_crash(clean: bool, kept: int) -> None:
+    first = Stage(policy(producer_flow_control=False))
+    producer = first.peer("p")
+    while len(first.store.calls("add")) < 9:
+        producer.sends(QUEUE, "x" * 1_000, persistent=False)
+    producer.sends(QUEUE, "persistent")
+    first.settle()
+    stage = Stage(policy(producer_flow_control=False), store=first.store.crash())
+    stage.broker.recover(stage.store.recovered(), clean, stage.now)
+    listener = stage.peer("c").consumes(QUEUE)
+    stage.settle()
+    received = listener.takes()
+    assert received == ["x" * 1_000] * kept + ["persistent"]
+    listener.acknowledges("persistent", count=len(received))
+    assert stage.store.kept(destination(QUEUE)) == []
+    assert stage.memory() == 0
+
+
 def test_the_mark_of_the_policy_says_when_the_disk_is_taken() -> None:
     stage = Stage(policy(producer_flow_control=False, cursor_memory_high_water_mark=30))
     producer = stage.peer("p")
