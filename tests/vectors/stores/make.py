@@ -64,6 +64,7 @@ def fill(broker: BrokerProcess, texts: Texts, run: int) -> None:
         come_and_go(connection, run)
     if FORMAT_VERSION > 1:
         subscribe(broker, texts, run)
+        churn(broker, texts, run)
     use_stomp(broker, texts, run)
 
 
@@ -94,6 +95,26 @@ def subscribe(broker: BrokerProcess, texts: Texts, run: int) -> None:
             assert message is not None
             texts["subscription://6:office:prices"].remove(str(message.body))
         session.commit()
+
+
+def churn(broker: BrokerProcess, texts: Texts, run: int) -> None:
+    """So many messages come and go that the few which stay are written again elsewhere."""
+    line = texts.setdefault("queue://CHURN", [])
+    with blocking.connect(broker.openwire_uri()) as connection, connection.session("individual") as session:
+        producer = session.create_producer("queue://CHURN")
+        consumer = session.create_consumer("queue://CHURN", prefetch=1000)
+        for _ in line:
+            assert consumer.receive(timeout=10) is not None
+        for number in range(900):
+            text = f"churned {run}.{number}{FILLER}"
+            producer.send(text)
+            message = consumer.receive(timeout=10)
+            assert message is not None
+            assert str(message.body) == text
+            if number % 60:
+                message.acknowledge()
+            else:
+                line.append(text)
 
 
 def send_orders(connection: blocking.Connection, texts: Texts, run: int) -> None:
