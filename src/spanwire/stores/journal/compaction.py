@@ -39,7 +39,9 @@ from spanwire.stores.journal.space import RESERVED_SHARE, UNMANAGED, DiskSpace
 MAX_DEAD_SHARE: Final = 2  # a journal of more than this many times what is in force is compacted
 SLACK_SEGMENTS: Final = 2  # dead segments' worth of bytes that are always allowed
 LOOK_INTERVAL: Final = 256  # batches between two looks, besides those at each new segment
-SCAN_BYTES: Final = 32 * 1024  # read and looked through at a time: at most some milliseconds of the loop
+SCAN_BYTES: Final = 32 * 1024  # read and looked through at a time, if the records are small
+SCAN_RECORDS: Final = 256  # larger ones: about so many at a time, a fraction of a millisecond of the loop each
+MAX_SCAN_BYTES: Final = 512 * 1024
 MAX_READY_BYTES: Final = 1024 * 1024  # what waits to be written again; reading goes on below it
 MIN_SLICE_BYTES: Final = 64 * 1024  # written again with a small batch of clients
 SLICE_SHARE: Final = 4  # with a larger one: a part of this many of what the batch holds
@@ -224,6 +226,7 @@ class Compaction:
         view = memoryview(block)
         limit = len(block)
         at = 0
+        count = 0
         while limit - at >= HEADER_SIZE:
             length: int = _HEADER.unpack_from(block, at)[1]
             size = record_size(length)
@@ -231,10 +234,7 @@ class Compaction:
                 self._give_up(state)
                 return
             if size > limit - at:
-                if self._is_dead(block, at):
-                    self._offset += size
-                else:
-                    self._step = max(SCAN_BYTES, size)
+                self._pass_over(block, at, size, count)
                 return
             record = read_record(view, at, at + size, state.seed, self._offset)
             if record is None:
@@ -243,9 +243,20 @@ class Compaction:
             self._keep(record, block, at)
             at += size
             self._offset += size
-            self._step = SCAN_BYTES
-        if at == 0:
+            count += 1
+        if count == 0:
             self._give_up(state)
+        self._step = usual_step(at, count)
+
+    def _pass_over(self, block: bytes, at: int, size: int, count: int) -> None:
+        """A record of ``size`` bytes is not whole in the block: the next one begins with it, or behind it if it is a
+        message that is gone.
+        """
+        self._step = usual_step(at, count)
+        if self._is_dead(block, at):
+            self._offset += size
+        elif self._step < size:
+            self._step = size
 
     def take(self, batch_bytes: int, room: int, position: int) -> list[Entry]:
         """What goes along with a batch that has ``batch_bytes`` already and ``room`` for more; with ``position``."""
@@ -389,6 +400,11 @@ class Compaction:
         state = self._index.segments.by_number[self._victim]
         entry.flags = record.flags if state.version > 1 else DEFAULT_PRIORITY
         entry.format_id = record.format_id
+
+
+def usual_step(size: int, count: int) -> int:
+    """The size of the next block after one with ``count`` records in ``size`` bytes."""
+    return min(MAX_SCAN_BYTES, max(SCAN_BYTES, size // max(count, 1) * SCAN_RECORDS))
 
 
 def payload_at(record: Record, block: bytes, at: int) -> bytes:

@@ -12,7 +12,7 @@ import pytest
 from spanwire.broker.facts import SUBSCRIPTIONS
 from spanwire.model.destination import QUEUE, Destination, parse_destination
 from spanwire.stores.journal.batch import write_batch
-from spanwire.stores.journal.compaction import SCAN_BYTES, Scan
+from spanwire.stores.journal.compaction import MAX_SCAN_BYTES, SCAN_BYTES, SCAN_RECORDS, Scan, usual_step
 from spanwire.stores.journal.segment import segment_name, segment_number
 from spanwire.stores.journal.space import UNMANAGED
 from spanwire.stores.reader import read_all, read_block
@@ -194,8 +194,8 @@ def test_a_shared_body_moves_with_those_references_that_are_left() -> None:
 
 def test_messages_larger_than_a_block_are_read_whole_and_dead_ones_are_passed_over() -> None:
     driver = JournalDriver(segment_bytes=1 << 20)
-    kept = driver.store.append(A, plain_message(A, 1, b"k" * 3 * SCAN_BYTES))
-    dead = driver.store.append(A, plain_message(A, 2, b"d" * 7 * SCAN_BYTES))
+    kept = driver.store.append(A, plain_message(A, 1, b"k" * 3 * MAX_SCAN_BYTES))
+    dead = driver.store.append(A, plain_message(A, 2, b"d" * 7 * MAX_SCAN_BYTES))
     driver.write_one()
     driver.store.remove(A, dead)
     flow(driver, 60, size=100_000)
@@ -207,9 +207,16 @@ def test_messages_larger_than_a_block_are_read_whole_and_dead_ones_are_passed_ov
         if scan is not None:
             lengths.append(scan.length)
             driver.store.scanned(scan, read_block(driver.disk, scan))
-    assert 3 * SCAN_BYTES < max(lengths) < 4 * SCAN_BYTES
+    assert 3 * MAX_SCAN_BYTES < max(lengths) < 4 * MAX_SCAN_BYTES
     assert segment_name(1) not in driver.disk.files()
-    assert bodies(driver, [kept]) == [b"k" * 3 * SCAN_BYTES]
+    assert bodies(driver, [kept]) == [b"k" * 3 * MAX_SCAN_BYTES]
+
+
+def test_blocks_hold_about_as_many_records_whatever_their_size() -> None:
+    assert usual_step(0, 0) == SCAN_BYTES
+    assert usual_step(24 * 1000, 1000) == SCAN_BYTES
+    assert usual_step(1024 * 30, 30) == 1024 * SCAN_RECORDS
+    assert usual_step(1 << 30, 1) == MAX_SCAN_BYTES
 
 
 def test_what_lies_behind_damage_stays_where_it_is_and_somebody_is_told() -> None:
