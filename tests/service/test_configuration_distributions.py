@@ -39,6 +39,9 @@ EXAMPLES: Final = Path("/usr/share/doc/activemq/examples/conf")
 SKIP: Final = "or start with --skip-unsupported"
 NO_WEB: Final = "there is no web console and no REST here; use spanwire status, dstat and browse"
 STORES: Final = f"(later feature: other stores); the journal of Spanwire keeps the messages; remove it {SKIP}"
+DATABASES: Final = (
+    f"(later feature: stores in a database); the journal of Spanwire keeps the messages; remove it {SKIP}"
+)
 FOUND: Final = (
     "the uri multicast: of <networkConnector> is not yet supported (later feature: failover and discovery); "
     f"write static:(tcp://host:port) {SKIP}"
@@ -258,11 +261,11 @@ EXAMPLE_OBSTACLES: Final[dict[str, list[str]]] = {
     "activemq-dynamic-network-broker1.xml": [f"71: {FOUND}", f"102: {ANNOUNCED}"],
     "activemq-dynamic-network-broker2.xml": [f"72: {FOUND}", f"104: {ANNOUNCED}"],
     "activemq-jdbc-performance.xml": [
-        f"62: <jdbcPersistenceAdapter> is not yet supported {STORES}",
+        f"62: <jdbcPersistenceAdapter> is not yet supported {DATABASES}",
         f"73: {bean('org.apache.commons.dbcp2.BasicDataSource')}",
     ],
     "activemq-jdbc.xml": [
-        f"50: <jdbcPersistenceAdapter> is not yet supported {STORES}",
+        f"50: <jdbcPersistenceAdapter> is not yet supported {DATABASES}",
         f"59: {bean('org.apache.derby.jdbc.EmbeddedDataSource')}",
     ],
     "activemq-mqtt.xml": [f"88: {transport('mqtt+nio', '0.0.0.0:1883?…', 'MQTT')}"],
