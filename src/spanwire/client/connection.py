@@ -336,6 +336,8 @@ class ClientConnection(LinkReceiver):
                 link.send(wire.KeepAliveInfo())
         elif isinstance(command, wire.ConnectionError):
             self._reported(command.exception)
+        elif isinstance(command, wire.ProducerAck):
+            self._taken(command.producer_id)
         elif isinstance(command, wire.ConsumerControl):
             consumer_id = command.consumer_id
             found = None if consumer_id is None else self._consumers.get(consumer_id.value)
@@ -343,6 +345,13 @@ class ClientConnection(LinkReceiver):
                 found.controlled(command)
         elif isinstance(command, wire.BrokerInfo):
             self.broker_name = None if command.broker_name is None else one_line(command.broker_name)
+
+    def _taken(self, producer_id: wire.ProducerId | None) -> None:
+        session = None if producer_id is None else self.sessions.get(producer_id.session_id)
+        if session is not None and producer_id is not None and producer_id.connection_id == self.connection_id:
+            producer = session.producers.get(producer_id.value)
+            if producer is not None:
+                producer.acknowledged()
 
     def _answered(self, response: wire.Response) -> None:
         login = self._login

@@ -45,7 +45,7 @@ JMS: Final[Known] = {
     "jms.prefetchPolicy.queueBrowserPrefetch": (NUMBER, ""),
     "jms.prefetchPolicy.queuePrefetch": (NUMBER, ""),
     "jms.prefetchPolicy.topicPrefetch": (NUMBER, ""),
-    "jms.producerWindowSize": (NUMBER, "0"),
+    "jms.producerWindowSize": (NUMBER, ""),
     "jms.redeliveryPolicy.backOffMultiplier": (DECIMAL, ""),
     "jms.redeliveryPolicy.initialRedeliveryDelay": (NUMBER, ""),
     "jms.redeliveryPolicy.maximumRedeliveries": (NUMBER, ""),
@@ -133,6 +133,7 @@ class ClientSettings:
     exclusive_consumer: bool = False
     retroactive_consumer: bool = False
     check_expiry: bool = True
+    producer_window_bytes: int = 0  # 0: none
     send_timeout_ms: int = 0  # 0: waits as long as the connection lives
     close_timeout_ms: int = CLOSE_TIMEOUT_MS
     prefetch: PrefetchPolicy = field(default_factory=PrefetchPolicy)
@@ -255,6 +256,7 @@ def client_settings(
         exclusive_consumer=options.flag("jms.exclusiveConsumer", False),
         retroactive_consumer=options.flag("jms.useRetroactiveConsumer", False),
         check_expiry=options.flag("jms.consumerExpiryCheckEnabled", True),
+        producer_window_bytes=options.number("jms.producerWindowSize", 0),
         send_timeout_ms=options.number("jms.sendTimeout", 0),
         close_timeout_ms=options.number("jms.closeTimeout", CLOSE_TIMEOUT_MS, 1),
         prefetch=prefetch_policy(options),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass
 from typing import Final
 
@@ -30,7 +31,12 @@ class SendDefaults:
 
 
 class ClientProducer:
-    """One producer of a session, with a destination of its own or without."""
+    """One producer of a session, with a destination of its own or without.
+
+    With a window (``jms.producerWindowSize``) the broker acknowledges each message that nobody waits for. Once as many
+    bytes as the window holds are on their way, a send waits for its answer, so that a broker without room holds the
+    sender up and not the connection.
+    """
 
     def __init__(
         self,
@@ -57,12 +63,20 @@ class ClientProducer:
         self._octets: Final[dict[str, bytes]] = {}
         self._own_octets: Final[bytes] = b"" if destination is None else nested_octets(wire_destination(destination))
         self._encoder = MessageEncoder(12)
+        self._window_bytes: Final[int] = settings.producer_window_bytes
+        self._in_window: Final[deque[int]] = deque()  # sizes of what the broker has not acknowledged
+        self._in_window_bytes = 0
 
     def announcement(self) -> wire.ProducerInfo:
-        """The producer itself."""
+        """The producer itself. Nothing that went over an earlier link is acknowledged any more."""
         destination = None if self.destination is None else wire_destination(self.destination)
+        self._in_window.clear()
+        self._in_window_bytes = 0
         return wire.ProducerInfo(
-            producer_id=self._id, destination=destination, dispatch_async=self._settings.dispatch_async
+            producer_id=self._id,
+            destination=destination,
+            dispatch_async=self._settings.dispatch_async,
+            window_size=self._window_bytes,
         )
 
     def announce(self) -> Request:
@@ -97,7 +111,15 @@ class ClientProducer:
         raw = encoder.octets(outgoing, envelope, number, answered)
         if in_transaction and self._transaction.is_broken:
             return None  # its commit fails anyway
+        if self._window_bytes > 0 and not answered and line.is_online:
+            self._in_window.append(len(raw))
+            self._in_window_bytes += len(raw)
         return line.send_message(raw, number, self.session, in_transaction)
+
+    def acknowledged(self) -> None:
+        """The broker has taken, or refused, the oldest message in the window."""
+        if self._in_window:
+            self._in_window_bytes -= self._in_window.popleft()
 
     def _envelope(self, outgoing: Outgoing, now: Time) -> Envelope:
         destination = self._destination_octets(outgoing)
@@ -122,6 +144,8 @@ class ClientProducer:
 
     def _waits(self, persistent: bool, in_transaction: bool) -> bool:
         if self._settings.always_sync_send or self._settings.send_timeout_ms > 0:
+            return True
+        if self._window_bytes > 0 and self._in_window_bytes >= self._window_bytes:
             return True
         return persistent and not in_transaction and not self._settings.use_async_send
 

@@ -293,6 +293,28 @@ def test_a_send_waits_as_jms_has_it_unless_told_otherwise(
     assert (request is not None, message.response_required) == (answered, answered)
 
 
+def test_a_send_waits_once_the_window_of_its_producer_is_full_and_acknowledgements_open_it_again() -> None:
+    broker = PlayedBroker(URL + "?jms.producerWindowSize=3000")
+    broker.lets_in()
+    producer = broker.producer(broker.session())
+    announced = producer.announcement()
+    assert announced.window_size == 3000
+
+    def waits(size: int) -> bool:
+        return broker.send_with(producer, None, body="x" * size, persistent=False) is not None
+
+    assert [waits(900) for _ in range(4)] == [False, False, False, True]
+    acknowledgement = wire.ProducerAck(producer_id=announced.producer_id, size=1400)
+    broker.sends(acknowledgement)
+    assert [waits(900), waits(900)] == [False, True]
+    foreign = wire.ProducerId(connection_id="ID:other", value=1, session_id=1)
+    broker.sends(wire.ProducerAck(producer_id=foreign, size=1400), wire.ProducerAck())
+    assert waits(10)
+    for _ in range(9):
+        broker.sends(acknowledgement)
+    assert not waits(10)
+
+
 def test_every_header_reaches_the_wire(broker: PlayedBroker) -> None:
     producer = broker.producer(broker.session(), None)
     broker.send_with(
