@@ -152,9 +152,10 @@ def _check_summaries(disk: Disk, contents: StoreContents, salvage: Salvage) -> N
 
 
 def _state(contents: StoreContents) -> tuple[object, object]:
-    lines = {
-        line.destination.qualified_name: (line.sequences, line.redeliveries, line.priorities) for line in contents.lines
-    }
+    lines: dict[str, object] = {}
+    for line in contents.lines:
+        expirations = (line.expirations.sequences, line.expirations.wall_ms)
+        lines[line.destination.qualified_name] = (line.sequences, line.redeliveries, line.priorities, expirations)
     return lines, contents.facts
 
 
