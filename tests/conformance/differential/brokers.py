@@ -14,7 +14,7 @@ from tests.conformance.differential.stage import PATIENCE_MS, Counters, Stage
 from tests.support.broker_process import BrokerProcess, spanwire_command
 from tests.support.classic import classic_broker
 
-ATTRIBUTES: Final = 'schedulerSupport="true"'
+ATTRIBUTES: Final = 'schedulerSupport="true" schedulePeriodForDestinationPurge="100"'
 COUNTERS: Final = {
     "size": "pending",
     "enqueueCount": "enqueued",
@@ -54,6 +54,7 @@ INSIDE: Final = """\
           <policyEntry queue="AWAIT.&gt;" consumersBeforeDispatchStarts="2" timeBeforeDispatchStarts="10000"/>
           <policyEntry queue="LATE.&gt;" timeBeforeDispatchStarts="400"/>
           <policyEntry queue="FEW.&gt;" queuePrefetch="2"/>
+          <policyEntry queue="GONE.&gt;" gcInactiveDestinations="true" inactiveTimeoutBeforeGC="200"/>
           <policyEntry queue="SWEPT.&gt;" expireMessagesPeriod="100"/>
           <policyEntry queue="OWNDLQ.&gt;">
             <deadLetterStrategy>
@@ -94,6 +95,16 @@ INSIDE: Final = """\
     </destinationPolicy>
     <plugins>
       <statisticsBrokerPlugin/>
+      <redeliveryPlugin fallbackToDeadLetter="true" sendToDlqIfMaxRetriesExceeded="true">
+        <redeliveryPolicyMap>
+          <redeliveryPolicyMap>
+            <redeliveryPolicyEntries>
+              <redeliveryPolicy queue="REDELIVER.&gt;" maximumRedeliveries="2" initialRedeliveryDelay="1000"
+                                redeliveryDelay="1000"/>
+            </redeliveryPolicyEntries>
+          </redeliveryPolicyMap>
+        </redeliveryPolicyMap>
+      </redeliveryPlugin>
     </plugins>
 """
 

@@ -397,6 +397,12 @@ class Consumer(_Kept):
             bodies.append(answer["result"]["body"])
         self.stage.writes(f"{self.name} drains", bodies)
 
+    def skips(self) -> None:
+        """Take all that there is and write nothing down: it depends on what was played before."""
+        answer = self.stage.ask(do="receive", consumer=self.name, timeout=SILENCE_MS * 2)
+        while answer.get("result") is not None:
+            answer = self.stage.ask(do="receive", consumer=self.name, timeout=SILENCE_MS * 2)
+
     def acknowledges(self) -> None:
         """Acknowledge the last message and, with it, what its mode says."""
         assert self.last is not None

@@ -262,3 +262,19 @@ def a_dead_client_s_rollbacks_are_counted(jms: Stage) -> None:
     consumer.receives(1)
     dying.dies()
     jms.connection().session().consumer(jms.queue("Q")).receives(1)
+
+
+def the_broker_redelivers_later_where_its_plugin_says_so(jms: Stage) -> None:
+    connection = jms.connection("jms.redeliveryPolicy.maximumRedeliveries=0")
+    listener = connection.session().consumer("queue://REDELIVER.Q").listens(fail=2)
+    connection.session().producer("queue://REDELIVER.Q").sends("a", properties=_mark(jms))
+    listener.sees(3, silence=True)
+    connection.session().consumer("queue://ActiveMQ.DLQ", _own(jms)).receives_nothing()
+
+
+def the_broker_gives_up_after_the_redeliveries_of_its_plugin(jms: Stage) -> None:
+    connection = jms.connection("jms.redeliveryPolicy.maximumRedeliveries=0")
+    listener = connection.session().consumer("queue://REDELIVER.HOPELESS").listens(fail=9)
+    connection.session().producer("queue://REDELIVER.HOPELESS").sends("a", properties=_mark(jms))
+    listener.sees(3, silence=True)
+    connection.session().consumer("queue://ActiveMQ.DLQ", _own(jms)).receives(1, silence=True)

@@ -47,7 +47,7 @@ def a_late_listener_hears_of_consumers_that_are_there(jms: Stage) -> None:
 def new_temporary_queues_are_told(jms: Stage) -> None:
     session = jms.connection().session()
     listener = session.consumer(f"{PREFIX}TempQueue")
-    listener.drains()
+    listener.skips()
     queue = jms.connection().session().temporary()
     listener.receives(1)
     queue.deletes()
@@ -92,7 +92,7 @@ def a_dead_letter_is_told(jms: Stage) -> None:
 def connections_are_told(jms: Stage) -> None:
     session = jms.connection(client_id=f"{jms.scenario}.listener").session()
     listener = session.consumer(f"{PREFIX}Connection", None)
-    listener.drains()
+    listener.skips()
     other = jms.connection(client_id=f"{jms.scenario}.other")
     listener.receives(1)
     other.closes()

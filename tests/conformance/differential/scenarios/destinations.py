@@ -181,3 +181,23 @@ def an_anonymous_producer_names_its_destination_with_each_message(jms: Stage) ->
     producer.sends("b", to=jms.queue("B"))
     session.consumer(jms.queue("A")).receives(1)
     session.consumer(jms.queue("B")).receives(1)
+
+
+def a_queue_that_nobody_uses_is_removed_where_the_policy_says_so(jms: Stage) -> None:
+    session = jms.connection().session()
+    removals = session.consumer("topic://ActiveMQ.Advisory.Queue")
+    removals.skips()
+    consumer = session.consumer("queue://GONE.Q")
+    removals.receives(1)
+    removals.receives_nothing()
+    consumer.closes()
+    removals.receives(1)
+
+
+def a_queue_with_messages_is_kept(jms: Stage) -> None:
+    session = jms.connection().session()
+    session.producer("queue://GONE.KEPT").sends("a")
+    away = session.consumer(jms.queue("EMPTY"))
+    for _ in range(4):
+        away.receives_nothing()
+    session.consumer("queue://GONE.KEPT").receives(1)
