@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import subprocess
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -29,6 +28,7 @@ from tests.faults.load import (
     StompConsumer,
     StompProducer,
     drain,
+    until,
     verdict_of,
 )
 from tests.support.histories import keep
@@ -37,7 +37,6 @@ from tests.support.total_queue import Ledger
 DISK_BYTES: Final = 10 * 1024 * 1024
 BALLAST_BYTES: Final = 3 * 1024 * 1024
 PATIENCE_S: Final = 40.0
-LOOK_S: Final = 0.05
 FULL: Final = "the disk is full"
 AGAIN: Final = "room on the disk again"
 
@@ -72,15 +71,6 @@ def disk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]:
     directory = small_disk(request.param, tmp_path)
     yield directory
     subprocess.run(["umount", str(directory)], check=True)
-
-
-def until(condition: Callable[[], bool], what: str) -> None:
-    """Wait for something that is going to be so."""
-    deadline = time.monotonic() + PATIENCE_S
-    while not condition():
-        if time.monotonic() > deadline:
-            raise AssertionError(f"waited in vain: {what}")
-        threading.Event().wait(LOOK_S)
 
 
 def says(broker: FragileBroker, words: str, times: int = 1) -> Callable[[], bool]:

@@ -1,7 +1,8 @@
 """System calls of a running broker that fail: it stops answering, says why in one line and ends with a status.
 
-strace makes the calls fail, on real files. What was answered before is there after the next start.
-SPANWIRE_INJECTED=all tries every call up to the 60th instead of a few.
+strace makes the calls fail, on real files. What was answered before is there after the next start. A call that finds no
+room is no failure: the broker waits a second and goes on. SPANWIRE_INJECTED=all tries every call up to the 60th instead
+of a few, and calls without room up to the 200th.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Final
 import pytest
 
 from tests.faults.broker import FragileBroker
-from tests.faults.load import BrokerGoneError, MixedLoad, drain, verdict_of
+from tests.faults.load import BrokerGoneError, MixedLoad, drain, until, verdict_of
 from tests.support.histories import keep
 from tests.support.peers import require
 from tests.support.total_queue import Ledger
@@ -22,6 +23,12 @@ from tests.support.total_queue import Ledger
 SOME: Final = [("pwritev2", 3), ("pwritev2", 40), ("fdatasync", 3), ("fsync", 3)]
 ALL: Final = [(call, when) for call in ("pwritev2", "fdatasync", "fsync") for when in range(2, 61)]
 CASES: Final = ALL if os.environ.get("SPANWIRE_INJECTED") == "all" else SOME
+SOME_FULL: Final = [("pwritev2", 30, "ENOSPC"), ("pwrite64", 5, "EDQUOT")]
+ALL_FULL: Final = [("pwritev2", when, "ENOSPC") for when in range(2, 201, 6)] + [
+    ("pwrite64", when, "EDQUOT") for when in range(4, 13)
+]
+FULL_CASES: Final = ALL_FULL if os.environ.get("SPANWIRE_INJECTED") == "all" else SOME_FULL
+ROUNDS: Final = 200  # of all clients together, after the injected error
 EARLY: Final = 20  # calls before clients send
 REPLAY: Final = "SPANWIRE_INJECTED=all python -m pytest tests/faults/test_injected_errors.py -k '{0}-{1}'"
 
@@ -69,3 +76,25 @@ def test_a_first_sync_that_fails_keeps_the_broker_from_starting(tmp_path: Path) 
     with broker:
         assert broker.stop() == 0
         broker.start()
+
+
+@pytest.mark.parametrize(("call", "when", "error"), FULL_CASES)
+def test_a_call_that_finds_no_room_is_made_again_and_nobody_notices(
+    tmp_path: Path, call: str, when: int, error: str
+) -> None:
+    require("strace")
+    broker = FragileBroker(tmp_path / "broker")
+    broker.runs_under = strace(tmp_path, call, str(when), error)
+    ledger = Ledger()
+    load = MixedLoad(ledger, "during", transacts=False)
+    with broker:
+        load.start(broker.openwire_port, broker.stomp_port)
+        until(lambda: f"= -1 {error}" in (tmp_path / "trace").read_text("ascii", "replace"), "that the call fails")
+        before = load.rounds
+        until(lambda: load.rounds > before + ROUNDS, "that the clients go on")
+        load.end()
+        drain(ledger, broker.stomp_port, "after")
+        assert broker.stop() == 0
+        assert "Traceback" not in "".join(broker.log)
+    verdict = verdict_of(ledger)
+    assert verdict.ok, verdict.report()

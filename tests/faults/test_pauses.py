@@ -7,32 +7,21 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
 import pytest
 
 from tests.faults.broker import FragileBroker
-from tests.faults.load import Client, MixedLoad, drain, verdict_of
+from tests.faults.load import Client, MixedLoad, drain, until, verdict_of
 from tests.support.stomp_socket import StompSocket
 from tests.support.total_queue import Ledger, Verdict
 
 PAUSES_S: Final = (1.0, 2.5, 5.0)
 BETWEEN_S: Final = 1.2  # the broker looks at the system's clock each second
 PATIENCE_S: Final = 20.0
-LOOK_S: Final = 0.02
 WAITING: Final = "FAULTS.WAITING"
 LIBRARIES: Final = sorted(Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1"))
-
-
-def until(condition: Callable[[], bool], what: str) -> None:
-    """Wait for something that is going to be so."""
-    deadline = time.monotonic() + PATIENCE_S
-    while not condition():
-        if time.monotonic() > deadline:
-            raise AssertionError(f"waited in vain: {what}")
-        threading.Event().wait(LOOK_S)
 
 
 def everybody_works(clients: list[Client]) -> None:
