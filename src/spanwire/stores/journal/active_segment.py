@@ -81,6 +81,11 @@ class ActiveSegment:
         self.is_unsynced = False
         self._draft = SummaryDraft(0, 0)
 
+    @property
+    def is_half_full(self) -> bool:
+        """It is time to prepare the next segment's file."""
+        return self.end * 2 > self.size
+
     def fits(self, size: int, space: DiskSpace, has_additions: bool) -> bool:
         """Whether a batch of ``size`` bytes has its place on the disk; else the next segment's file must come first."""
         if space.spare_bytes == UNMANAGED:
@@ -93,8 +98,10 @@ class ActiveSegment:
             limit -= limit // RESERVED_SHARE
         return self.end + size <= limit
 
-    def roll(self, size: int) -> NewSegment:
-        """Goes on to a new segment that has room for ``size`` bytes."""
+    def roll(self, size: int, space: DiskSpace) -> NewSegment:
+        """Goes on to a new segment that has room for ``size`` bytes; it takes the file that is ready."""
+        if space.spare_bytes != UNMANAGED:
+            space.spare_bytes = 0
         index = self._index
         number = self.number + 1
         seed = segment_seed(self._store_id, number)

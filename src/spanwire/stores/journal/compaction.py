@@ -290,6 +290,12 @@ class Compaction:
         self._finish()
         return entries
 
+    def take_damaged(self) -> list[tuple[int, int]]:
+        """The places that were found since the last call."""
+        damaged = self.damaged
+        self.damaged = []
+        return damaged
+
     def _finish(self) -> None:
         """The segment is through when all of it was read and written again."""
         if self._victim != 0 and not self._ready and self._offset >= self._end and not self._scanning:

@@ -44,7 +44,7 @@ from spanwire.stores.journal.segment import (
     MIN_SEGMENT_BYTES,
 )
 from spanwire.stores.journal.sequences import GONE
-from spanwire.stores.journal.space import UNMANAGED, DiskSpace, possible_segment
+from spanwire.stores.journal.space import DiskSpace, possible_segment
 
 MAX_UNWRITTEN_BYTES: Final = 64 * MIB  # above this `Journal.is_congested` asks the broker to hold producers back
 MAX_REDELIVERY_COUNT: Final = 0xFFFFFFFF
@@ -275,14 +275,9 @@ class Journal(MessageStore):
         return self._segment_bytes
 
     @property
-    def is_half_full(self) -> bool:
-        """It is time to prepare the next segment's file."""
-        return self._active.end * 2 > self._active.size
-
-    @property
     def wanted_spare(self) -> int:
         """The size that the next segment's file should have soon; 0 while it has that, or is not needed yet."""
-        wanted = self._segment_bytes if self.is_half_full else 0
+        wanted = self._segment_bytes if self._active.is_half_full else 0
         space = self._space
         if space.waits and space.needed > wanted:
             wanted = space.needed
@@ -404,9 +399,7 @@ class Journal(MessageStore):
 
     def take_scan(self) -> Scan | None:
         """A block of an old segment that is to be read now, at leisure, or None; answered by `scanned`."""
-        if self._failed or self._stopping:
-            return None
-        return self._compaction.next_scan()
+        return None if self._failed or self._stopping else self._compaction.next_scan()
 
     def scanned(self, scan: Scan, block: bytes) -> None:
         """The block of a `take_scan`; empty when it cannot be read."""
@@ -414,9 +407,7 @@ class Journal(MessageStore):
 
     def take_damaged(self) -> list[tuple[int, int]]:
         """(segment, byte) of damaged records found since the last call: what follows them stays where it is."""
-        damaged = self._compaction.damaged.copy()
-        self._compaction.damaged.clear()
-        return damaged
+        return self._compaction.take_damaged()
 
     def attach_audit(self, source: AuditSource) -> None:
         """From now on a copy of ``source`` goes into each segment; to be called before the first batch, when it holds
@@ -435,11 +426,7 @@ class Journal(MessageStore):
         return owner
 
     def _owners(self, destinations: list[Destination]) -> list[StoredDestination]:
-        owners: list[StoredDestination] = []
-        for destination in destinations:
-            owner = self._index.by_name.get(destination.qualified_name)
-            owners.append(self._create(destination) if owner is None else owner)
-        return owners
+        return [self._index.by_name.get(known.qualified_name) or self._create(known) for known in destinations]
 
     def _remove_in_unit(self, destination: Destination, sequence: int) -> None:
         """A waiting message is written first: it may not vanish unless the whole unit counts."""
@@ -472,9 +459,7 @@ class Journal(MessageStore):
         return taken, size
 
     def _roll(self, size: int) -> NewSegment:
-        new_segment = self._active.roll(size)
-        if self._space.spare_bytes != UNMANAGED:
-            self._space.spare_bytes = 0
+        new_segment = self._active.roll(size, self._space)
         self._compaction.look_soon()
         if not self._stopping:
             self._audit.copy(self._index, self._outbox)

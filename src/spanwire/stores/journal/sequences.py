@@ -97,7 +97,7 @@ class SequenceIndex:
     def find(self, sequence: int) -> int:
         """The packed location, or `GONE`."""
         place = self._place(sequence)
-        if place >= 0:
+        if place >= 0 and (self._locations[place] != GONE or not self._late):
             return self._locations[place]
         for run in self._late:
             location = run.find(sequence)
@@ -116,11 +116,9 @@ class SequenceIndex:
     def remove(self, sequence: int) -> int:
         """Forget a sequence; gives its packed location, or `GONE` if it is not there."""
         place = self._place(sequence)
-        if place < 0:
-            return self._remove_late(sequence) if self._late else GONE
-        location = self._locations[place]
+        location = self._locations[place] if place >= 0 else GONE
         if location == GONE:
-            return GONE
+            return self._remove_late(sequence) if self._late else GONE
         self.removed_length = self._lengths[place]
         self._locations[place] = GONE
         self._count -= 1
