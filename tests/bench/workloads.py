@@ -88,8 +88,9 @@ WORKLOADS = [
     Workload("openwire queue 4p4c 1 KiB persistent", "openwire", "queue", 4, 4, KIB, 100_000, persistent=True),
     Workload(
         "openwire queue drain of 1 million 1 KiB after a restart",
-        *("openwire", "queue", 4, 1, KIB, 1_000_000),
+        *("openwire", "queue", 16, 1, KIB, 1_000_000, 1),
         persistent=True,
+        synchronous=True,
         restart=True,
     ),
     Workload("stomp queue 16p4c 1 KiB persistent sync", "stomp", "queue", 16, 4, KIB, 16_000, 1, True, True),
