@@ -662,6 +662,32 @@ def test_the_window_of_a_producer_that_left_is_nobodys() -> None:
     peer.receives_nothing()
 
 
+@pytest.mark.parametrize("window", [0, 400_000])
+@pytest.mark.parametrize("late", [False, True])
+def test_a_one_way_send_that_is_refused_is_told_as_a_connection_error_and_leaves_its_window(
+    late: bool, window: int
+) -> None:
+    limits = UsageLimits(memory_bytes=100_000, fail_if_no_space=not late, fail_after_ms=500 if late else 0)
+    world = World(limits=limits)
+    peer = world.connect()
+    peer.produces(QUEUE, window=window)
+    text = "x" * 99_500
+    peer.sends(peer.text_message(QUEUE, text))
+    if window:
+        peer.receives(wire.ProducerAck)
+    peer.sends(peer.text_message(QUEUE, text))
+    if late:
+        peer.receives_nothing()
+        world.passes(0.5)
+    error = peer.receives(wire.ConnectionError)
+    assert error.exception is not None
+    assert error.exception.class_name == "javax.jms.ResourceAllocationException"
+    if window:
+        assert peer.receives(wire.ProducerAck).size == 1024 + 4 + len(text)
+    peer.receives_nothing()
+    assert not peer.connection.closed
+
+
 def test_command_ids_of_any_sign_come_back() -> None:
     world = World(store=LateStore())
     peer = world.connect()

@@ -105,6 +105,24 @@ def test_a_receipt_for_a_persistent_send_waits_for_the_sync() -> None:
     assert only(peer).headers == {"receipt-id": "safe"}
 
 
+def test_receipts_are_withheld_while_there_is_no_room_and_a_send_that_waited_too_long_is_an_error() -> None:
+    stage = Stage(limits=UsageLimits(memory_bytes=100_000, fail_after_ms=500))
+    peer = stage.peer("1.2")
+    body = "x" * 99_000
+    peer.sends(f"SEND\ndestination:/queue/a\nreceipt:1\n\n{body}\0")
+    assert [frame.headers["receipt-id"] for frame in peer.receives()] == ["1"]
+    peer.sends(f"SEND\ndestination:/queue/a\nreceipt:2\n\n{body}\0SEND\ndestination:/queue/a\n\n{body}\0")
+    assert peer.receives() == []
+    stage.passes(0.5)
+    with_receipt, without = peer.receives()
+    assert (with_receipt.command, with_receipt.headers["receipt-id"]) == ("ERROR", "2")
+    assert without.command == "ERROR"
+    assert "receipt-id" not in without.headers
+    assert b"Usage Manager Memory Limit Wait Timeout" in without.body
+    peer.sends("SUBSCRIBE\nid:1\ndestination:/queue/a\n\n\0SEND\ndestination:/queue/b\nreceipt:3\n\ny\0")
+    assert [frame.command for frame in peer.receives()] == ["MESSAGE", "RECEIPT"]
+
+
 def test_a_disconnect_waits_for_the_receipts_before_it() -> None:
     stage = Stage()
     stage.syncs = False
