@@ -336,3 +336,22 @@ def test_what_was_forwarded_to_a_queue_is_no_dead_letter() -> None:
     stage.settle()
     assert observer.told == [(0, 1)]
     assert left(stage) == ["composite"]
+
+
+def test_memory_is_free_again_after_messages_from_the_disk_were_removed_or_retried() -> None:
+    stage = Stage()
+    for number in range(PAGE_MESSAGES // 20):
+        dies(stage, str(number))
+    stage.peer("p").sends(QUEUE, *[str(number) for number in range(PAGE_MESSAGES * 2)])
+    stage.settle()
+    stage.syncs()
+    again = stage.restarts()
+    before = again.memory()
+    removes(again)
+    again.settle()
+    retries(again)
+    again.settle()
+    removes(again)
+    again.settle()
+    assert (again.view(QUEUE).pending, again.view(DLQ).pending) == (0, 0)
+    assert again.memory() == before

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
+from collections.abc import Mapping
 from pathlib import Path
+from typing import cast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from spanwire.management.control import ControlServer
+from spanwire.model.errors import ConfigurationError
 
 
 def fail() -> object:
@@ -49,3 +53,123 @@ def test_any_request_gets_an_answer_that_is_json(request_: bytes) -> None:
 
 def test_deep_json_is_refused() -> None:
     assert server().answer(b"[" * 4000)["ok"] is False
+
+
+# -- operations --------------------------------------------------------------------------------------------------------
+
+
+class Client:
+    """Duck-typed to the part of `asyncio.Transport` that the server uses."""
+
+    def __init__(self) -> None:
+        self.written = b""
+        self.gone = False
+
+    def write(self, data: bytes) -> None:
+        self.written += data
+
+    def is_closing(self) -> bool:
+        return self.gone
+
+    def answers(self) -> list[dict[str, object]]:
+        return [json.loads(line) for line in self.written.splitlines()]
+
+
+class Operations:
+    """Operations that end when the test says so."""
+
+    def __init__(self) -> None:
+        self.go = asyncio.Event()
+        self.cancelled = False
+
+    async def slow(self, arguments: Mapping[str, object]) -> object:
+        try:
+            await self.go.wait()
+        except asyncio.CancelledError:
+            self.cancelled = True
+            raise
+        return arguments["destinations"]
+
+    async def refused(self, arguments: Mapping[str, object]) -> object:
+        raise ConfigurationError("there is no queue Q")
+
+    async def broken(self, arguments: Mapping[str, object]) -> object:
+        raise RuntimeError("planted")
+
+
+def operated(operations: Operations) -> ControlServer:
+    return ControlServer(
+        Path("/nowhere"),
+        {"status": lambda: "fine"},
+        {"slow": operations.slow, "refused": operations.refused, "broken": operations.broken},
+    )
+
+
+async def _settle() -> None:
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+def test_an_operation_is_answered_when_it_is_done_and_holds_nobody_up() -> None:
+    async def dialogue() -> None:
+        operations = Operations()
+        server, client = operated(operations), Client()
+        server.take(b'{"command": "slow", "destinations": ["Q"]}', cast(asyncio.Transport, client))
+        await _settle()
+        assert client.answers() == []
+        server.take(b'{"command": "status"}', cast(asyncio.Transport, client))
+        assert client.answers() == [{"ok": True, "result": "fine"}]
+        operations.go.set()
+        await _settle()
+        assert client.answers()[1:] == [{"ok": True, "result": ["Q"]}]
+
+    asyncio.run(dialogue())
+
+
+def test_a_refused_operation_says_why_and_a_broken_one_shows_nothing_of_its_inside(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def dialogue() -> list[dict[str, object]]:
+        server, client = operated(Operations()), Client()
+        for name in ("refused", "broken"):
+            server.take(json.dumps({"command": name}).encode(), cast(asyncio.Transport, client))
+        await _settle()
+        return client.answers()
+
+    with caplog.at_level(logging.ERROR):
+        refused, broken = asyncio.run(dialogue())
+    assert refused == {"ok": False, "error": "there is no queue Q"}
+    assert "planted" not in str(broken)
+    assert "planted" in caplog.text
+
+
+def test_an_operation_whose_client_is_gone_is_finished_and_told_to_nobody() -> None:
+    async def dialogue() -> bytes:
+        operations = Operations()
+        server, client = operated(operations), Client()
+        server.take(b'{"command": "slow", "destinations": []}', cast(asyncio.Transport, client))
+        await _settle()
+        client.gone = True
+        operations.go.set()
+        await _settle()
+        return client.written
+
+    assert asyncio.run(dialogue()) == b""
+
+
+def test_operations_end_with_the_server() -> None:
+    async def dialogue() -> bool:
+        operations = Operations()
+        server = operated(operations)
+        server.take(b'{"command": "slow"}', cast(asyncio.Transport, Client()))
+        await _settle()
+        server.stop()
+        await _settle()
+        return operations.cancelled
+
+    assert asyncio.run(dialogue())
+
+
+def test_unknown_commands_are_told_what_there_is() -> None:
+    answer = operated(Operations()).answer(b'{"command": "exec"}')
+    assert answer["error"] == "unknown command; there are status, slow, refused, broken"
