@@ -337,11 +337,11 @@ class FlowControl:
             self._due = min(self._due, parked.deadline)
         if state.parked:
             first = state.parked[0]
-            reason = self._reason(first)
-            if reason == DISK or reason == STORE:
+            obstacle = self.obstacle(first.home, first.message)
+            if obstacle == DISK or obstacle == STORE:
                 self._due = min(self._due, now + ROOM_POLL_SECONDS)
-            if reason >= MEMORY:
-                self._warn(state, first.home, first.message, reason)
+            if MEMORY <= obstacle <= DISK:
+                self._warn(state, first.home, first.message, obstacle)
 
     def _reason(self, parked: ParkedSend) -> int:
         reason = self.obstacle(parked.home, parked.message)

@@ -345,6 +345,22 @@ def test_one_line_per_interval_tells_who_waits_for_what(caplog: pytest.LogCaptur
     assert caplog.messages[1].endswith("holds 1 of 2 connections' sends")
 
 
+def test_room_that_is_there_again_is_not_told_as_a_limit(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.WARNING)
+    stage = Stage()
+    stage.store.room = False
+    stage.broker.room_changed(stage.now)
+    producer = stage.peer("p")
+    token = producer.sends(QUEUE, "1")
+    stage.environment.advance(60)
+    stage.store.room = True
+    stage.runs()
+    stage.syncs()
+    assert producer.is_answered(token)
+    (line,) = caplog.messages
+    assert "wait: the disk of the store has no room; connection" in line
+
+
 @pytest.mark.parametrize("interval", [0, -1])
 def test_an_interval_of_nothing_keeps_the_log_silent(interval: int, caplog: pytest.LogCaptureFixture) -> None:
     stage = Stage(policy(blocked_producer_warning_interval_ms=interval))
