@@ -214,6 +214,7 @@ class OpenWireMessageFormat(MessageFormat):
         structure.jmsx_group_first_for_consumer = True
         copy = self.index(self.octets_of(structure))
         copy.redelivery_count = message.redelivery_count
+        copy.link_number = message.link_number
         return copy
 
     def octets_of(self, structure: wire.Message) -> bytes:

@@ -261,6 +261,7 @@ class StompMessageFormat(MessageFormat):
         copy.tail = encode_headers(list(tail.items()), V1_2)
         copy.broker_path = message.broker_path
         copy.redelivery_count = message.redelivery_count
+        copy.link_number = message.link_number
         return copy
 
     def _is_temporary(self, view: MessageView) -> bool:

@@ -308,6 +308,34 @@ def test_a_copy_for_another_destination_shares_the_octets_and_remembers_the_firs
     assert reread.format_index == again.format_index
 
 
+def test_a_message_can_say_that_it_is_the_first_of_its_group_for_its_consumer() -> None:
+    message_format = FORMATS[FORMAT_OPENWIRE_10]
+    message = message_format.readdressed(text_message(), Destination(QUEUE, "B"))
+    message.redelivery_count = 2
+    message.link_number = 7
+    copy = message_format.first_for_consumer(message)
+    before = decode_message(message.encoded(), message_format.version)
+    after = decode_message(copy.encoded(), message_format.version)
+    assert not before.jmsx_group_first_for_consumer
+    assert after.jmsx_group_first_for_consumer
+    before.jmsx_group_first_for_consumer = True
+    assert message_format.octets_of(after) == message_format.octets_of(before)
+    assert (copy.destination, copy.message_id, copy.redelivery_count, copy.link_number) == (
+        message.destination,
+        message.message_id,
+        2,
+        7,
+    )
+    assert message_format.header(copy, "JMSXGroupFirstForConsumer") is True
+    assert message_format.view(copy).first_for_consumer
+
+
+@pytest.mark.parametrize("version", [1, 2, 9])
+def test_versions_before_ten_cannot_say_it(version: int) -> None:
+    message = text_message(version)
+    assert format_for(version).first_for_consumer(message) is message
+
+
 def test_headers_come_from_the_message_without_its_body() -> None:
     message = text_message()
     message_format = FORMATS[FORMAT_OPENWIRE_10]

@@ -293,6 +293,14 @@ def test_a_readdressed_message_shares_its_body_and_remembers_where_it_was_sent_f
     assert fields(FORMAT.index(again.encoded()))[5:] == fields(again)[5:]
 
 
+def test_a_message_that_is_the_first_of_its_group_says_so_when_it_is_converted() -> None:
+    message = sent(b"SEND\ndestination:/queue/A\nJMSXGroupID:g\nk:v\n\nhello\0")
+    copy = FORMAT.first_for_consumer(message)
+    assert (FORMAT.view(message).first_for_consumer, FORMAT.view(copy).first_for_consumer) == (False, True)
+    assert copy.raw is message.raw
+    assert (FORMAT.view(copy).body, FORMAT.view(copy).properties) == (b"hello", {"k": (STRING_VALUE, "v")})
+
+
 def test_message_ids_are_read_back_and_nonsense_is_none() -> None:
     assert parse_message_id("ID:host-1-2-0:7:-1:1:3") == MessageId(PRODUCER, 3)
     for text in ("", "x", "a:b:c:d", "1:2:3", "ID:x:1:1:١", "ID:x:1:1:" + "9" * 30, "::::"):
