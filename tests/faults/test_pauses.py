@@ -17,7 +17,7 @@ from tests.faults.load import Client, MixedLoad, drain, until, verdict_of
 from tests.support.stomp_socket import StompSocket
 from tests.support.total_queue import Ledger, Verdict
 
-PAUSES_S: Final = (1.0, 2.5, 5.0)
+PAUSES_S: Final = (1.0, 2.0, 5.0)
 BETWEEN_S: Final = 1.2  # the broker looks at the system's clock each second
 PATIENCE_S: Final = 20.0
 WAITING: Final = "FAULTS.WAITING"
@@ -100,7 +100,7 @@ def test_a_wall_clock_that_leaps_by_a_day_disturbs_nobody(tmp_path: Path) -> Non
     with broker:
         load.start(broker.openwire_port, broker.stomp_port)
         send(broker.stomp_port, "no end", 0)
-        for leap in ("+1d", "-1d", "+0", "-2d", "+1d", "+0"):
+        for leap in ("+1d", "-1d", "-2d", "+0"):
             new = tmp_path / "clock.new"
             new.write_text(leap, "ascii")
             new.replace(clock)
