@@ -198,7 +198,10 @@ class JournalWriter:
                     self._disk.sync(SPARE_NAME)
             except OSError as error:
                 if error.errno not in DISK_FULL:
-                    raise StoreError(f"{SPARE_NAME} cannot be written: {error.strerror or error}") from error
+                    raise StoreError(
+                        f"{SPARE_NAME} cannot be written: {error.strerror or error}; nothing is acknowledged any more,"
+                        " look at the disk and start the broker again"
+                    ) from error
                 self._tell_full()
                 return
             self._spare_size = size
