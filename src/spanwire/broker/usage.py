@@ -56,7 +56,8 @@ class MemoryUsage:
         """Whether ``size`` bytes may come in addition: no limit is reached, and none would be exceeded by more than
         `OVERSHOOT_SHARE`. A destination that is empty takes a message of any size; the broker does not.
         """
-        if self.limit_bytes > 0 and not self._takes_here(size):
+        limit = self.limit_bytes
+        if limit > 0 and self.used_bytes + size > limit and not self._takes_here(size):
             return False
         parent = self.parent
         return parent is None or parent.takes(size)
