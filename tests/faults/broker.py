@@ -9,7 +9,7 @@ from typing import Final
 
 from tests.support.broker_process import BrokerProcess, spanwire_command
 
-END_S: Final = 30.0
+END_S: Final = 60.0
 SEGMENTS: Final = "1mb"  # small, so that a short load fills some
 
 
