@@ -37,6 +37,7 @@ ORDERED: Final = "FAULTS.ORDERED"  # one consumer at a time
 SHARED: Final = "FAULTS.SHARED"  # several consumers of both protocols
 INPUT: Final = "FAULTS.INPUT"  # transactions take from it …
 OUTPUT: Final = "FAULTS.OUTPUT"  # … and put here
+DEAD: Final = "ActiveMQ.DLQ"
 QUEUES: Final = (ORDERED, SHARED, INPUT, OUTPUT)
 WINDOW: Final = 8  # STOMP sends and acknowledgements without a receipt yet
 UNIT: Final = 3  # messages of a transaction
@@ -343,13 +344,23 @@ class MixedLoad:
 
 
 def drain(ledger: Ledger, stomp_port: int, name: str) -> int:
-    """Take everything that is left of all queues, acknowledged with receipts; how much it was."""
+    """Take everything that is left of all queues, acknowledged with receipts; how much it was. A message that was
+    rolled back too often is found among the dead letters.
+    """
     before = sum(event.kind == "delivered" for event in ledger.events)
     for queue in QUEUES:
         consumer = Drainer(ledger, f"{name}.{queue}", stomp_port, queue, every=1)
         consumer.run()
         if consumer.fault is not None:
             raise AssertionError(f"{consumer.name}: {consumer.fault!r}") from consumer.fault
+    graves = Ledger()
+    digger = Drainer(graves, f"{name}.dead", stomp_port, DEAD, every=1)
+    digger.run()
+    if digger.fault is not None:
+        raise AssertionError(f"{digger.name}: {digger.fault!r}") from digger.fault
+    for event in graves.events:
+        if event.kind == DELIVERED:
+            ledger.buried(event.message)
     return sum(event.kind == "delivered" for event in ledger.events) - before
 
 
