@@ -127,6 +127,7 @@ class Acknowledgements:
         """Acknowledged: gone from queue and store; poisoned or expired ones leave a copy with the dead letters."""
         if ack_type == POISON_ACK or ack_type == EXPIRED_ACK:
             self._bury(references, EXPIRED if ack_type == EXPIRED_ACK else cause)
+            return
         for reference in references:
             reference.home.settled(reference)
 
@@ -138,3 +139,5 @@ class Acknowledgements:
                 home.expired += 1
             if isinstance(home, Queue):
                 self._context.dead_letter(reference, cause)
+            else:
+                home.settled(reference)

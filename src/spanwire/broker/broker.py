@@ -138,8 +138,8 @@ class Broker:
         self._flow: Final[FlowControl] = FlowControl(
             self._context, self._map, usage_limits, policy_map.lowest_store_mark(), self._unstored
         )
-        dead_letters = DeadLetters(self._context, self._destinations, formats, self._unstored)
-        self._context.office = dead_letters
+        self._dead_letters: Final[DeadLetters] = DeadLetters(self._context, self._destinations, formats, self._unstored)
+        self._context.office = self._dead_letters
         values = BoundMessageValues(formats)
         self.operations: Final[Operations] = Operations(
             self._context, self._map, self._destinations, formats, self._unstored
@@ -152,7 +152,7 @@ class Broker:
             self._rights,
             self._waiting,
             self._unstored,
-            dead_letters,
+            self._dead_letters,
             self._flow,
             self.producer_audit,
             VirtualDestinations(self._map, self._destinations, self._rights, self._flow, values),
@@ -162,7 +162,7 @@ class Broker:
             self._context,
             self._sending,
             self._destinations,
-            dead_letters,
+            self._dead_letters,
             self._unstored,
             self.producer_audit,
             self._flow,
@@ -481,6 +481,7 @@ class Broker:
         self._turn(now)
         self._flow.refresh()
         self._flow.unpark()
+        self._dead_letters.room_changed()
 
     def store_failed(self, error: StoreError, now: Time) -> None:
         """Nothing is stored from now on: every answer that waits becomes a refusal, every connection ends."""

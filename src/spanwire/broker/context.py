@@ -15,7 +15,7 @@ class DeadLetterOffice(Protocol):
     """Where a destination hands in what it may not or cannot dispatch."""
 
     def dead_letter(self, reference: MessageReference, cause: str) -> None:
-        """Keep a copy where the destination's policy says; the caller forgets the original afterwards."""
+        """Put a copy in its place where the destination's policy says, and forget it."""
         ...
 
 
@@ -97,6 +97,8 @@ class BrokerContext:
         return jobs
 
     def dead_letter(self, reference: MessageReference, cause: str) -> None:
-        """Hand ``reference`` to the dead letter office."""
+        """Hand ``reference`` to the dead letter office, which forgets it when it has its copy."""
         if self.office is not None:
             self.office.dead_letter(reference, cause)
+        else:
+            reference.home.settled(reference)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Final
 
 from spanwire.broker.context import BrokerContext, DeadLetterOffice
 from spanwire.broker.destinations import Destinations
+from spanwire.broker.detention import MAX_DETAINED, Detention
 from spanwire.broker.formats import MessageFormats
 from spanwire.broker.queue import Queue
-from spanwire.broker.reference import MessageReference
+from spanwire.broker.reference import BrokerDestination, MessageReference
 from spanwire.broker.unstored import Unstored
 from spanwire.broker.waiting import WithheldMessage
 from spanwire.model.destination import QUEUE, SUBSCRIPTION, Destination
@@ -24,6 +26,8 @@ ORIGINAL_DELIVERY_MODE: Final = "originalDeliveryMode"
 ORIGINAL_REDELIVERY_COUNT: Final = "originalRedeliveryCount"
 NON_PERSISTENT: Final = "NON_PERSISTENT"
 
+logger = logging.getLogger(__name__)
+
 
 class DeadLetters(DeadLetterOffice):
     """Makes and keeps dead letters. A message that dies in its dead letter queue is gone: it does not go round."""
@@ -35,34 +39,96 @@ class DeadLetters(DeadLetterOffice):
         self._destinations: Final[Destinations] = destinations
         self._formats: Final[MessageFormats] = formats
         self._unstored: Final[Unstored] = unstored
+        self._detentions: Final[dict[Queue, Detention]] = {}
+        self._detained = 0
 
     def dead_letter(self, reference: MessageReference, cause: str) -> None:
-        """Keep a copy if the policy wants one; the caller removes the original afterwards, never before."""
+        """In place of the original, which is out at a consumer or just left its line, keep a copy if the policy wants
+        one. The store replaces one by the other as one unit; while its disk has no room the original stays.
+        """
+        home = reference.home
+        store = self._context.store
+        if store is None or reference.sequence == 0:
+            self.dead_on_arrival(home, reference.message, cause)
+            home.settled(reference)
+            return
+        if self._target(home, reference.message, cause) is None:
+            home.settled(reference)
+            return
+        if not store.has_room():
+            assert isinstance(home, Queue)
+            self._detain(home, reference, cause)
+            return
         letter = self.letter(reference, cause)
+        assert letter is not None
+        removal = (home.destination, reference.sequence)
+        sequence = store.append_unit([(letter.home.destination, letter.message)], [removal], [])[0]
+        self._unstored.add(letter.message.size)
+        home.forgotten(reference)
+        _accept(letter, sequence)
+
+    def dead_on_arrival(self, home: BrokerDestination, message: Message, cause: str) -> None:
+        """Keep a copy of a message that the store does not have. On a full disk memory alone gets it, as it had it."""
+        letter = self.letter(MessageReference(home, message, 0, 0, 0), cause)
         if letter is None:
             return
-        queue = letter.home
-        assert isinstance(queue, Queue)
         sequence = 0
         store = self._context.store
-        if store is not None:
-            sequence = store.append(queue.destination, letter.message)
+        if store is not None and store.has_room():
+            sequence = store.append(letter.home.destination, letter.message)
             self._unstored.add(letter.message.size)
-        queue.accept(letter.message, sequence)
+        _accept(letter, sequence)
 
     def letter(self, reference: MessageReference, cause: str) -> WithheldMessage | None:
         """The copy with its cause and original destination, and the queue for it; None if the policy lets it go."""
         home = reference.home
         message = reference.message
-        strategy = home.policy.dead_letter
-        died_in = home.destination if home.destination.kind != SUBSCRIPTION else message.destination
-        target = strategy.target(died_in)
-        if target is None or (cause == EXPIRED and not strategy.process_expired):
+        target = self._target(home, message, cause)
+        if target is None:
             return None
-        if not message.persistent and not strategy.process_non_persistent:
-            return None
-        queue = self._destinations.ensure_letters(target, Destination(QUEUE, strategy.queue_name))
+        queue = self._destinations.ensure_letters(target, Destination(QUEUE, home.policy.dead_letter.queue_name))
         return WithheldMessage(queue, self._copy(message, queue.destination, cause), 0)
+
+    def room_changed(self) -> None:
+        """Go on with what had no room for its dead letter."""
+        self._detained = 0
+        for home, detention in list(self._detentions.items()):
+            if home.removed or len(detention) == 0:
+                del self._detentions[home]
+            else:
+                self._detained += len(detention)
+                self._context.schedule(detention)
+
+    def _detain(self, home: Queue, reference: MessageReference, cause: str) -> None:
+        """Beyond `MAX_DETAINED` a message stays out of its line until the next start finds it again."""
+        home.release(reference.message)
+        if self._detained >= MAX_DETAINED:
+            return
+        self._detained += 1
+        if self._detained == 1:
+            logger.warning(
+                "the disk of the store has no room for dead letters: messages that expired or were given up stay in "
+                "their queues until there is; make room"
+            )
+        elif self._detained == MAX_DETAINED:
+            logger.warning(
+                "%d messages wait to become dead letters; further ones stay in the store until the next start",
+                MAX_DETAINED,
+            )
+        detention = self._detentions.get(home)
+        if detention is None:
+            detention = Detention(home, self._context, self)
+            self._detentions[home] = detention
+        detention.add(reference.sequence, cause)
+
+    def _target(self, home: BrokerDestination, message: Message, cause: str) -> Destination | None:
+        """Where the copy belongs; None if the policy lets the message go."""
+        strategy = home.policy.dead_letter
+        if (cause == EXPIRED and not strategy.process_expired) or (
+            not message.persistent and not strategy.process_non_persistent
+        ):
+            return None
+        return strategy.target(home.destination if home.destination.kind != SUBSCRIPTION else message.destination)
 
     def _copy(self, message: Message, target: Destination, cause: str) -> Message:
         message_format = self._formats.format(message.format_id)
@@ -83,6 +149,12 @@ class DeadLetters(DeadLetterOffice):
             return message_format.encode_from_view(view)
         except (JmsError, ProtocolError):
             return message_format.readdressed(message, target)
+
+
+def _accept(letter: WithheldMessage, sequence: int) -> None:
+    queue = letter.home
+    assert isinstance(queue, Queue)
+    queue.accept(letter.message, sequence)
 
 
 def restore(view: MessageView, target: Destination, wall_ms: int) -> None:

@@ -77,7 +77,12 @@ class Retrying(Disposal):
         self._unstored: Final[Unstored] = unstored
 
     def prepare(self, message: Message) -> Message | None:
-        """The message as it was sent first; None for one that is no dead letter, or whose destination is gone."""
+        """The message as it was sent first; None for one that is no dead letter, or whose destination is gone,
+        and for all while the disk has no room.
+        """
+        store = self._context.store
+        if store is not None and not store.has_room():
+            return None
         message_format = self._formats.format(message.format_id)
         try:
             view = message_format.view(message)

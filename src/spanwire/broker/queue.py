@@ -285,7 +285,6 @@ class Queue(BrokerDestination):
         self.expired += 1
         self.in_flight += 1
         self._context.dead_letter(reference, "expired")
-        self.settled(reference)
 
     def discard(self, reference: MessageReference) -> None:
         """A message that waited, and left the line, is not wanted any more."""

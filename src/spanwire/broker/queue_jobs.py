@@ -56,8 +56,8 @@ class ExpiryWalk:
         self.pending = 0
 
     def start(self) -> bool:
-        """Begin, unless it is under way or there is nothing to look at."""
-        if self._walks:
+        """Begin, unless it is under way, there is nothing to look at, or there is no room for dead letters."""
+        if self._walks or self._lacks_room():
             return False
         self._walks = [LineWalk(line) for line in self._backlog.lines if line.count > 0]
         return len(self._walks) > 0
@@ -74,6 +74,8 @@ class ExpiryWalk:
 
     def work(self) -> bool:
         """One slice; False when there is nothing more to do before the store answers."""
+        if self._walks and self._lacks_room():
+            self.stop()
         budget = CHUNK_MESSAGES
         due: list[int] = []
         while budget > 0 and self._walks and not self._reads:
@@ -136,10 +138,9 @@ class ExpiryWalk:
 
     def _remove(self, due: list[int]) -> None:
         home = self._home
-        strategy = home.policy.dead_letter
         store = self._context.store
         assert store is not None
-        if strategy.process_expired and strategy.target(home.destination) is not None:
+        if self._leaves_letters():
             self.pending += len(due)
             self._reads[self._context.fetch(home, home.destination, due)] = due
             return
@@ -148,6 +149,15 @@ class ExpiryWalk:
             home.expired += 1
             home.dequeued += 1
             store.remove(home.destination, sequence)
+
+    def _leaves_letters(self) -> bool:
+        strategy = self._home.policy.dead_letter
+        return strategy.process_expired and strategy.target(self._home.destination) is not None
+
+    def _lacks_room(self) -> bool:
+        """Whether dead letters would find no room on the disk; then what is over its time stays where it is."""
+        store = self._context.store
+        return store is not None and not store.has_room() and self._leaves_letters()
 
     def fetched(self, request: int, messages: list[Message | None]) -> bool:
         """The store's answer; False if somebody else asked."""

@@ -135,7 +135,7 @@ class Sending(ParkedSender):
             self._store_together(state, stored)
         for entry in others:
             self._deliver(state, entry.home, entry.message, NO_TOKEN)
-        if not stored or not stored[0].message.persistent:
+        if not copies or not copies[0].persistent or not (stored or copies[0].is_expired(self._context.wall_ms)):
             return True
         return self.answer_when_stored(state, token)
 
@@ -198,7 +198,7 @@ class Sending(ParkedSender):
     def _deliver(self, state: ConnectionState, home: BrokerDestination, message: Message, token: int) -> bool:
         if message.expiration_ms > 0 and message.is_expired(self._context.wall_ms):
             self._expired(home, message)
-            return True
+            return not message.persistent or self.answer_when_stored(state, token)
         if self.is_stored(home, message):
             return self._store(state, home, message, token)
         if not home.policy.producer_flow_control and self._flow.spills(home):
@@ -212,7 +212,7 @@ class Sending(ParkedSender):
 
     def _expired(self, home: BrokerDestination, message: Message) -> None:
         home.expired += 1
-        self._dead_letters.dead_letter(MessageReference(home, message, 0, 0, 0), EXPIRED)
+        self._dead_letters.dead_on_arrival(home, message, EXPIRED)
 
     def dispatch(self, home: BrokerDestination, message: Message, sequence: int) -> None:
         """Hand ``message`` to its destination."""
@@ -236,12 +236,14 @@ class Sending(ParkedSender):
             message = entry.message
             home.withheld -= 1
             if not home.removed:
-                if message.is_expired(self._context.wall_ms):
-                    self._expired(home, message)
-                    if entry.sequence > 0 and self._context.store is not None:
-                        self._context.store.remove(home.destination, entry.sequence)
-                else:
+                if not message.is_expired(self._context.wall_ms):
                     self.dispatch(home, message, entry.sequence)
+                elif entry.sequence == 0:
+                    self._expired(home, message)
+                else:
+                    home.enqueued += 1
+                    home.hold(message)
+                    home.expire(MessageReference(home, message, entry.sequence, 0, 0))
             home.release(message)
 
     def is_stored(self, home: BrokerDestination, message: Message) -> bool:

@@ -412,6 +412,11 @@ class Stage:
         """Everything handed to the store so far is safe."""
         self.store.sync(self.broker, self.now)
 
+    def has_room(self, room: bool) -> None:
+        """The disk of the store is full, or has room again."""
+        self.store.room = room
+        self.broker.room_changed(self.now)
+
     def reads(self) -> None:
         """Answer every read that waits, and those that follow from them."""
         for _ in range(10_000):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from spanwire.broker.destination_map import MAX_DESTINATIONS
+from spanwire.broker.detention import MAX_DETAINED
 from spanwire.broker.policy import DeadLetterStrategy, IndividualNames, PolicyEntry
 from spanwire.model.acks import EXPIRED_ACK, POISON_ACK
 from tests.support.dialogue.broker_dialogue import Stage, destination
@@ -250,3 +251,118 @@ def test_s45_dead_letters_make_no_more_destinations_than_there_may_be() -> None:
     dies(stage, QUEUE)
     assert dead(stage) == ["1"]
     assert not stage.has("queue://ActiveMQ.DLQ.Queue.Q")
+
+
+def test_a_power_cut_finds_the_original_or_its_dead_letter_and_never_both_or_none() -> None:
+    stage = Stage()
+    listener = stage.peer("c").consumes(QUEUE)
+    stage.peer("p").sends(QUEUE, "1")
+    stage.syncs()
+    before = stage.store.position()
+    listener.acknowledges("1", ack_type=POISON_ACK, count=1)
+    stage.environment.advance(1.0)
+    for position in range(before, stage.store.position() + 1):
+        found = stage.store.crash(position)
+        texts = [text_of(message) for name in (QUEUE, DLQ) for message in found.kept(destination(name))]
+        assert texts == ["1"]
+
+
+def test_without_room_on_the_disk_poison_stays_in_the_store_until_there_is() -> None:
+    stage = Stage()
+    peer = stage.peer("c")
+    listener = peer.consumes(QUEUE)
+    stage.peer("p").sends(QUEUE, "1", "2")
+    stage.syncs()
+    stage.has_room(False)
+    token = listener.acknowledges("1", ack_type=POISON_ACK, count=1, answer=True)
+    listener.acknowledges("2", first="2", count=1)
+    stage.syncs()
+    assert peer.is_answered(token)
+    assert not stage.has(DLQ)
+    assert [text_of(message) for message in stage.store.crash().kept(destination(QUEUE))] == ["1"]
+    assert (stage.view(QUEUE).in_flight, stage.memory()) == (1, 0)
+    stage.has_room(True)
+    stage.settle()
+    assert dead(stage) == ["1"]
+    assert stage.store.kept(destination(QUEUE)) == []
+    assert (stage.view(QUEUE).in_flight, stage.view(QUEUE).dequeued) == (0, 2)
+
+
+def test_without_room_on_the_disk_what_expires_stays_in_the_store_until_there_is() -> None:
+    stage = Stage()
+    stage.runs()
+    producer = stage.peer("p")
+    for number in range(300):
+        producer.sends(QUEUE, str(number), expiration_ms=stage.now.wall_ms + 1_000)
+    producer.sends(QUEUE, "good")
+    stage.syncs()
+    stage.has_room(False)
+    stage.waits(31.0)
+    stage.settle()
+    assert (stage.view(QUEUE).expired, stage.view(QUEUE).pending) == (0, 301)
+    assert stage.peer("c").consumes(QUEUE).takes() == ["good"]
+    assert not stage.has(DLQ)
+    assert len(stage.store.crash().kept(destination(QUEUE))) == 301
+    stage.has_room(True)
+    stage.settle()
+    assert dead(stage) == [str(number) for number in range(300)]
+    assert [text_of(message) for message in stage.store.kept(destination(QUEUE))] == ["good"]
+    assert stage.view(QUEUE).expired == 300
+
+
+def test_what_waits_for_room_is_bounded_and_the_rest_is_found_at_the_next_start() -> None:
+    stage = Stage()
+    texts = [str(number) for number in range(MAX_DETAINED + 2)]
+    stage.peer("p").sends(QUEUE, *texts, expiration_ms=stage.now.wall_ms + 1_000)
+    stage.syncs()
+    stage.has_room(False)
+    stage.environment.advance(2.0)
+    assert stage.peer("c").consumes(QUEUE).takes() == []
+    stage.settle()
+    assert stage.memory() == 0
+    stage.has_room(True)
+    stage.settle()
+    assert len(dead(stage)) == MAX_DETAINED
+    assert [text_of(message) for message in stage.store.kept(destination(QUEUE))] == texts[-2:]
+    started = stage.restarts()
+    started.waits(31.0)
+    started.settle()
+    assert dead(started)[MAX_DETAINED:] == texts[-2:]
+
+
+def test_a_queue_that_is_removed_takes_what_waited_for_room_with_it() -> None:
+    stage = Stage()
+    peer = stage.peer("c")
+    listener = peer.consumes(QUEUE)
+    stage.peer("p").sends(QUEUE, "1")
+    stage.syncs()
+    stage.has_room(False)
+    listener.acknowledges("1", ack_type=POISON_ACK, count=1)
+    listener.leaves()
+    stage.peer("p2").removes(QUEUE)
+    stage.has_room(True)
+    stage.settle()
+    assert not stage.has(DLQ)
+
+
+def test_a_persistent_message_that_arrives_expired_is_answered_when_its_dead_letter_is_safe() -> None:
+    stage = Stage()
+    producer = stage.peer("p")
+    token = producer.sends(QUEUE, "late", expiration_ms=stage.now.wall_ms - 1)
+    assert not producer.is_answered(token)
+    stage.syncs()
+    assert producer.is_answered(token)
+
+
+def test_a_message_that_expires_while_it_is_being_stored_is_replaced_as_one() -> None:
+    stage = Stage(PolicyEntry(destination("queue://>"), dispatch_before_sync=False))
+    stage.peer("p").sends(QUEUE, "1", expiration_ms=stage.now.wall_ms + 1_000)
+    stage.environment.advance(2.0)
+    before = stage.store.position()
+    stage.syncs()
+    assert dead(stage) == ["1"]
+    for position in range(before, stage.store.position() + 1):
+        found = stage.store.crash(position)
+        texts = [text_of(message) for name in (QUEUE, DLQ) for message in found.kept(destination(name))]
+        assert texts == ["1"]
+    assert (stage.view(QUEUE).in_flight, stage.memory()) == (0, stage.view(DLQ).memory_bytes)

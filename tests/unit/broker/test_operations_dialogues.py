@@ -240,6 +240,16 @@ def test_what_is_no_dead_letter_stays_in_the_queue() -> None:
     assert left(stage, DLQ) == ["sent here"]
 
 
+def test_without_room_on_the_disk_dead_letters_stay_where_they_are() -> None:
+    stage = Stage()
+    dies(stage, "dead")
+    stage.has_room(False)
+    observer = retries(stage)
+    stage.settle()
+    assert observer.told == [(0, 1)]
+    assert left(stage, DLQ) == ["dead"]
+
+
 def test_a_selector_chooses_the_dead_letters() -> None:
     stage = Stage()
     dies(stage, "one", properties={"n": 1})
