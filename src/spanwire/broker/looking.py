@@ -133,6 +133,7 @@ class Looking:
                 if consumer.subscription.accepts(reference) and self._may_take(consumer, reference):
                     line.take(chunk, offset)
                     self._home.note_dispatched()
+                    self._consumers.took(consumer)
                     consumer.subscription.dispatch(self._as_taken(consumer, reference))
                     return looked
                 cursor.offset += 1

@@ -10,14 +10,17 @@ from spanwire.broker.subscription import Subscription
 
 
 class QueueConsumer:
-    """A subscription at one queue, how far down each line it has looked, and how many message groups it owns."""
+    """A subscription at one queue, how far down each line it has looked, how many message groups it owns, and its
+    place among the others.
+    """
 
-    __slots__ = ("cursors", "groups", "subscription")
+    __slots__ = ("cursors", "groups", "place", "subscription")
 
     def __init__(self, subscription: Subscription, cursors: list[LineCursor]) -> None:
         self.subscription: Final[Subscription] = subscription
         self.cursors: Final[list[LineCursor]] = cursors
         self.groups = 0
+        self.place = 0
 
 
 class QueueConsumers:
@@ -77,7 +80,8 @@ class QueueConsumers:
         )
         self.selective = 0
         best: Subscription | None = None
-        for consumer in consumers:
+        for place, consumer in enumerate(consumers):
+            consumer.place = place
             subscription = consumer.subscription
             if (
                 subscription.selector is not None
@@ -143,22 +147,22 @@ class QueueConsumers:
         return None
 
     def in_turn(self, by_groups: bool) -> list[QueueConsumer]:
-        """All that may take a message now, beginning with another one each time; ``by_groups`` those with the fewest
-        message groups first.
+        """All that may take a message now, beginning behind the one that took the last; ``by_groups`` those with the
+        fewest message groups first.
         """
         if self._exclusive is not None:
             exclusive = self._exclusive_taker()
             return [consumer for consumer in self.all if consumer.subscription is exclusive]
+        start = 0 if self._strict else self._next
+        found = self.all.copy() if start == 0 else self.all[start:] + self.all[:start]
         if by_groups:
-            found = self.all.copy()
             found.sort(key=_least_groups if self.uniform else _best_with_least_groups)
-            return found
-        if not self.uniform or self._strict or self._next == 0:
-            self._next = 1 if self.uniform and len(self.all) > 1 else 0
-            return self.all.copy()
-        start = self._next
-        self._next = start + 1 if start + 1 < len(self.all) else 0
-        return self.all[start:] + self.all[:start]
+        return found
+
+    def took(self, consumer: QueueConsumer) -> None:
+        """A message of those that consumers choose from went to ``consumer``: the turn is the next one's."""
+        if self.uniform and not self._strict:
+            self._next = consumer.place + 1 if consumer.place + 1 < len(self.all) else 0
 
     @property
     def in_order(self) -> bool:

@@ -31,9 +31,6 @@ class Deviation:
 
 
 _XA: Final = NotYet("XA transactions", refusal="XA transactions are not supported yet")
-_CLOSED_GROUP: Final = NotYet(
-    "a group that was closed goes to its last owner again, not to the next consumer", silent=True
-)
 _PLUGIN: Final = NotYet("redelivery by the broker", configured="redeliveryPlugin")
 _SCHEDULED: Final = NotYet("scheduled messages", configured="later feature: scheduled messages")
 _ADVISORIES: Final = NotYet("more advisories", configured="later feature: more advisories")
@@ -49,13 +46,9 @@ NOT_YET: Final[dict[str, NotYet]] = {
     ),
     "acknowledgement.the_broker_redelivers_later_where_its_plugin_says_so": _PLUGIN,
     "acknowledgement.the_broker_gives_up_after_the_redeliveries_of_its_plugin": _PLUGIN,
-    "queues.a_closed_group_is_given_away_anew": _CLOSED_GROUP,
     "queues.a_browser_sees_what_is_out_elsewhere": NotYet("browsers see waiting messages alone", silent=True),
     "destinations.a_queue_that_nobody_uses_is_removed_where_the_policy_says_so": NotYet(
         "removal of unused destinations", configured="later feature: removal of unused destinations"
-    ),
-    "destinations.options_in_the_name_set_up_the_consumer": NotYet(
-        "with a selector on the queue, the first turn is the second consumer's", silent=True
     ),
     # topics
     "topics.a_retroactive_consumer_gets_the_last_ones": _RETROACTIVE,

@@ -110,6 +110,19 @@ def test_a_negative_sequence_closes_the_group_and_another_consumer_may_begin_it_
     assert (two.out, firsts(two)) == (["again"], ["again"])
 
 
+def test_a_closed_group_is_begun_again_by_the_next_consumer_although_the_last_one_has_room() -> None:
+    stage = Stage()
+    producer = stage.peer("p")
+    one = stage.peer("c").consumes(QUEUE)
+    grouped(producer, "g", "1", sequence=1)
+    one.acknowledges("1")
+    two = stage.peer("d").consumes(QUEUE)
+    grouped(producer, "g", "last", sequence=-1)
+    one.acknowledges("last")
+    grouped(producer, "g", "again", sequence=1)
+    assert (one.out, two.out) == (["1", "last"], ["again"])
+
+
 def test_what_waits_behind_a_closing_message_is_taken_by_whoever_has_room() -> None:
     stage = Stage()
     producer = stage.peer("p")

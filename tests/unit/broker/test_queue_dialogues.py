@@ -236,6 +236,17 @@ def test_consumers_of_the_same_high_priority_take_turns() -> None:
 # -- selectors -----------------------------------------------------------------------------------------------------
 
 
+def test_beside_a_selector_the_turns_begin_with_the_first_consumer_and_go_on_behind_the_last_taker() -> None:
+    stage = Stage()
+    first, second = stage.peer("a").consumes(QUEUE), stage.peer("b").consumes(QUEUE, selector="n = 1")
+    third = stage.peer("c").consumes(QUEUE)
+    producer = stage.peer("p")
+    producer.sends(QUEUE, "1", properties={"n": 1})
+    first.acknowledges("1")  # room that is there again is no turn
+    producer.sends(QUEUE, "2", "3", "4", "5", properties={"n": 1})
+    assert (first.out, second.out, third.out) == (["1", "4"], ["2", "5"], ["3"])
+
+
 def test_selectors_part_the_messages_of_a_queue() -> None:
     stage = Stage()
     even = stage.peer("a").consumes(QUEUE, selector="parity = 0")
