@@ -106,7 +106,7 @@ class Acknowledgements:
             for reference in subscription.in_range(first, last):
                 home = reference.home
                 if isinstance(home, Queue):
-                    home.note_redelivery(reference)
+                    home.note_told(reference)
             return True
         return False
 

@@ -228,7 +228,7 @@ class Consuming:
             if bridge and reference.redelivery_count > 0:
                 continue  # flagged already; links that break often make no poisoned message of it
             if isinstance(home, Queue):
-                home.note_redelivery(reference)
+                home.note_left(reference)
         give_back(references)
 
 

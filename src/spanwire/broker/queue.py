@@ -22,7 +22,7 @@ from spanwire.broker.policy import PolicyEntry
 from spanwire.broker.queue_consumers import QueueConsumers
 from spanwire.broker.queue_jobs import ExpiryWalk, Purge
 from spanwire.broker.recovery import RecoveredDestination
-from spanwire.broker.reference import BrokerDestination, MessageReference
+from spanwire.broker.reference import TOLD, TOLD_BUT_FIRST, UNTOLD, BrokerDestination, MessageReference
 from spanwire.broker.subscription import Subscription
 from spanwire.broker.usage import MemoryUsage
 from spanwire.model.destination import Destination
@@ -270,7 +270,20 @@ class Queue(BrokerDestination):
             for reference in references:
                 self.release(reference.message)
             return
+        for reference in references:
+            reference.told = UNTOLD
         self._backlog.give_back(references)
+
+    def note_left(self, reference: MessageReference) -> None:
+        """The consumer that has seen the message leaves: that was a delivery, unless it has told of it."""
+        if reference.told != TOLD:
+            self.note_redelivery(reference)
+
+    def note_told(self, reference: MessageReference) -> None:
+        """The consumer delivers the message again by itself."""
+        if reference.told == UNTOLD:
+            reference.told = TOLD if reference.redelivery_count > 0 else TOLD_BUT_FIRST
+        self.note_redelivery(reference)
 
     def note_redelivery(self, reference: MessageReference) -> None:
         """The message was delivered once more without success."""

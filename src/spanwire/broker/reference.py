@@ -10,6 +10,11 @@ from spanwire.broker.virtual_route import VirtualRoute
 from spanwire.model.destination import Destination
 from spanwire.model.message import Message
 
+# what the consumer that has a message told of deliveries of its own
+UNTOLD: Final = 0
+TOLD_BUT_FIRST: Final = 1  # clients do not tell of the first rollback of a message that comes for the first time
+TOLD: Final = 2
+
 
 class BrokerDestination:
     """What queues and topics have in common: a name, a policy, a share of memory and counters.
@@ -106,10 +111,11 @@ class MessageReference:
     """One message held by one destination.
 
     ``sequence`` is the store's, 0 when the store does not have it; ``order`` is the broker's own number, by which a
-    queue keeps its messages in line and which clients see as the broker sequence.
+    queue keeps its messages in line and which clients see as the broker sequence. ``told`` says whether its consumer
+    counts the deliveries itself.
     """
 
-    __slots__ = ("home", "message", "order", "redelivery_count", "sequence")
+    __slots__ = ("home", "message", "order", "redelivery_count", "sequence", "told")
 
     def __init__(
         self, home: BrokerDestination, message: Message, sequence: int, order: int, redelivery_count: int
@@ -119,6 +125,7 @@ class MessageReference:
         self.sequence: Final[int] = sequence
         self.order: Final[int] = order
         self.redelivery_count = redelivery_count
+        self.told = UNTOLD
 
 
 def give_back(references: list[MessageReference]) -> None:

@@ -41,9 +41,6 @@ NOT_YET: Final[dict[str, NotYet]] = {
     "acknowledgement.dead_letters_can_be_dropped": NotYet(
         "dead letters that are dropped", configured="later feature: dead letters that are dropped"
     ),
-    "acknowledgement.the_delivery_count_survives_the_consumer": NotYet(
-        "the last delivery counts twice if the client rolled it back and then closed its consumer", silent=True
-    ),
     "acknowledgement.the_broker_redelivers_later_where_its_plugin_says_so": _PLUGIN,
     "acknowledgement.the_broker_gives_up_after_the_redeliveries_of_its_plugin": _PLUGIN,
     "queues.a_browser_sees_what_is_out_elsewhere": NotYet("browsers see waiting messages alone", silent=True),

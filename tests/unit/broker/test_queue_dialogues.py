@@ -204,6 +204,35 @@ def test_a_redelivered_acknowledgement_counts_an_attempt_and_keeps_the_message_o
     assert stage.peer("d").consumes(QUEUE).redelivery_counts() == [("1", 2), ("2", 0)]
 
 
+@pytest.mark.parametrize("way", ["closes", "dies"])
+def test_a_rollback_that_the_client_told_is_not_counted_again_when_its_consumer_leaves(way: str) -> None:
+    stage = Stage()
+    stage.peer("p").sends(QUEUE, "1")
+    counts: list[int] = []
+    for number in range(4):  # each time it is rolled back once; of the first time clients do not tell
+        listener = stage.peer(f"c{number}").consumes(QUEUE)
+        counts += [count for _, count in listener.redelivery_counts()]
+        if number > 0:
+            listener.acknowledges("1", first="1", ack_type=REDELIVERED_ACK, count=1)
+        if way == "closes":
+            listener.leaves(listener.deliveries[-1].sequence)
+        else:
+            listener.peer.leaves()
+    assert counts == [0, 1, 2, 3]
+
+
+def test_rollbacks_at_one_consumer_count_with_the_first_that_clients_do_not_tell() -> None:
+    stage = Stage()
+    stage.peer("p").sends(QUEUE, "1")
+    for name, told, count in (("a", 2, 0), ("b", 3, 3)):  # three rollbacks each
+        listener = stage.peer(name).consumes(QUEUE)
+        assert listener.redelivery_counts() == [("1", count)]
+        for _ in range(told):
+            listener.acknowledges("1", first="1", ack_type=REDELIVERED_ACK, count=1)
+        listener.peer.leaves()
+    assert stage.peer("c").consumes(QUEUE).redelivery_counts() == [("1", 6)]
+
+
 def test_the_exclusive_consumer_gets_everything_and_the_next_takes_over() -> None:
     stage = Stage()
     plain = stage.peer("a").consumes(QUEUE)
