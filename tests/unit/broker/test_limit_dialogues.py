@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from spanwire.broker.connections import MAX_CONNECTIONS
 from spanwire.broker.connection_state import MAX_SESSIONS_PER_CONNECTION, MAX_TRANSACTIONS_PER_CONNECTION
+from spanwire.broker.connections import MAX_CONNECTIONS
 from spanwire.broker.destination_map import MAX_DESTINATIONS
 from spanwire.broker.destinations import MAX_REMOTE_TEMPORARY, MAX_TEMPORARY_PER_CONNECTION
 from spanwire.broker.policy import PolicyEntry
