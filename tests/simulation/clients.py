@@ -193,7 +193,7 @@ class SimulatedClient:
     def _send(self) -> None:
         for _ in range(self._random.choice((1, 1, 3, 10))):
             durable = self._world.chance(0.85)
-            in_transaction = self._transaction > 0 and self._world.chance(0.5)
+            in_transaction = self._transaction > 0 and self._world.chance(0.5) and self._world.has_room()
             self._send_one(self._random.choice(QUEUES), durable, in_transaction)
 
     def _send_one(self, queue: str, durable: bool, in_transaction: bool) -> None:
@@ -262,13 +262,17 @@ class SimulatedClient:
             self._transaction_acks.append((consumer, taken))
 
     def _settle(self, consumer: SimulatedConsumer, ack_type: int, unread: list[Unread]) -> None:
-        """Acknowledge for good, with an answer. A message that is not on the disk yet need not get there any more."""
+        """Acknowledge for good, with an answer. A message that is not on the disk yet need not get there any more. What
+        is given up must be found among the dead letters, or come again.
+        """
         token = self._new_token()
-        self._settled_by[token] = [entry.text for entry in unread]
+        is_given_up = ack_type == POISON_ACK
+        self._settled_by[token] = [] if is_given_up else [entry.text for entry in unread]
         for entry in unread:
             consumer.held.remove(entry)
-            self._world.ledger.acknowledged(entry.text)
             self._world.ledger.synced(entry.text)
+            if not is_given_up:
+                self._world.ledger.acknowledged(entry.text)
         if self._tell(consumer, ack_type, unread, token):
             self.completed(token, None)
 
@@ -345,7 +349,7 @@ class SimulatedClient:
         transaction_id = self._transaction_id()
         sends, acks = self._transaction_sends, self._transaction_acks
         self._transaction, self._transaction_sends, self._transaction_acks = 0, [], []
-        if not commit:
+        if not commit or (sends and not world.has_room()):  # the broker would refuse it
             world.broker.rollback(self._state, transaction_id, world.now)
             for consumer, taken in reversed(acks):
                 consumer.held[:0] = taken

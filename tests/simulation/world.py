@@ -222,6 +222,10 @@ class World:
         self.broker = Broker("world", "ID:world", self.environment, store, self.formats, policies=policies)
         self.broker.recover(opened.recovery.destinations(), self.was_clean(opened.recovery), self.now)
 
+    def has_room(self) -> bool:
+        """Whether the disk has room for messages."""
+        return self.journal.has_room()
+
     # What worlds with a planted fault change
 
     def store_of(self, journal: Journal) -> MessageStore:

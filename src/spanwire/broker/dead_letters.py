@@ -100,7 +100,11 @@ class DeadLetters(DeadLetterOffice):
                 self._context.schedule(detention)
 
     def _detain(self, home: Queue, reference: MessageReference, cause: str) -> None:
-        """Beyond `MAX_DETAINED` a message stays out of its line until the next start finds it again."""
+        """Beyond `MAX_DETAINED` a message stays out of its line until the next start finds it again. What a consumer
+        had says so then.
+        """
+        if cause != EXPIRED:
+            home.note_redelivery(reference)
         home.release(reference.message)
         if self._detained >= MAX_DETAINED:
             return

@@ -330,6 +330,19 @@ def test_what_waits_for_room_is_bounded_and_the_rest_is_found_at_the_next_start(
     assert dead(started)[MAX_DETAINED:] == texts[-2:]
 
 
+def test_what_was_given_up_without_room_says_after_a_stop_in_order_that_it_was_delivered() -> None:
+    stage = Stage()
+    listener = stage.peer("c").consumes(QUEUE)
+    stage.peer("p").sends(QUEUE, "1")
+    stage.has_room(False)
+    listener.acknowledges("1", ack_type=POISON_ACK, count=1)
+    stage.syncs()
+    again = stage.restarts(clean=True)
+    consumer = again.peer("d").consumes(QUEUE)
+    again.settle()
+    assert consumer.redelivery_counts() == [("1", 1)]
+
+
 def test_a_queue_that_is_removed_takes_what_waited_for_room_with_it() -> None:
     stage = Stage()
     peer = stage.peer("c")
