@@ -160,8 +160,8 @@ def queue_named(name: str) -> Destination:
         raise ConfigurationError(f"spanwire: {error}; name a queue as queue://NAME") from None
     if found.kind != QUEUE:
         raise ConfigurationError(
-            f"spanwire: {found} cannot be used: only queues are, until there are durable subscriptions; "
-            f"let a consumer forward it to {SCHEMES[QUEUE]}{found.name}"
+            f"spanwire: {found} cannot be used: only queues are; let its messages go to a queue, as a virtual topic's "
+            f"do ({SCHEMES[QUEUE]}Consumer.<group>.VirtualTopic.<topic>)"
         )
     if found.is_pattern or found.is_composite:
         raise ConfigurationError(f"spanwire: {found} names more than one queue; use one query for each")

@@ -23,7 +23,7 @@ def test_names_count_in_any_case_and_the_rest_has_defaults() -> None:
         ({"destination": "Q", "selektor": "a = 1"}, "there is no option 'selektor'; the closest is 'selector'"),
         ({"destination": "Q", "maxRowPerBatch": "1"}, "the closest is 'maxRowsPerBatch'"),
         ({"destination": "Q", "priority": "1"}, "the option priority has no meaning for a read"),
-        ({"destination": "topic://T"}, "topic://T cannot be used: only queues are, until there are durable"),
+        ({"destination": "topic://T"}, "topic://T cannot be used: only queues are; let its messages go to a queue"),
         ({"destination": "queue://A.>"}, "queue://A.> names more than one queue"),
         ({"destination": "queue://A,B"}, "names more than one queue"),
         ({"destination": "queue://"}, "empty name"),
