@@ -53,10 +53,10 @@ def driver(tmp_path: Path, disk: FullDisk) -> Iterator[JournalStoreDriver]:
 
 def test_messages_wait_and_acknowledgements_do_not(driver: JournalStoreDriver, disk: FullDisk) -> None:
     assert not driver.store.has_room()
-    sequence = driver.store.append(A, plain_message(A, 99))
+    sequence = driver.store.append(A, plain_message(A, 99, bytes(SEGMENT // 2)))
     waits = driver.store.position()
     driver.store.remove(A, 1)
-    driver.turn_until(lambda: driver.journal_store.backlog_bytes < 200)  # the message alone
+    driver.turn_until(lambda: driver.journal_store.backlog_bytes < SEGMENT // 2 + 200)  # the message alone
     assert driver.stored == waits - 1
     disk.is_full = False
     driver.turn_until(lambda: driver.stored > waits)

@@ -93,10 +93,13 @@ class ActiveSegment:
         space.needed = max(self._segment_bytes, 2 * self.checkpoint_end + size)
         if space.spare_bytes >= space.needed:
             return True
-        limit = self.size
         if has_additions and space.has_room:
-            limit -= limit // RESERVED_SHARE
-        return self.end + size <= limit
+            return self.keeps_reserve(size)
+        return self.end + size <= self.size
+
+    def keeps_reserve(self, size: int) -> bool:
+        """Whether a batch of ``size`` bytes leaves alone what is kept for removals and the like."""
+        return self.end + size <= self.size - self.size // RESERVED_SHARE
 
     def roll(self, size: int, space: DiskSpace) -> NewSegment:
         """Goes on to a new segment that has room for ``size`` bytes; it takes the file that is ready."""

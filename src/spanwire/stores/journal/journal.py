@@ -443,15 +443,17 @@ class Journal(MessageStore):
     def _take(self) -> tuple[list[Entry], int]:
         """Takes entries for the next batch, with the bytes of their records.
 
-        Nothing if there is no room for that on the disk; what needs none goes on without the rest.
+        Nothing if there is no room for that on the disk. What was under way when the room went is written while the
+        active segment has a place for it, so that nobody waits for it in vain; else what frees room goes on alone.
         """
         space = self._space
         outbox = self._outbox
         if space.waits:
             return [], 0
-        if not space.has_room:
-            outbox.entries = space.hold(outbox.entries)
         taken, size, count = outbox.take()
+        if not space.has_room and (space.holds or not self._active.keeps_reserve(BATCH_HEAD_SIZE + size)):
+            outbox.entries = space.hold(outbox.entries)
+            taken, size, count = outbox.take()
         if taken and not self._active.fits(BATCH_HEAD_SIZE + size, space, outbox.has_additions):
             space.waits = True
             return [], 0

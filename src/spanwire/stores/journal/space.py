@@ -1,11 +1,11 @@
 """Room on the disk, as the journal knows it, and what waits for it.
 
-The file of the next segment is filled with zeros ahead of its use. If the disk is full then, no message is written any
-more until it is not; what frees room goes on in the rest of the active segment: removals, redelivery counts, facts and
-the records that let segments go. For these the last `RESERVED_SHARE` of a segment is kept free of messages until the
-next file is ready.
+The file of the next segment is filled with zeros ahead of its use. If the disk is full then, no new message is taken
+any more until it is not; what frees room goes on in the rest of the active segment: removals, redelivery counts, facts
+and the records that let segments go. For these the last `RESERVED_SHARE` of a segment is kept free of messages until
+the next file is ready. Messages that were on their way when the room went are written before that share.
 
-Calls that add messages are held in their order, and others overtake them where that changes nothing: positions are
+What finds no place there is held in its order, and others overtake it where that changes nothing: positions are
 reported only up to the first held one.
 """
 

@@ -111,6 +111,7 @@ def test_a_copy_does_not_overtake_the_messages_that_wait_for_a_full_disk() -> No
     run.sends(1)
     run.writes()
     run.sends(2)
+    run.journal.append(Q, plain_message(Q, 3, bytes(run.journal.segment_bytes)))
     run.journal.space_changed(UNMANAGED, False)
     segment = run.journal.segment
     while run.journal.segment == segment:

@@ -19,6 +19,7 @@ from tests.support.plain_format import plain_message
 
 A = Destination(QUEUE, "A")
 B = Destination(QUEUE, "B")
+FULL = Destination(QUEUE, "FULL")
 SEGMENT = 65_536
 
 
@@ -32,15 +33,31 @@ def stored_driver(count: int = 10) -> JournalDriver:
     return driver
 
 
+def full_driver(count: int = 10) -> JournalDriver:
+    """The same with an active segment that has a place for removals and the like alone."""
+    driver = stored_driver(count)
+    size = 0
+    for number in range(2):
+        size = -driver.store.segment_end
+        driver.store.append(FULL, plain_message(FULL, number, b""))
+        driver.turn()
+        size += driver.store.segment_end
+    rest = SEGMENT - SEGMENT // RESERVED_SHARE - driver.store.segment_end
+    driver.store.append(FULL, plain_message(FULL, 2, bytes(rest - size - 8)))
+    driver.turn()
+    assert 0 <= SEGMENT - SEGMENT // RESERVED_SHARE - driver.store.segment_end <= 16
+    return driver
+
+
 def recovered(driver: JournalDriver) -> dict[str, list[int]]:
-    """What a start after kill -9 finds."""
+    """What a start after kill -9 finds of the queues that matter."""
     driver.disk = driver.disk.copy()
     driver._open()
-    return {found.destination.name: list(found.sequences) for found in driver.recovered}
+    return {found.destination.name: list(found.sequences) for found in driver.recovered if found.destination != FULL}
 
 
 def test_without_room_messages_wait_and_removals_go_on() -> None:
-    driver = stored_driver()
+    driver = full_driver()
     assert driver.store.space_changed(0, False)
     assert not driver.store.has_room()
     driver.store.append(A, plain_message(A, 11))
@@ -53,8 +70,19 @@ def test_without_room_messages_wait_and_removals_go_on() -> None:
     assert recovered(driver) == {"A": list(range(2, 11))}
 
 
-def test_with_room_again_everything_is_written_in_its_order() -> None:
+def test_what_was_under_way_when_the_room_went_is_written_where_it_has_a_place() -> None:
     driver = stored_driver()
+    driver.store.append(A, plain_message(A, 11))
+    driver.store.space_changed(0, False)
+    driver.store.append_unit([], [(A, 1)], [])
+    position = driver.store.position()
+    driver.turn()
+    assert driver.stored == position, "a consumer whose commit is not answered cannot make room"
+    assert recovered(driver) == {"A": list(range(2, 12))}
+
+
+def test_with_room_again_everything_is_written_in_its_order() -> None:
+    driver = full_driver()
     driver.store.space_changed(0, False)
     for number in range(20):
         driver.store.append(A, plain_message(A, 11 + number))
@@ -82,21 +110,21 @@ def test_a_unit_that_adds_is_refused_without_room_and_one_that_only_removes_is_n
 
 
 def test_a_unit_that_came_before_the_room_went_stays_whole() -> None:
-    driver = stored_driver()
+    driver = full_driver()
     driver.store.append_unit([(A, plain_message(A, 11))], [(A, 1)], [Fact(1, b"k", b"unit")])
     driver.store.space_changed(0, False)
     driver.store.remove(A, 2)
     driver.store.put_fact(1, b"k", b"later")
     driver.turn()
     copy = JournalDriver(driver.disk.copy(), SEGMENT)
-    assert [list(found.sequences) for found in copy.recovered] == [[1, *range(3, 11)]]
+    assert [list(found.sequences) for found in copy.recovered if found.destination == A] == [[1, *range(3, 11)]]
     driver.store.space_changed(SEGMENT, True)
     driver.turn()
     assert recovered(driver) == {"A": list(range(3, 12))}
 
 
 def test_the_last_value_of_a_fact_counts_also_when_a_unit_with_an_earlier_one_waits() -> None:
-    driver = stored_driver()
+    driver = full_driver()
     driver.store.append_unit([(A, plain_message(A, 11))], [], [Fact(1, b"k", b"unit")])
     driver.store.space_changed(0, False)
     driver.store.put_fact(1, b"k", b"later")
@@ -111,7 +139,7 @@ def facts(driver: JournalDriver) -> dict[int, dict[bytes, bytes]]:
 
 
 def test_a_removal_of_a_waiting_message_waits_or_takes_its_place() -> None:
-    driver = stored_driver(0)
+    driver = full_driver(0)
     driver.store.append(A, plain_message(A, 1))
     driver.store.append(A, plain_message(A, 2))
     driver.store.space_changed(0, False)
@@ -126,7 +154,7 @@ def test_a_removal_of_a_waiting_message_waits_or_takes_its_place() -> None:
 
 
 def test_a_queue_that_is_removed_and_made_again_while_its_messages_wait() -> None:
-    driver = stored_driver()
+    driver = full_driver()
     driver.store.append(A, plain_message(A, 11))
     driver.store.space_changed(0, False)
     driver.store.append(B, plain_message(B, 1))
@@ -186,7 +214,7 @@ def test_segments_that_nothing_needs_are_deleted_while_messages_wait() -> None:
         if driver.write_one() is None:
             driver.store.space_changed(SEGMENT, True)
     driver.store.space_changed(0, False)
-    driver.store.append(A, plain_message(A, 2))
+    driver.store.append(B, plain_message(B, 2, bytes(SEGMENT)))
     files = set(driver.disk.files())
     for sequence in range(1, 100):
         driver.store.remove(A, sequence)
