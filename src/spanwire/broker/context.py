@@ -4,6 +4,7 @@ with.
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import Final, Protocol
 
 from spanwire.broker.ports import MessageStore
@@ -30,7 +31,7 @@ class BrokerContext:
         self._order = 0
         self._request = 0
         self._fetching: Final[dict[int, BrokerDestination]] = {}
-        self._jobs: Final[list[BrokerDestination]] = []
+        self._jobs: Final[dict[BrokerDestination, None]] = {}  # in the order in which they have their turns
         self._alarms: Final[list[tuple[float, BrokerDestination]]] = []
 
     def next_order(self) -> int:
@@ -63,8 +64,7 @@ class BrokerContext:
 
     def schedule(self, home: BrokerDestination) -> None:
         """Go on with ``home.work`` in a later turn."""
-        if home not in self._jobs:
-            self._jobs.append(home)
+        self._jobs[home] = None
 
     def wake_at(self, home: BrokerDestination, monotonic: float) -> None:
         """Call ``home.wake`` at a time in monotonic seconds."""
@@ -90,10 +90,11 @@ class BrokerContext:
         """Whether some job wants to go on."""
         return len(self._jobs) > 0
 
-    def take_jobs(self) -> list[BrokerDestination]:
-        """The jobs of this turn; those with more to do are scheduled again by their slice."""
-        jobs = self._jobs.copy()
-        self._jobs.clear()
+    def take_jobs(self, at_most: int) -> list[BrokerDestination]:
+        """The jobs of this turn; those with more to do are scheduled again by their slice, behind the others."""
+        jobs = list(islice(self._jobs, at_most))
+        for home in jobs:
+            del self._jobs[home]
         return jobs
 
     def dead_letter(self, reference: MessageReference, cause: str) -> None:

@@ -15,6 +15,7 @@ from __future__ import annotations
 from typing import Final
 
 from spanwire.broker.backlog import Backlog
+from spanwire.broker.chunk import CHUNK_MESSAGES
 from spanwire.broker.context import BrokerContext
 from spanwire.broker.line import MessageLine
 from spanwire.broker.looking import Looking
@@ -208,12 +209,17 @@ class Queue(BrokerDestination):
         return came
 
     def _dispatch_oldest(self, line: MessageLine) -> bool:
-        """Dispatch from the front of ``line``; False when nobody takes more."""
+        """Dispatch from the front of ``line``; False when nobody takes more, or when many were over their time."""
+        expired = 0
         while True:
             reference = line.peek()
             if reference is None:
                 return True
             if reference.message.is_expired(self._context.wall_ms):
+                if expired == CHUNK_MESSAGES:
+                    self._context.schedule(self)
+                    return False
+                expired += 1
                 line.pop()
                 self.expire(reference)
                 continue

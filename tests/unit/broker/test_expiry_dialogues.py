@@ -7,6 +7,8 @@ import pytest
 from spanwire.broker.destination_map import MAX_DESTINATIONS
 from spanwire.broker.detention import MAX_DETAINED
 from spanwire.broker.policy import DeadLetterStrategy, IndividualNames, PolicyEntry
+from spanwire.broker.queue_policy import QueuePolicy
+from spanwire.broker.timers import QUEUES_PER_TURN, SLICES_PER_TURN
 from spanwire.model.acks import EXPIRED_ACK, POISON_ACK
 from tests.support.dialogue.broker_dialogue import Stage, destination
 from tests.support.dialogue.text_format import UNREADABLE, original_of, properties_of, text_of
@@ -73,6 +75,57 @@ def test_waiting_messages_are_looked_through_now_and_then() -> None:
         slices += 1
     assert slices >= 3
     assert (stage.view(QUEUE).expired, stage.view(QUEUE).pending) == (count // 2, count // 2)
+
+
+@pytest.mark.parametrize("prioritized", [False, True])
+def test_a_consumer_that_comes_to_many_expired_messages_holds_nobody_up(prioritized: bool) -> None:
+    stage = Stage(PolicyEntry(destination(QUEUE), queue=QueuePolicy(prioritized_messages=prioritized)))
+    stage.runs()
+    producer = stage.peer("p")
+    for number in range(1_200):
+        producer.sends(QUEUE, str(number), expiration_ms=stage.now.wall_ms + 1_000)
+    producer.sends(QUEUE, "alive")
+    stage.environment.advance(2.0)
+    listener = stage.peer("c").consumes(QUEUE)
+    seen = [stage.view(QUEUE).expired]
+    while stage.broker.next_timeout() == 0.0:
+        stage.runs()
+        seen.append(stage.view(QUEUE).expired)
+    assert max(later - before for before, later in zip([0, *seen], seen, strict=False)) <= 500
+    assert (seen[-1], listener.out) == (1_200, ["alive"])
+
+
+def test_many_queues_are_looked_through_a_few_in_each_turn() -> None:
+    stage = Stage()
+    stage.runs()
+    producer = stage.peer("p")
+    names = [f"queue://Q{number}" for number in range(SLICES_PER_TURN * 3)]
+    for name in names:
+        for text in "abc":
+            producer.sends(name, text, expiration_ms=stage.now.wall_ms + 1_000)
+    stage.waits(31.0)
+    expired = [sum(stage.view(name).expired for name in names)]
+    while stage.broker.next_timeout() == 0.0:
+        stage.runs()
+        expired.append(sum(stage.view(name).expired for name in names))
+    assert expired == [3 * SLICES_PER_TURN, 6 * SLICES_PER_TURN, 9 * SLICES_PER_TURN]
+
+
+def test_to_begin_the_look_through_thousands_of_queues_takes_several_turns() -> None:
+    stage = Stage()
+    stage.runs()
+    producer = stage.peer("p")
+    for number in range(QUEUES_PER_TURN + 1):
+        producer.sends(f"queue://Q{number}", "a")
+    stage.waits(31.0)
+    last = stage.broker.home_of(destination(f"queue://Q{QUEUES_PER_TURN}"))
+    assert last is not None
+    assert not last.is_searching()
+    stage.runs()
+    assert last.is_searching()
+    for _ in range(QUEUES_PER_TURN):
+        stage.runs()
+    assert stage.broker.next_timeout() != 0.0
 
 
 def test_a_policy_turns_the_look_through_off() -> None:
