@@ -14,7 +14,7 @@ from spanwire.broker.queue import Queue
 from spanwire.broker.reference import MessageReference
 from spanwire.broker.sending import Sending
 from spanwire.broker.subscription import Subscription
-from spanwire.broker.transactions import LocalTransaction, TransactedAck
+from spanwire.broker.transactions import TransactedAck, Transaction
 from spanwire.model.acks import (
     DELIVERED_ACK,
     EXPIRED_ACK,
@@ -45,7 +45,7 @@ class Acknowledgements:
         first: MessageId | None,
         last: MessageId,
         count: int,
-        transaction: LocalTransaction | None,
+        transaction: Transaction | None,
         token: int,
         cause: str,
     ) -> bool:
@@ -78,7 +78,7 @@ class Acknowledgements:
 
     def _acknowledge_later(
         self,
-        transaction: LocalTransaction,
+        transaction: Transaction,
         subscription: Subscription,
         ack_type: int,
         first: MessageId | None,

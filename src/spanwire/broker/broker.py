@@ -32,7 +32,7 @@ from spanwire.broker.dead_letters import POISONED, DeadLetters
 from spanwire.broker.destination_map import DestinationMap
 from spanwire.broker.destinations import Destinations
 from spanwire.broker.durables import Durables
-from spanwire.broker.facts import SUBSCRIPTIONS
+from spanwire.broker.facts import SUBSCRIPTIONS, XA_BRANCHES
 from spanwire.broker.flow_control import FlowControl
 from spanwire.broker.formats import MessageFormats
 from spanwire.broker.logins import Logins
@@ -72,6 +72,8 @@ from spanwire.broker.virtual import VirtualDestinations
 from spanwire.broker.virtual_route import VirtualRoutes
 from spanwire.broker.virtual_settings import VirtualSettings
 from spanwire.broker.waiting import WaitingLine, answer
+from spanwire.broker.xa_recovery import RecoveredBranches
+from spanwire.broker.xa_transactions import XaTransactions
 from spanwire.model.acks import LAST_DELIVERED_UNKNOWN
 from spanwire.model.destination import SUBSCRIPTION, Destination
 from spanwire.model.environment import Environment, IdGenerator, Time
@@ -81,7 +83,7 @@ from spanwire.model.errors import (
     ResourceAllocationError,
     StoreError,
 )
-from spanwire.model.ids import ConsumerId, MessageId, ProducerId, SessionId, TransactionId
+from spanwire.model.ids import AnyTransactionId, ConsumerId, MessageId, ProducerId, SessionId, TransactionId
 from spanwire.model.info import ConnectionInfo, ConsumerInfo, ProducerInfo
 from spanwire.model.message import Message
 
@@ -184,6 +186,17 @@ class Broker:
         self._acknowledgements: Final[Acknowledgements] = Acknowledgements(
             self._context, self._consuming, self._sending, self._flow
         )
+        recovered = RecoveredBranches(self._context, self._map, self._destinations)
+        self.xa: Final[XaTransactions] = XaTransactions(
+            self._context,
+            self._rights,
+            self._committing,
+            self._sending,
+            self._consuming,
+            self._flow,
+            self._unstored,
+            recovered,
+        )
         self._dirty: Final[list[Outlet]] = []
         self._connections: Final[Connections] = Connections(name, self._usage, self._dirty, max_uncommitted)
         self._timers: Final[Timers] = Timers(self._context, self._map, self._durables, self._consuming, self._flow)
@@ -212,9 +225,7 @@ class Broker:
         self._turn(now)
         state.removed = True
         self._connections.leave(state)
-        for transaction in list(state.transactions.values()):
-            self._committing.undo(transaction)
-        state.transactions.clear()
+        self.xa.connection_removed(state)
         for key in list(state.consumers):
             self._consuming.remove(state, key, LAST_DELIVERED_UNKNOWN)
         for key in list(state.producers):
@@ -383,7 +394,7 @@ class Broker:
     # -- messages ------------------------------------------------------------------------------------------------------
 
     def send(
-        self, state: ConnectionState, message: Message, transaction_id: TransactionId | None, token: int, now: Time
+        self, state: ConnectionState, message: Message, transaction_id: AnyTransactionId | None, token: int, now: Time
     ) -> bool:
         """Take a message. True: answer now. False: `ClientConnection.completed` will be called with ``token``."""
         self._turn(now)
@@ -391,7 +402,7 @@ class Broker:
             if state.repeats and self._sending.is_repeated(state, message):
                 return self._sending.answer_when_stored(state, token)
             return self._sending.send(state, message, None, token)
-        transaction = self._committing.find(state, transaction_id)
+        transaction = self.xa.gathering(state, transaction_id)
         if transaction.is_repeated or (state.repeats and self._sending.is_repeated(state, message)):
             return True
         try:
@@ -408,7 +419,7 @@ class Broker:
         first: MessageId | None,
         last: MessageId | None,
         count: int,
-        transaction_id: TransactionId | None,
+        transaction_id: AnyTransactionId | None,
         token: int,
         now: Time,
         cause: str = POISONED,
@@ -421,7 +432,7 @@ class Broker:
         self._turn(now)
         if last is None:
             raise IllegalStateError("the acknowledgement names no message")
-        transaction = None if transaction_id is None else self._committing.find(state, transaction_id)
+        transaction = None if transaction_id is None else self.xa.gathering(state, transaction_id)
         if transaction is not None and transaction.is_repeated:
             return True
         return self._acknowledgements.acknowledge(
@@ -451,10 +462,7 @@ class Broker:
         self._turn(now)
         transaction = state.transactions.get(str(transaction_id))
         done = self._committing.commit(state, transaction_id, token)
-        for ack in transaction.acks if transaction is not None else []:
-            if not ack.subscription.removed:
-                self._consuming.refill(ack.subscription)
-        self._flow.unpark()
+        self.xa.refill(transaction)
         return done
 
     def rollback(self, state: ConnectionState, transaction_id: TransactionId, now: Time) -> None:
@@ -532,12 +540,14 @@ class Broker:
         """
         self._turn(now)
         lines: list[RecoveredDestination] = []
-        for entry in recovered:
+        kept = {} if facts is None else facts
+        for entry in self.xa.recover(kept.get(XA_BRANCHES, {}), recovered):
             if entry.destination.kind == SUBSCRIPTION:
                 lines.append(entry)
             elif entry.destination.is_queue:
                 self._destinations.recovered(entry.destination).recover(entry, clean)
-        self._durables.recover({} if facts is None else facts.get(SUBSCRIPTIONS, {}), lines, clean)
+        self._durables.recover(kept.get(SUBSCRIPTIONS, {}), lines, clean)
+        self.xa.count_held()
 
     def stop(self, now: Time) -> None:
         """End every connection in order; what they held is back in the store's care and goes to nobody else."""

@@ -1,4 +1,4 @@
-"""Beginning, committing and rolling back local transactions."""
+"""Beginning, committing and rolling back local transactions, and what branches have in common with them."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from spanwire.broker.producer_audit import ProducerAudit
 from spanwire.broker.queue import Queue
 from spanwire.broker.reference import give_back
 from spanwire.broker.sending import Sending
-from spanwire.broker.transactions import LocalTransaction
+from spanwire.broker.transactions import LocalTransaction, Transaction
 from spanwire.broker.unstored import Unstored
 from spanwire.broker.waiting import Waiting, WithheldMessage
 from spanwire.model.acks import EXPIRED_ACK, POISON_ACK
 from spanwire.model.destination import SUBSCRIPTION, Destination
-from spanwire.model.errors import AuthorizationError, JmsError, ResourceAllocationError, TransactionError
+from spanwire.model.errors import AuthorizationError, JmsError, ResourceAllocationError, TransactionError, xa_error
 from spanwire.model.ids import TransactionId
 from spanwire.model.message import Message
 
@@ -84,16 +84,20 @@ class Committing:
         del state.transactions[str(transaction_id)]
         if transaction.is_repeated:
             return self._sending.answer_when_stored(state, token)
+        return self.finish(state, transaction, token)
+
+    def finish(self, state: ConnectionState, transaction: Transaction, token: int) -> bool:
+        """Carry out what ``transaction`` gathered; the answer is as with `commit`.
+
+        Raises `JmsError` when that cannot be: then it is rolled back, or, being prepared, left as it was.
+        """
         try:
-            if transaction.refusal is not None:
-                raise TransactionError(
-                    f"COMMIT FAILED: Transaction marked rollback only xaErrorCode:{XA_ROLLBACK_ONLY}"
-                )
+            check_refusal(transaction)
             sends = self._sends(state, transaction)
-            letters = self._letters(transaction)
-            stored = self._store(state, transaction, sends, letters)
+            stored = self._store(state, transaction, sends, self.letters(transaction))
         except JmsError:
-            self.undo(transaction)
+            if not transaction.prepared:
+                self.undo(transaction)
             raise
         transaction.end()
         self._settle(transaction)
@@ -105,15 +109,16 @@ class Committing:
         del state.transactions[str(transaction_id)]
         self.undo(transaction)
 
-    def undo(self, transaction: LocalTransaction) -> None:
+    def undo(self, transaction: Transaction) -> None:
         """Put acknowledged references back, newest acknowledgement first, so that they stand in their old order.
 
         Those whose consumer is gone go back in line; it had seen them.
         """
         transaction.end()
         for ack in reversed(transaction.acks):
-            if not ack.subscription.removed:
-                ack.subscription.put_back(ack.references, ack.place)
+            subscription = ack.subscription
+            if subscription is not None and not subscription.removed:
+                subscription.put_back(ack.references, ack.place)
                 continue
             for reference in ack.references:
                 home = reference.home
@@ -121,7 +126,7 @@ class Committing:
                     home.note_redelivery(reference)
             give_back(ack.references)
 
-    def _sends(self, state: ConnectionState, transaction: LocalTransaction) -> list[WithheldMessage]:
+    def _sends(self, state: ConnectionState, transaction: Transaction) -> list[WithheldMessage]:
         """The messages with their destinations as they are now: one that was removed meanwhile is made again if the
         connection may; a temporary one is gone with all that was sent to it.
         """
@@ -131,14 +136,17 @@ class Committing:
             if home.removed:
                 if home.destination.is_temporary or home.destination.kind == SUBSCRIPTION:
                     continue  # gone with all that was meant for it
-                home = self._destinations.ensure(state, home.destination)
+                if transaction.prepared:
+                    home = self._destinations.ensure_own(home.destination)  # it was allowed, and is promised
+                else:
+                    home = self._destinations.ensure(state, home.destination)
             found.append(WithheldMessage(home, send.message, 0))
         return found
 
-    def _letters(self, transaction: LocalTransaction) -> list[WithheldMessage]:
+    def letters(self, transaction: Transaction) -> list[WithheldMessage]:
         """The dead letters of poisoned and expired messages; they are stored with the removal of the originals."""
         found: list[WithheldMessage] = []
-        for ack in transaction.acks:
+        for ack in transaction.acks[transaction.lettered :]:
             if ack.ack_type not in (POISON_ACK, EXPIRED_ACK):
                 continue
             for reference in ack.references:
@@ -151,7 +159,7 @@ class Committing:
     def _store(
         self,
         state: ConnectionState,
-        transaction: LocalTransaction,
+        transaction: Transaction,
         sends: list[WithheldMessage],
         letters: list[WithheldMessage],
     ) -> bool:
@@ -159,7 +167,8 @@ class Committing:
         dead letters behind them.
         """
         own = len(sends)
-        self._check_room(sends)
+        if not transaction.prepared:
+            self.check_room(sends)
         sends.extend(letters)
         additions: list[tuple[Destination, Message]] = []
         places: list[int] = []
@@ -167,19 +176,17 @@ class Committing:
             if self._sending.is_stored(entry.home, entry.message):
                 additions.append((entry.home.destination, entry.message))
                 places.append(place)
-        removals: list[tuple[Destination, int]] = []
-        for ack in transaction.acks:
-            for reference in ack.references:
-                if reference.sequence > 0:
-                    removals.append((reference.home.destination, reference.sequence))
+        removals = _removals(transaction)
         store = self._context.store
-        if store is None or not (additions or removals):
+        if store is None or not (additions or removals or transaction.facts):
             return False
-        facts = self._audit.committed(transaction.transaction_id) if state.info.fault_tolerant else []
+        known = transaction if isinstance(transaction, LocalTransaction) and state.info.fault_tolerant else None
+        facts = transaction.facts if known is None else self._audit.committed(known.transaction_id)
         try:
             sequences = store.append_unit(additions, removals, facts)
         except JmsError:
-            self._audit.withdrawn(transaction.transaction_id)
+            if known is not None:
+                self._audit.withdrawn(known.transaction_id)
             raise
         for place, sequence in zip(places, sequences, strict=True):
             entry = sends[place]
@@ -189,11 +196,12 @@ class Committing:
             sends[place] = WithheldMessage(entry.home, entry.message, sequence)
         return True
 
-    def _check_room(self, sends: list[WithheldMessage]) -> None:
+    def check_room(self, sends: list[WithheldMessage]) -> None:
+        """Raises `ResourceAllocationError` when the store has no room for all of these."""
         for send in sends:
             self._flow.check_commit(send.home, send.message)
 
-    def _settle(self, transaction: LocalTransaction) -> None:
+    def _settle(self, transaction: Transaction) -> None:
         for ack in transaction.acks:
             for reference in ack.references:
                 if ack.ack_type == EXPIRED_ACK:
@@ -212,3 +220,19 @@ class Committing:
             entry.home.hold(entry.message)
         self._sending.release(sends)
         return True
+
+
+def check_refusal(transaction: Transaction) -> None:
+    """Raises `XaError` when a message or acknowledgement of it was refused: it can only be rolled back."""
+    if transaction.refusal is not None:
+        raise xa_error("COMMIT FAILED: Transaction marked rollback only", XA_ROLLBACK_ONLY)
+
+
+def _removals(transaction: Transaction) -> list[tuple[Destination, int]]:
+    """What the store forgets with the commit."""
+    removals = transaction.removals.copy()
+    for ack in transaction.acks:
+        for reference in ack.references:
+            if reference.sequence > 0:
+                removals.append((reference.home.destination, reference.sequence))
+    return removals

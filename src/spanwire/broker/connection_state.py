@@ -11,6 +11,7 @@ from spanwire.broker.producer_audit import AuditedProducer
 from spanwire.broker.reference import BrokerDestination
 from spanwire.broker.subscription import Subscription
 from spanwire.broker.transactions import LocalTransaction, Uncommitted
+from spanwire.broker.xa_branch import Branch
 from spanwire.model.destination import Destination
 from spanwire.model.info import ConnectionInfo, ProducerInfo
 from spanwire.model.message import Message
@@ -18,7 +19,7 @@ from spanwire.model.message import Message
 MIB: Final = 1024 * 1024
 MAX_PARKED_BYTES: Final = 1 * MIB  # sends of one connection that wait for space before we stop reading from it
 MAX_SESSIONS_PER_CONNECTION: Final = 1_000
-MAX_TRANSACTIONS_PER_CONNECTION: Final = 1_000  # open local transactions: one per session at the most
+MAX_TRANSACTIONS_PER_CONNECTION: Final = 1_000  # open local ones, and as many branches: one per session at the most
 
 
 class ParkedSend:
@@ -53,6 +54,7 @@ class ConnectionState:
         self.automatic: Final[list[Subscription]] = []
         self.temporary: Final[dict[str, Destination]] = {}
         self.transactions: Final[dict[str, LocalTransaction]] = {}
+        self.branches: Final[dict[bytes, Branch]] = {}  # begun here and not finished
         self.uncommitted: Final[Uncommitted] = Uncommitted(max_uncommitted)
         self.parked: Final[deque[ParkedSend]] = deque()
         self.parked_bytes = 0
@@ -80,7 +82,7 @@ class ConnectionState:
 
     def may_pause_reading(self) -> bool:
         """Whether nothing that frees space can be waiting in the peer's unread bytes."""
-        if self.network_role or self.transactions:
+        if self.network_role or self.transactions or self.branches:
             return False
         for subscription in self.consumers.values():
             if not subscription.info.destination.is_advisory:

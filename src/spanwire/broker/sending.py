@@ -19,7 +19,7 @@ from spanwire.broker.queue import Queue
 from spanwire.broker.reference import BrokerDestination, MessageReference
 from spanwire.broker.rights import Rights
 from spanwire.broker.topic import Topic
-from spanwire.broker.transactions import LocalTransaction, TransactedSend
+from spanwire.broker.transactions import TransactedSend, Transaction
 from spanwire.broker.unstored import Unstored
 from spanwire.broker.virtual import Target, VirtualDestinations
 from spanwire.broker.waiting import Waiting, WaitingLine, WithheldMessage
@@ -59,7 +59,7 @@ class Sending(ParkedSender):
 
     # -- from a connection ---------------------------------------------------------------------------------------------
 
-    def send(self, state: ConnectionState, message: Message, transaction: LocalTransaction | None, token: int) -> bool:
+    def send(self, state: ConnectionState, message: Message, transaction: Transaction | None, token: int) -> bool:
         """Take ``message``; True when it can be answered now. Raises `JmsError` when it is refused."""
         destination = message.destination
         home = self._map.find(destination)
@@ -75,7 +75,7 @@ class Sending(ParkedSender):
         return self._deliver(state, home, message, token)
 
     def _send_to_many(
-        self, state: ConnectionState, message: Message, transaction: LocalTransaction | None, token: int
+        self, state: ConnectionState, message: Message, transaction: Transaction | None, token: int
     ) -> bool:
         """Composites, wildcards, virtual destinations and those that do not exist yet: all are checked before the first
         gets a copy.
@@ -99,7 +99,7 @@ class Sending(ParkedSender):
             return self._audit.is_repeated_over_link(message, state.info.audit_makers)
         return message.persistent and self._audit.is_repeated(message.message_id)
 
-    def _gather(self, transaction: LocalTransaction, home: BrokerDestination, message: Message) -> None:
+    def _gather(self, transaction: Transaction, home: BrokerDestination, message: Message) -> None:
         """Keep ``message`` for the commit."""
         self._flow.check_transacted(home, message)
         transaction.add_send(TransactedSend(home, message, self._flow.usage_in_transaction(home, message)))

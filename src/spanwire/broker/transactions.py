@@ -1,12 +1,14 @@
-"""Local transactions: sends and acknowledgements of one connection that take effect together."""
+"""Transactions: sends and acknowledgements that take effect together."""
 
 from __future__ import annotations
 
 from typing import Final
 
+from spanwire.broker.facts import Fact
 from spanwire.broker.reference import BrokerDestination, MessageReference
 from spanwire.broker.subscription import Subscription
 from spanwire.broker.usage import MemoryUsage
+from spanwire.model.destination import Destination
 from spanwire.model.errors import JmsError, ResourceAllocationError
 from spanwire.model.ids import TransactionId
 from spanwire.model.message import Message
@@ -41,48 +43,49 @@ class TransactedSend:
 
 class TransactedAck:
     """References that a consumer acknowledged; still its own until the commit. ``place`` is how many references stood
-    before them at the consumer, ``cause`` why it gave up on poisoned ones.
+    before them at the consumer, ``cause`` why it gave up on poisoned ones. ``subscription`` is None where the broker
+    was started anew meanwhile.
     """
 
     __slots__ = ("ack_type", "cause", "place", "references", "subscription")
 
     def __init__(
-        self, subscription: Subscription, references: list[MessageReference], ack_type: int, place: int, cause: str
+        self,
+        subscription: Subscription | None,
+        references: list[MessageReference],
+        ack_type: int,
+        place: int,
+        cause: str,
     ) -> None:
-        self.subscription: Final[Subscription] = subscription
+        self.subscription: Final[Subscription | None] = subscription
         self.place: Final[int] = place
         self.references: Final[list[MessageReference]] = references
         self.ack_type: Final[int] = ack_type
         self.cause: Final[str] = cause
 
 
-class LocalTransaction:
-    """What one open transaction has gathered. Carrying it out is the broker's.
+class Transaction:
+    """What one open transaction has gathered. Carrying it out is left to `Committing`.
 
     The messages it sends count in memory until it ends. One that ``is_repeated`` took effect before, on a connection
-    of the client that broke before the answer came: it gathers nothing.
+    of the client that broke before the answer came: it gathers nothing. ``removals`` and ``facts`` are what the store
+    must do beside, in the same unit; ``lettered`` is how many of ``acks`` have their dead letters among ``sends``; one
+    that is ``prepared`` is never rolled back by the broker.
     """
 
-    __slots__ = (
-        "_counted",
-        "_uncommitted",
-        "acks",
-        "count",
-        "is_repeated",
-        "refusal",
-        "sends",
-        "transaction_id",
-    )
-
-    def __init__(self, transaction_id: TransactionId, uncommitted: Uncommitted, is_repeated: bool) -> None:
+    def __init__(self, name: str, uncommitted: Uncommitted, is_repeated: bool) -> None:
+        self.name: Final[str] = name
         self.is_repeated: Final[bool] = is_repeated
-        self._uncommitted: Final[Uncommitted] = uncommitted
+        self._uncommitted = uncommitted
         self._counted = 0  # of its sends, from the first
-        self.transaction_id: Final[TransactionId] = transaction_id
         self.sends: Final[list[TransactedSend]] = []
         self.acks: Final[list[TransactedAck]] = []
         self.count = 0
         self.refusal: JmsError | None = None  # of a message or acknowledgement: it can only be rolled back then
+        self.prepared = False
+        self.lettered = 0
+        self.removals: list[tuple[Destination, int]] = []
+        self.facts: list[Fact] = []
 
     def add_send(self, send: TransactedSend) -> None:
         """One more message; raises `ResourceAllocationError` over the limit."""
@@ -101,6 +104,17 @@ class LocalTransaction:
         if self.refusal is None:
             self.refusal = type(error)(str(error))
 
+    def count_with(self, uncommitted: Uncommitted) -> None:
+        """Count among others from now on; raises `ResourceAllocationError` when they are too many."""
+        if uncommitted.count + self.count > uncommitted.limit:
+            raise ResourceAllocationError(
+                f"prepared transactions hold {uncommitted.count} messages, at most {uncommitted.limit} are allowed: "
+                f"transaction {self.name} is not prepared; commit or roll back those in doubt"
+            )
+        self._uncommitted.count -= self.count
+        uncommitted.count += self.count
+        self._uncommitted = uncommitted
+
     def end(self) -> None:
         """It is committed or rolled back: what it holds no longer counts."""
         for send in self.sends[: self._counted]:
@@ -112,8 +126,16 @@ class LocalTransaction:
     def _grow(self, count: int) -> None:
         if self._uncommitted.count + count > self._uncommitted.limit:
             raise ResourceAllocationError(
-                f"the connection of transaction {self.transaction_id} holds {self._uncommitted.count} uncommitted "
+                f"the connection of transaction {self.name} holds {self._uncommitted.count} uncommitted "
                 f"messages; at most {self._uncommitted.limit} are allowed: commit more often"
             )
         self._uncommitted.count += count
         self.count += count
+
+
+class LocalTransaction(Transaction):
+    """A transaction of one connection."""
+
+    def __init__(self, transaction_id: TransactionId, uncommitted: Uncommitted, is_repeated: bool) -> None:
+        super().__init__(str(transaction_id), uncommitted, is_repeated)
+        self.transaction_id: Final[TransactionId] = transaction_id

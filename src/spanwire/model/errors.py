@@ -88,9 +88,18 @@ class TransactionError(JmsError):
     """The transaction does not exist or cannot take this step."""
 
 
+class XaError(TransactionError):
+    """A branch cannot take this step (javax.transaction.xa.XAException); the text ends with the code."""
+
+
 class TransactionRolledBackError(TransactionError):
     """A commit failed and the whole transaction is rolled back (javax.jms.TransactionRolledBackException)."""
 
 
 class IllegalStateError(JmsError):
     """The request does not fit the state of the connection, session, producer or consumer."""
+
+
+def xa_error(text: str, code: int) -> XaError:
+    """``code`` is one of XAException's: Java clients read it from the text."""
+    return XaError(f"{text} xaErrorCode:{code}")

@@ -6,7 +6,7 @@ Protocols intern producer and consumer ids per connection, so that comparing two
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, TypeAlias
 
 
 class SessionId:
@@ -120,7 +120,7 @@ class MessageId:
 
 
 class TransactionId:
-    """A local transaction of one connection: ``TX:connection_id:value``. XA transactions get their own class."""
+    """A local transaction of one connection: ``TX:connection_id:value``."""
 
     __slots__ = ("connection_id", "value")
 
@@ -138,3 +138,45 @@ class TransactionId:
 
     def __hash__(self) -> int:
         return hash((self.connection_id, self.value))
+
+
+class XaTransactionId:
+    """A branch of a distributed transaction, as its transaction manager named it (X/Open XA).
+
+    ``key`` is unique. The string form is that of ActiveMQ: octets in hexadecimal without leading zeros, negative ones
+    with their sign.
+    """
+
+    __slots__ = ("branch_qualifier", "format_id", "global_id", "key")
+
+    def __init__(self, format_id: int, global_id: bytes, branch_qualifier: bytes) -> None:
+        self.format_id: Final[int] = format_id
+        self.global_id: Final[bytes] = global_id
+        self.branch_qualifier: Final[bytes] = branch_qualifier
+        self.key: Final[bytes] = (
+            format_id.to_bytes(4, "big", signed=True) + bytes([len(global_id)]) + global_id + branch_qualifier
+        )
+
+    def __str__(self) -> str:
+        return f"XID:[{self.format_id},globalId={_digits(self.global_id)},branchId={_digits(self.branch_qualifier)}]"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, XaTransactionId) and self.key == other.key
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+
+AnyTransactionId: TypeAlias = TransactionId | XaTransactionId
+
+
+def xa_transaction_id(key: bytes) -> XaTransactionId:
+    """The id of this ``key``; raises `ValueError` when it is none."""
+    if len(key) < 5 or len(key) < 5 + key[4]:
+        raise ValueError("the key of a transaction branch is too short")
+    end = 5 + key[4]
+    return XaTransactionId(int.from_bytes(key[:4], "big", signed=True), key[5:end], key[end:])
+
+
+def _digits(octets: bytes) -> str:
+    return "".join([f"{octet if octet < 0x80 else octet | 0xFFFFFF00:x}" for octet in octets])

@@ -30,7 +30,6 @@ class Deviation:
     lines: tuple[str, ...]
 
 
-_XA: Final = NotYet("XA transactions", refusal="XA transactions are not supported yet")
 _PLUGIN: Final = NotYet("redelivery by the broker", configured="redeliveryPlugin")
 _SCHEDULED: Final = NotYet("scheduled messages", configured="later feature: scheduled messages")
 _ADVISORIES: Final = NotYet("more advisories", configured="later feature: more advisories")
@@ -51,19 +50,6 @@ NOT_YET: Final[dict[str, NotYet]] = {
     "topics.a_retroactive_consumer_gets_the_last_ones": _RETROACTIVE,
     "topics.every_consumer_gets_the_last_image_where_the_policy_says_so": _RETROACTIVE,
     # transactions
-    "transactions.one_phase_commits_a_branch": _XA,
-    "transactions.two_phases_commit_a_branch": _XA,
-    "transactions.a_prepared_branch_can_be_rolled_back": _XA,
-    "transactions.a_branch_without_work_is_read_only": _XA,
-    "transactions.a_prepared_branch_is_listed": _XA,
-    "transactions.a_prepared_branch_survives_a_kill": _XA,
-    "transactions.a_prepared_branch_can_be_rolled_back_after_a_kill": _XA,
-    "transactions.an_unprepared_branch_is_gone_after_a_kill": _XA,
-    "transactions.a_client_that_dies_in_doubt_leaves_its_branch_prepared": _XA,
-    "transactions.work_can_be_suspended_and_resumed": _XA,
-    "transactions.a_second_session_joins_the_branch": _XA,
-    "transactions.failed_work_can_still_be_rolled_back": _XA,
-    "transactions.a_branch_covers_a_durable_subscription": _XA,
     # time
     "timing.the_sweep_finds_expired_messages_nobody_asks_for": NotYet(
         "expireMessagesPeriod switches the sweep on or off; its time is always 30 s", silent=True
@@ -120,48 +106,7 @@ DEVIATIONS: Final[dict[str, Deviation]] = {
 }
 
 # Rows of `tests/vectors/exceptions.json` that come out otherwise, by their ids.
-FAILURES_NOT_YET: Final[dict[str, NotYet]] = {
-    "xa-prepare-unknown": _XA,
-    "xa-commit2-unknown": _XA,
-    "xa-commit1-unknown": _XA,
-    "xa-rollback-unknown": _XA,
-    "xa-forget-unknown": _XA,
-    "xa-start-after-end": _XA,
-    "xa-commit2-not-prepared": _XA,
-    "xa-commit1-after-prepare": _XA,
-    "xa-prepare-twice": _XA,
-    "xa-commit-twice": _XA,
-    "xa-commit1-twice": _XA,
-    "xa-rollback-after-commit": _XA,
-    "xa-commit-after-rollback": _XA,
-    "xa-rollback-twice": _XA,
-    "xa-rollback-not-ended": _XA,
-    "xa-prepare-empty": _XA,
-    "xa-commit-after-empty-prepare": _XA,
-    "xa-end-fail-then-commit": _XA,
-    "xa-end-suspend-resume": _XA,
-    "xa-forget-prepared": _XA,
-    "xa-recover": _XA,
-    "xa-recover-noflags": _XA,
-    "xa-start-prepared": _XA,
-    "xaraw-begin-twice": _XA,
-    "xaraw-end-unknown": _XA,
-    "xaraw-prepare-unknown": _XA,
-    "xaraw-commit1-unknown": _XA,
-    "xaraw-commit2-unknown": _XA,
-    "xaraw-rollback-unknown": _XA,
-    "xaraw-forget-unknown": _XA,
-    "xaraw-commit2-active": _XA,
-    "xaraw-commit1-prepared": _XA,
-    "xaraw-prepare-twice": _XA,
-    "xaraw-commit-twice": _XA,
-    "xaraw-prepare-empty": _XA,
-    "xaraw-commit2-empty": _XA,
-    "xaraw-send-prepared": _XA,
-    "xaraw-send-unknown": _XA,
-    "xaraw-begin-prepared": _XA,
-    "xaraw-forget-prepared": _XA,
-}
+FAILURES_NOT_YET: Final[dict[str, NotYet]] = {}
 _NOT_OUT: Final = (
     "✗ javax.jms.JMSException: Could not correlate acknowledgment with dispatched message: ID:<conn>:-1:1:4711"
 )

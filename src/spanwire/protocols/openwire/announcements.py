@@ -1,12 +1,10 @@
-"""What OpenWire's producers, consumers and transactions announce, in the model's terms."""
+"""What OpenWire's producers and consumers announce, in the model's terms."""
 
 from __future__ import annotations
 
-from spanwire.model.errors import JmsError
-from spanwire.model.ids import TransactionId
 from spanwire.model.info import ConsumerInfo, ProducerInfo
 from spanwire.protocols.openwire import _marshallers as wire
-from spanwire.protocols.openwire.identities import consumer_id_of, destination_of, producer_id_of, transaction_id_of
+from spanwire.protocols.openwire.identities import consumer_id_of, destination_of, producer_id_of
 
 
 def producer_info_of(command: wire.ProducerInfo) -> ProducerInfo:
@@ -31,10 +29,3 @@ def consumer_info_of(command: wire.ConsumerInfo, client_id: str | None) -> Consu
         priority=command.priority,
         maximum_pending_messages=max(command.maximum_pending_message_limit, 0),
     )
-
-
-def local_transaction_of(structure: wire.TransactionId | None) -> TransactionId | None:
-    """The local transaction a command names, None for none; raises `JmsError` for an XA transaction."""
-    if structure is not None and not isinstance(structure, wire.LocalTransactionId):
-        raise JmsError("XA transactions are not supported yet; use a local transaction")
-    return transaction_id_of(structure)

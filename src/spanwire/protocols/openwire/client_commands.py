@@ -15,6 +15,7 @@ from spanwire.broker.connection_state import ConnectionState
 from spanwire.broker.dead_letters import POISONED
 from spanwire.broker.ports import NO_TOKEN
 from spanwire.broker.subscription import Subscription
+from spanwire.broker.xa_transactions import XA_OK
 from spanwire.model.acks import LAST_DELIVERED_UNKNOWN, POISON_ACK
 from spanwire.model.environment import Time
 from spanwire.model.errors import (
@@ -22,10 +23,10 @@ from spanwire.model.errors import (
     JmsError,
     SpanwireError,
 )
-from spanwire.model.ids import MessageId, ProducerId, TransactionId
+from spanwire.model.ids import AnyTransactionId, MessageId, ProducerId, TransactionId, XaTransactionId
 from spanwire.protocols.openwire import _marshallers as wire
 from spanwire.protocols.openwire.ack_run import AckPattern, AckRun
-from spanwire.protocols.openwire.announcements import consumer_info_of, local_transaction_of, producer_info_of
+from spanwire.protocols.openwire.announcements import consumer_info_of, producer_info_of
 from spanwire.protocols.openwire.consumer import OpenWireConsumer, Undelivered
 from spanwire.protocols.openwire.errors import OpenWireProtocolError
 from spanwire.protocols.openwire.exceptions import throwable_text
@@ -36,15 +37,13 @@ from spanwire.protocols.openwire.identities import (
     message_id_of,
     producer_id_of,
     session_id_of,
+    transaction_id_of,
 )
 from spanwire.protocols.openwire.message_format import OpenWireMessageFormat
 from spanwire.protocols.openwire.output import OutputBuffer
 from spanwire.protocols.openwire.producers import AnnouncedProducers, delivered_before, transaction_of, window_size_of
+from spanwire.protocols.openwire.xa_commands import BEGIN, COMMIT_ONE_PHASE, END, RECOVER, ROLLBACK, XaCommands
 
-BEGIN: Final = 0
-COMMIT_ONE_PHASE: Final = 2
-ROLLBACK: Final = 4
-END: Final = 7
 LAST_TRANSACTION_TYPE: Final = 7
 
 ADD_DESTINATION: Final = 0
@@ -88,6 +87,7 @@ class ClientCommands(wire.CommandVisitor):
         self._version: Final[int] = version
         self._connection_id: Final[str] = state.connection_id
         self._producers: Final[AnnouncedProducers] = AnnouncedProducers(broker, state)
+        self._xa: Final[XaCommands] = XaCommands(broker, state, output)
         self._serves_bridge = False
         self._in_window = 0  # the token of a message in a window while the broker is asked to take it
         self._acked: OpenWireConsumer | None = None
@@ -119,7 +119,7 @@ class ClientCommands(wire.CommandVisitor):
         if self._serves_bridge:
             message.redelivery_count = delivered_before(self._message_format, message)
         transaction_id = transaction_of(message, producer)
-        if transaction_id is not None:
+        if isinstance(transaction_id, TransactionId):
             self._check_own(transaction_id.connection_id)
         token = NO_TOKEN
         if command.response_required:
@@ -139,6 +139,10 @@ class ClientCommands(wire.CommandVisitor):
         """Tell the client that what carried ``token`` is done: a Response, or a ProducerAck for a window."""
         correlation_id = self.correlation_of(token)
         if correlation_id is not None:
+            if self._xa.votes and token in self._xa.votes:
+                self._xa.votes.discard(token)
+                self._xa.vote(correlation_id, XA_OK)
+                return
             self._output.respond(correlation_id)
         else:
             self.release_window(token)
@@ -225,15 +229,27 @@ class ClientCommands(wire.CommandVisitor):
         self._broker.pull(subscription, command.timeout, self.now)
 
     def transaction_info(self, command: wire.TransactionInfo) -> None:
-        """Begin, commit or roll back a local transaction."""
+        """Begin, commit or roll back a transaction; prepare a branch or ask for those in doubt."""
         kind = command.type
         if kind < BEGIN or kind > LAST_TRANSACTION_TYPE:
             raise JmsError(f"Transaction info type unknown: {kind}")
         if command.connection_id is not None:
             self._check_own(connection_id_of(command.connection_id))
+        if kind == RECOVER:
+            self._xa.recover(command)
+            self.withheld = True
+            return
         transaction_id = self._transaction(command.transaction_id)
+        if isinstance(transaction_id, XaTransactionId):
+            token = command.command_id & UNSIGNED if command.response_required else NO_TOKEN
+            self.withheld = True
+            try:
+                self.withheld = not self._xa.act(command, transaction_id, token, self.now)
+            finally:
+                self.refusal = self._xa.refusal
+            return
         if transaction_id is None:
-            raise JmsError("XA transactions are not supported yet; the transaction has no local id")
+            raise JmsError(f"transaction info type {kind} names no transaction")
         if kind == BEGIN:
             self._broker.begin(self.state, transaction_id)
         elif kind == COMMIT_ONE_PHASE:
@@ -241,7 +257,7 @@ class ClientCommands(wire.CommandVisitor):
         elif kind == ROLLBACK:
             self._broker.rollback(self.state, transaction_id, self.now)
         elif kind != END:
-            raise JmsError(f"XA transactions are not supported yet; transaction info type {kind} is for them only")
+            raise JmsError(f"a local transaction knows no transaction info type {kind}: it is for XA transactions")
 
     def _commit(self, command: wire.TransactionInfo, transaction_id: TransactionId) -> None:
         transaction = self.state.transactions.get(str(transaction_id))
@@ -403,15 +419,17 @@ class ClientCommands(wire.CommandVisitor):
         if connection_id != self._connection_id:
             self._broker.check_own(self.state, connection_id)
 
-    def _transaction(self, structure: wire.TransactionId | None) -> TransactionId | None:
-        transaction_id = local_transaction_of(structure)
-        if transaction_id is not None:
+    def _transaction(self, structure: wire.TransactionId | None) -> AnyTransactionId | None:
+        transaction_id = transaction_id_of(structure)
+        if isinstance(transaction_id, TransactionId):
             self._check_own(transaction_id.connection_id)
         return transaction_id
 
-    def _spoil(self, transaction_id: TransactionId | None, error: JmsError) -> None:
+    def _spoil(self, transaction_id: AnyTransactionId | None, error: JmsError) -> None:
         """A refused acknowledgement: its transaction cannot be committed any more."""
-        if transaction_id is not None:
+        if isinstance(transaction_id, XaTransactionId):
+            self._broker.xa.spoil(transaction_id, error)
+        elif transaction_id is not None:
             transaction = self.state.transactions.get(str(transaction_id))
             if transaction is not None:
                 transaction.spoil(error)

@@ -21,6 +21,7 @@ from spanwire.model.errors import (
     MessageFormatError,
     ResourceAllocationError,
     SpanwireError,
+    XaError,
 )
 from spanwire.protocols.openwire.schema import Throwable
 
@@ -79,4 +80,4 @@ def _class_name(error: SpanwireError) -> str:
         return "javax.jms.ResourceAllocationException"
     if isinstance(error, IllegalStateError):
         return ILLEGAL_STATE_EXCEPTION
-    return JMS_EXCEPTION
+    return XA_EXCEPTION if isinstance(error, XaError) else JMS_EXCEPTION

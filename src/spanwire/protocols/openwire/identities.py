@@ -9,10 +9,20 @@ from __future__ import annotations
 from typing import Final
 
 from spanwire.model.destination import QUEUE, TEMP_QUEUE, TOPIC, Destination, parse_destination
-from spanwire.model.errors import InvalidDestinationError
-from spanwire.model.ids import ConsumerId, MessageId, ProducerId, SessionId, TransactionId
+from spanwire.model.errors import InvalidDestinationError, JmsError
+from spanwire.model.ids import (
+    AnyTransactionId,
+    ConsumerId,
+    MessageId,
+    ProducerId,
+    SessionId,
+    TransactionId,
+    XaTransactionId,
+)
 from spanwire.protocols.openwire import _marshallers as wire
 from spanwire.protocols.openwire.errors import OpenWireProtocolError
+
+MAX_XID_PART_BYTES: Final = 64  # X/Open XA: MAXGTRIDSIZE and MAXBQUALSIZE
 
 NO_PRODUCER: Final = ProducerId("", 0, 0)
 """Stands in an id that came from another messaging system and has a text only."""
@@ -101,12 +111,25 @@ def wire_message_id(message_id: MessageId, broker_sequence: int) -> wire.Message
     )
 
 
-def transaction_id_of(structure: wire.TransactionId | None) -> TransactionId | None:
-    """The model's id of a local transaction, or None for none; raises `OpenWireProtocolError` for one without a
-    connection. XA transactions are not local: ask for the class first.
+def transaction_id_of(structure: wire.TransactionId | None) -> AnyTransactionId | None:
+    """The model's id of a transaction, or None for none; raises `OpenWireProtocolError` for a local one without a
+    connection, `JmsError` for an XA transaction whose id is longer than X/Open allows.
     """
     if structure is None:
         return None
-    if not isinstance(structure, wire.LocalTransactionId):
-        raise OpenWireProtocolError("an XA transaction stands where a local one is expected")
-    return TransactionId(connection_id_of(structure.connection_id), structure.value)
+    if isinstance(structure, wire.LocalTransactionId):
+        return TransactionId(connection_id_of(structure.connection_id), structure.value)
+    if not isinstance(structure, wire.XATransactionId):
+        raise OpenWireProtocolError("a transaction is neither local nor XA")
+    global_id = structure.global_transaction_id or b""
+    branch_qualifier = structure.branch_qualifier or b""
+    if len(global_id) > MAX_XID_PART_BYTES or len(branch_qualifier) > MAX_XID_PART_BYTES:
+        raise JmsError(f"a part of an XA transaction's id has more than {MAX_XID_PART_BYTES} bytes")
+    return XaTransactionId(structure.format_id, global_id, branch_qualifier)
+
+
+def wire_xa_transaction_id(xid: XaTransactionId) -> wire.XATransactionId:
+    """The structure for the id of a branch."""
+    return wire.XATransactionId(
+        format_id=xid.format_id, global_transaction_id=xid.global_id, branch_qualifier=xid.branch_qualifier
+    )

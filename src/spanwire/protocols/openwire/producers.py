@@ -14,12 +14,11 @@ from librt.strings import BytesWriter, read_i32_be
 from spanwire.broker.broker import Broker
 from spanwire.broker.connection_state import ConnectionState
 from spanwire.model.errors import JmsError
-from spanwire.model.ids import ProducerId, TransactionId
+from spanwire.model.ids import AnyTransactionId, ProducerId
 from spanwire.model.info import ProducerInfo
 from spanwire.model.message import Message
 from spanwire.protocols.openwire import _marshallers as wire
-from spanwire.protocols.openwire.announcements import local_transaction_of
-from spanwire.protocols.openwire.identities import wire_producer_id
+from spanwire.protocols.openwire.identities import transaction_id_of, wire_producer_id
 from spanwire.protocols.openwire.loose import LooseReader, LooseWriter
 from spanwire.protocols.openwire.message_format import TRANSACTED, OpenWireMessageFormat
 from spanwire.protocols.openwire.schema import LATEST_VERSION
@@ -113,8 +112,8 @@ class AnnouncedProducers:
         return found
 
 
-def transaction_of(message: Message, producer: AnnouncedProducer) -> TransactionId | None:
-    """The local transaction of a message; raises `JmsError` for an XA transaction."""
+def transaction_of(message: Message, producer: AnnouncedProducer) -> AnyTransactionId | None:
+    """The transaction of a message."""
     if not message.format_index & TRANSACTED:
         return None
     raw = message.raw
@@ -128,7 +127,7 @@ def transaction_of(message: Message, producer: AnnouncedProducer) -> Transaction
     reader = LooseReader(LATEST_VERSION, False)
     reader.begin(raw, 0, len(raw))
     reader.position = position
-    return local_transaction_of(wire.as_transaction_id(reader.read_nested()))
+    return transaction_id_of(wire.as_transaction_id(reader.read_nested()))
 
 
 def delivered_before(message_format: OpenWireMessageFormat, message: Message) -> int:

@@ -30,7 +30,7 @@ from spanwire.protocols.openwire.wire_format import WireFormatProperties
 from spanwire.protocols.stomp.message_format import StompMessageFormat
 from tests.support.openwire_dialogue import BROKER_ID, LateStore, World, text_of
 
-BEGIN, PREPARE, COMMIT, ROLLBACK, RECOVER, END = 0, 1, 2, 4, 5, 7
+BEGIN, COMMIT, ROLLBACK, END = 0, 2, 4, 7
 DELIVERED, POISON, STANDARD, REDELIVERED, INDIVIDUAL = 0, 1, 2, 3, 4
 QUEUE = wire.ActiveMQQueue("Q")
 
@@ -798,23 +798,6 @@ def test_a_transaction_that_lost_an_acknowledgement_cannot_be_committed() -> Non
     peer.acknowledges(peer.text_message(QUEUE, "never sent"), transaction_id=peer.transaction_id())
     peer.receives(wire.ConnectionError)
     assert peer.fails(peer.transaction(COMMIT))[0] == "javax.transaction.xa.XAException"
-
-
-@pytest.mark.parametrize("kind", [BEGIN, PREPARE, COMMIT, 3, ROLLBACK, 6, END])
-def test_xa_transactions_are_refused_as_not_supported_yet(kind: int) -> None:
-    peer = World().connect()
-    xid = wire.XATransactionId(format_id=4711, global_transaction_id=b"\1", branch_qualifier=b"\2")
-    class_name, text = peer.fails(wire.TransactionInfo(transaction_id=xid, type=kind))
-    assert class_name == "javax.jms.JMSException"
-    assert text is not None
-    assert "XA transactions are not supported yet" in text
-    assert not peer.connection.closed
-
-
-def test_recovery_of_xa_transactions_is_refused_as_not_supported_yet() -> None:
-    peer = World().connect()
-    text = peer.fails(wire.TransactionInfo(connection_id=wire.ConnectionId(peer.connection_id), type=RECOVER))[1]
-    assert "XA transactions are not supported yet" in (text or "")
 
 
 def test_an_unknown_transaction_type_is_refused() -> None:

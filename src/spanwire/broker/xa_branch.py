@@ -1,0 +1,162 @@
+"""A branch of a distributed transaction, and what a message store keeps of it from its prepare to its end.
+
+The store has the branch's sends in a line of its own (``transaction://``), and one fact that says where they go and
+which messages the branch acknowledged (`spanwire.broker.facts.XA_BRANCHES`, under the key of the branch's id).
+"""
+
+from __future__ import annotations
+
+import json
+from array import array
+from typing import Final
+
+from spanwire.broker.facts import MAX_VALUE_BYTES
+from spanwire.broker.queue import Queue
+from spanwire.broker.transactions import Transaction, Uncommitted
+from spanwire.model.destination import TRANSACTION, Destination
+from spanwire.model.errors import ResourceAllocationError, StoreError
+from spanwire.model.ids import XaTransactionId
+
+LAST_KIND: Final = TRANSACTION - 1  # of a destination that a branch may send to or acknowledge from
+
+
+class StoredSend:
+    """A message of the branch's line and the destination it is meant for."""
+
+    __slots__ = ("destination", "sequence")
+
+    def __init__(self, destination: Destination, sequence: int) -> None:
+        self.destination: Final[Destination] = destination
+        self.sequence: Final[int] = sequence
+
+
+class StoredAcks:
+    """Messages of one destination that the branch acknowledged, by ascending sequence. After a restart
+    ``redeliveries`` says how often some were delivered, ``first_order`` where they stood: before all others, and
+    ``home`` is where they count as being out.
+    """
+
+    __slots__ = ("destination", "first_order", "home", "redeliveries", "sequences")
+
+    def __init__(self, destination: Destination, sequences: list[int]) -> None:
+        self.destination: Final[Destination] = destination
+        self.sequences: list[int] = sequences
+        self.redeliveries: Final[dict[int, int]] = {}
+        self.first_order = 0
+        self.home: Queue | None = None
+
+
+class BranchRecord:
+    """What the store keeps of a prepared branch; ``line`` is the number of its line."""
+
+    __slots__ = ("acks", "line", "sends")
+
+    def __init__(self, line: int, sends: list[StoredSend], acks: list[StoredAcks]) -> None:
+        self.line: Final[int] = line
+        self.sends: Final[list[StoredSend]] = sends
+        self.acks: Final[list[StoredAcks]] = acks
+
+
+class Branch(Transaction):
+    """A branch. ``siblings`` are those begun on the same connection; ``user`` began it there. ``record`` is what the
+    store keeps, once it is prepared. With ``on_disk`` the broker was started since, and has the sends only after they
+    were ``loaded``; ``finishing`` says that it is reading.
+    """
+
+    def __init__(self, xid: XaTransactionId, uncommitted: Uncommitted, user: str) -> None:
+        super().__init__(str(xid), uncommitted, False)
+        self.xid: Final[XaTransactionId] = xid
+        self.user: Final[str] = user
+        self.siblings: dict[bytes, Branch] | None = None
+        self.record: BranchRecord | None = None
+        self.on_disk = False
+        self.loaded = False
+        self.finishing = False
+
+    def is_empty(self) -> bool:
+        """Whether nothing was done in it."""
+        return not self.sends and not self.acks and self.refusal is None
+
+
+def line_of(number: int) -> Destination:
+    """The line of the store with this number."""
+    return Destination(TRANSACTION, str(number))
+
+
+def encode_record(record: BranchRecord) -> bytes:
+    """As the store keeps it: JSON, the sequences in runs of a first one and a count.
+
+    Raises `ResourceAllocationError` when it is too long for the store.
+    """
+    places: dict[str, int] = {}
+    named: list[Destination] = []
+    sends: list[list[int]] = []
+    for send in record.sends:
+        place = _place_of(send.destination, places, named)
+        if sends and sends[-1][0] == place and sends[-1][1] + sends[-1][2] == send.sequence:
+            sends[-1][2] += 1
+        else:
+            sends.append([place, send.sequence, 1])
+    acks: list[list[int]] = []
+    for held in record.acks:
+        place = _place_of(held.destination, places, named)
+        for sequence in held.sequences:
+            if acks and acks[-1][0] == place and acks[-1][1] + acks[-1][2] == sequence:
+                acks[-1][2] += 1
+            else:
+                acks.append([place, sequence, 1])
+    names = [[destination.kind, destination.name] for destination in named]
+    value = json.dumps(
+        {"line": record.line, "destinations": names, "sends": sends, "acks": acks}, separators=(",", ":")
+    ).encode("ascii")
+    if len(value) > MAX_VALUE_BYTES:
+        raise ResourceAllocationError(
+            f"a prepared transaction needs {len(value)} bytes to say what it did, at most {MAX_VALUE_BYTES} are "
+            f"allowed: prepare smaller ones"
+        )
+    return value
+
+
+def _place_of(destination: Destination, places: dict[str, int], named: list[Destination]) -> int:
+    place = places.get(destination.qualified_name)
+    if place is None:
+        place = len(named)
+        places[destination.qualified_name] = place
+        named.append(destination)
+    return place
+
+
+def decode_record(value: bytes) -> BranchRecord:
+    """Raises `StoreError` when ``value`` is not what `encode_record` gave."""
+    try:
+        found = json.loads(value)
+        line: int = found["line"]
+        names: list[list[object]] = found["destinations"]
+        send_runs: list[list[int]] = found["sends"]
+        ack_runs: list[list[int]] = found["acks"]
+        destinations = [_destination(entry) for entry in names]
+        sends: list[StoredSend] = []
+        for place, first, count in send_runs:
+            sends.extend([StoredSend(destinations[place], sequence) for sequence in range(first, first + count)])
+        acks: dict[int, StoredAcks] = {}
+        for place, first, count in ack_runs:
+            if place not in acks:
+                acks[place] = StoredAcks(destinations[place], [])
+            acks[place].sequences.extend(range(first, first + count))
+        return BranchRecord(line, sends, list(acks.values()))
+    except (ValueError, KeyError, TypeError, IndexError):
+        raise StoreError(
+            "a prepared transaction in the store cannot be read: stop the broker and run spanwire store check"
+        ) from None
+
+
+def _destination(entry: list[object]) -> Destination:
+    kind, name = entry
+    if not isinstance(kind, int) or not isinstance(name, str) or not 0 <= kind <= LAST_KIND:
+        raise ValueError("not a destination")
+    return Destination(kind, name)
+
+
+def without(sequences: array[int], held: set[int]) -> array[int]:
+    """Those of ``sequences`` that are not ``held``."""
+    return array("q", [sequence for sequence in sequences if sequence not in held])

@@ -1,0 +1,527 @@
+"""Branches of distributed transactions: both phases, who may finish them, and what a power cut leaves of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from spanwire.broker import xa_transactions
+from spanwire.broker.connection_state import MAX_TRANSACTIONS_PER_CONNECTION
+from spanwire.broker.facts import XA_BRANCHES
+from spanwire.broker.xa_branch import BranchRecord, StoredAcks, StoredSend, decode_record, encode_record
+from spanwire.broker.xa_transactions import LATER, XA_OK, XA_RDONLY
+from spanwire.model.acks import POISON_ACK, STANDARD_ACK
+from spanwire.model.destination import SUBSCRIPTION, TRANSACTION, Destination, parse_destination
+from spanwire.model.errors import (
+    AuthorizationError,
+    IllegalStateError,
+    JmsError,
+    ResourceAllocationError,
+    StoreError,
+    XaError,
+)
+from spanwire.model.ids import XaTransactionId, xa_transaction_id
+from tests.support.dialogue.broker_dialogue import Listener, Peer, Stage
+
+IN = "queue://IN"
+OUT = "queue://OUT"
+X = XaTransactionId(4711, b"global", b"\x01")
+LINE = Destination(TRANSACTION, "0")
+
+
+class Manager:
+    """A peer that works in branches."""
+
+    def __init__(self, peer: Peer) -> None:
+        self.peer = peer
+        self.stage = peer.stage
+        self.xa = peer.stage.broker.xa
+
+    def begins(self, xid: XaTransactionId = X) -> None:
+        self.xa.begin(self.peer.state, xid)
+
+    def sends(self, destination: str, *texts: str, xid: XaTransactionId = X, persistent: bool = True) -> None:
+        for text in texts:
+            message = self.peer.message(destination, text, persistent=persistent)
+            assert self.stage.broker.send(self.peer.state, message, xid, self.peer.new_token(), self.stage.now)
+
+    def acknowledges(
+        self, listener: Listener, last: str, xid: XaTransactionId = X, ack_type: int = STANDARD_ACK
+    ) -> None:
+        self.stage.broker.acknowledge(
+            self.peer.state, listener.subscription, ack_type, None, listener.id_of(last), 0, xid, -1, self.stage.now
+        )
+
+    def prepares(self, xid: XaTransactionId = X) -> int:
+        """The vote; `LATER` is waited for."""
+        token = self.peer.new_token()
+        vote = self.xa.prepare(self.peer.state, xid, token, self.stage.now)
+        if vote == LATER:
+            assert not self.peer.is_answered(token)
+            self.stage.syncs()
+            assert self.peer.is_answered(token)
+            return XA_OK
+        return vote
+
+    def commits(self, xid: XaTransactionId = X, one_phase: bool = False) -> int:
+        token = self.peer.new_token()
+        if self.xa.commit(self.peer.state, xid, one_phase, token, self.stage.now):
+            self.peer.answers[token] = None
+        return token
+
+    def rolls_back(self, xid: XaTransactionId = X) -> int:
+        token = self.peer.new_token()
+        if self.xa.rollback(self.peer.state, xid, token, self.stage.now):
+            self.peer.answers[token] = None
+        return token
+
+
+def reads(stage: Stage) -> None:
+    """The store answers all reads."""
+    while stage.store.reads:
+        stage.store.answer(stage.broker, stage.now)
+
+
+def in_doubt() -> tuple[Stage, Manager, Listener]:
+    """A branch that took "in" from IN and sent "out" to OUT, prepared and stored."""
+    stage = Stage()
+    listener = stage.peer("c").consumes(IN)
+    stage.peer("p").sends(IN, "in", "next")
+    stage.syncs()
+    manager = Manager(listener.peer)
+    manager.begins()
+    manager.acknowledges(listener, "in")
+    manager.sends(OUT, "out")
+    assert manager.prepares() == XA_OK
+    assert listener.takes() == ["in", "next"]
+    return stage, manager, listener
+
+
+def pending(stage: Stage, name: str) -> int:
+    return stage.view(name).pending if stage.has(name) else 0
+
+
+# -- names -------------------------------------------------------------------------------------------------------------
+
+
+def test_the_text_of_a_branch_is_the_one_that_clients_know() -> None:
+    assert str(XaTransactionId(4711, b"ab\x0a", b"\x01")) == "XID:[4711,globalId=6162a,branchId=1]"
+    assert str(XaTransactionId(-1, b"\xff", b"")) == "XID:[-1,globalId=ffffffff,branchId=]"
+
+
+def test_a_branch_is_found_by_its_key_alone() -> None:
+    for xid in (X, XaTransactionId(-3, b"", b""), XaTransactionId(0, b"\x00" * 64, b"\xff" * 64)):
+        assert xa_transaction_id(xid.key) == xid
+    assert XaTransactionId(1, b"ab", b"c") != XaTransactionId(1, b"a", b"bc")
+    with pytest.raises(ValueError, match="too short"):
+        xa_transaction_id(X.key[:7])
+
+
+# -- in one run --------------------------------------------------------------------------------------------------------
+
+
+def test_one_phase_commits_a_branch() -> None:
+    stage = Stage()
+    listener = stage.peer("c").consumes(OUT)
+    manager = Manager(stage.peer("x"))
+    manager.begins()
+    manager.sends(OUT, "1", "2")
+    stage.syncs()
+    assert listener.takes() == []
+    token = manager.commits(one_phase=True)
+    stage.syncs()
+    assert (listener.takes(), manager.peer.is_answered(token)) == (["1", "2"], True)
+    assert stage.store.facts.get(XA_BRANCHES, {}) == {}
+
+
+def test_two_phases_commit_a_branch_in_one_unit() -> None:
+    stage, manager, listener = in_doubt()
+    assert pending(stage, OUT) == 0
+    assert manager.xa.prepared() == [X]
+    before = stage.store.position()
+    token = manager.commits()
+    assert stage.store.position() == before + 1
+    stage.syncs()
+    assert manager.peer.is_answered(token)
+    assert pending(stage, OUT) == 1
+    assert stage.store.kept(LINE) == []
+    assert stage.store.facts[XA_BRANCHES] == {}
+    assert manager.xa.prepared() == []
+    assert listener.subscription.dispatched_count == 1
+
+
+def test_a_prepared_branch_can_be_rolled_back() -> None:
+    stage, manager, listener = in_doubt()
+    token = manager.rolls_back()
+    assert not manager.peer.is_answered(token)
+    stage.syncs()
+    assert manager.peer.is_answered(token)
+    assert pending(stage, OUT) == 0
+    assert listener.subscription.dispatched_count == 2
+    listener.leaves()
+    assert stage.peer("d").consumes(IN).takes() == ["in", "next"]
+    assert (stage.store.kept(LINE), stage.store.facts[XA_BRANCHES]) == ([], {})
+
+
+def test_what_a_prepared_branch_acknowledged_goes_to_nobody() -> None:
+    stage, manager, listener = in_doubt()
+    listener.leaves()
+    assert stage.peer("d").consumes(IN).takes() == ["next"]
+    manager.peer.leaves()
+    assert stage.peer("e").consumes(IN).takes() == []
+
+
+def test_an_unprepared_branch_ends_with_its_connection() -> None:
+    stage = Stage()
+    listener = stage.peer("c").consumes(IN)
+    stage.peer("p").sends(IN, "in")
+    stage.syncs()
+    manager = Manager(listener.peer)
+    manager.begins()
+    manager.acknowledges(listener, "in")
+    manager.sends(OUT, "never")
+    manager.peer.leaves()
+    assert stage.peer("d").consumes(IN).takes() == ["in"]
+    with pytest.raises(XaError, match=r"has not been started\. xaErrorCode:-4"):
+        Manager(stage.peer("e")).commits(one_phase=True)
+
+
+def test_a_prepared_branch_outlives_its_connection_and_is_finished_by_another() -> None:
+    stage, manager, _ = in_doubt()
+    manager.peer.leaves()
+    other = Manager(stage.peer("recovery"))
+    assert other.xa.prepared() == [X]
+    other.commits()
+    stage.syncs()
+    assert pending(stage, OUT) == 1
+
+
+def test_a_branch_without_work_is_read_only_and_gone() -> None:
+    manager = Manager(Stage().peer("x"))
+    manager.begins()
+    assert manager.prepares() == XA_RDONLY
+    with pytest.raises(XaError, match="xaErrorCode:-4"):
+        manager.commits()
+    manager.begins()
+    manager.commits(one_phase=True)
+    assert manager.peer.state.branches == {}
+
+
+def test_steps_that_do_not_fit_get_the_codes_that_clients_know() -> None:
+    manager = Manager(Stage().peer("x"))
+    with pytest.raises(IllegalStateError, match="Cannot prepare a transaction that had not been started or previously"):
+        manager.prepares()
+    with pytest.raises(XaError, match="xaErrorCode:-4"):
+        manager.rolls_back()
+    with pytest.raises(XaError, match="xaErrorCode:-4"):
+        manager.sends(OUT, "1")
+    manager.begins()
+    manager.begins()
+    manager.sends(OUT, "1")
+    with pytest.raises(
+        XaError, match="Cannot do 2 phase commit if the transaction has not been prepared xaErrorCode:-6"
+    ):
+        manager.commits()
+    assert (manager.prepares(), manager.prepares()) == (XA_OK, XA_OK)
+    manager.begins()
+    manager.commits(one_phase=True)
+    with pytest.raises(XaError, match="xaErrorCode:-4"):
+        manager.commits()
+
+
+def test_work_after_the_prepare_takes_part_in_the_commit() -> None:
+    stage, manager, listener = in_doubt()
+    manager.sends(OUT, "late")
+    manager.acknowledges(listener, "next")
+    manager.commits()
+    stage.syncs()
+    assert stage.peer("d").consumes(OUT).takes() == ["out", "late"]
+    assert stage.store.kept(parse_destination(IN)) == []
+
+
+def test_a_branch_of_which_something_was_refused_cannot_be_prepared() -> None:
+    stage = Stage()
+    manager = Manager(stage.peer("x"))
+    manager.begins()
+    manager.sends(OUT, "1")
+    manager.xa.spoil(X, JmsError("no"))
+    with pytest.raises(XaError, match="rollback only xaErrorCode:100"):
+        manager.prepares()
+    assert manager.peer.state.branches == {}
+    assert stage.memory() == 0
+
+
+def test_dead_letters_of_a_branch_are_prepared_with_it() -> None:
+    stage = Stage()
+    listener = stage.peer("c").consumes(IN)
+    stage.peer("p").sends(IN, "in")
+    stage.syncs()
+    manager = Manager(listener.peer)
+    manager.begins()
+    manager.acknowledges(listener, "in", ack_type=POISON_ACK)
+    manager.prepares()
+    again = stage.restarts()
+    other = Manager(again.peer("r"))
+    other.commits()
+    reads(again)
+    again.syncs()
+    assert pending(again, "queue://ActiveMQ.DLQ") == 1
+    assert pending(again, IN) == 0
+
+
+def test_another_user_may_not_work_in_a_branch_while_its_connection_is_there() -> None:
+    stage = Stage()
+    manager = Manager(stage.peer("x", user="alice"))
+    manager.begins()
+    manager.sends(OUT, "out")
+    manager.prepares()
+    other = Manager(stage.peer("y", user="bob"))
+    for step in (other.begins, other.commits, other.rolls_back, other.prepares):
+        with pytest.raises(AuthorizationError):
+            step()
+    Manager(stage.peer("z", user="alice")).begins()
+    manager.peer.leaves()
+    other.commits()
+    stage.syncs()
+    assert pending(stage, OUT) == 1
+
+
+def test_the_number_of_branches_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    stage = Stage()
+    manager = Manager(stage.peer("x"))
+    for number in range(MAX_TRANSACTIONS_PER_CONNECTION):
+        manager.begins(XaTransactionId(1, str(number).encode(), b""))
+    with pytest.raises(ResourceAllocationError, match="at maximum limit: 1000"):
+        manager.begins()
+    monkeypatch.setattr(xa_transactions, "MAX_BRANCHES", MAX_TRANSACTIONS_PER_CONNECTION)
+    with pytest.raises(ResourceAllocationError, match="at maximum limit"):
+        Manager(stage.peer("y")).begins()
+    manager.peer.leaves()
+    Manager(stage.peer("z")).begins()
+
+
+def test_messages_of_prepared_branches_are_limited_together() -> None:
+    _, manager, listener = in_doubt()
+    limit = manager.xa._prepared
+    assert limit.count == 2
+    limit.count = limit.limit
+    other = XaTransactionId(2, b"o", b"")
+    manager.begins(other)
+    manager.acknowledges(listener, "next", other)
+    with pytest.raises(ResourceAllocationError, match="prepared transactions hold"):
+        manager.prepares(other)
+    assert listener.subscription.dispatched_count == 1
+    assert manager.peer.state.uncommitted.count == 0
+
+
+def test_a_full_disk_refuses_the_prepare_but_keeps_what_is_prepared() -> None:
+    stage, manager, _ = in_doubt()
+    stage.store.refused = ResourceAllocationError("full")
+    other = XaTransactionId(2, b"o", b"")
+    manager.begins(other)
+    manager.sends(OUT, "never", xid=other)
+    with pytest.raises(ResourceAllocationError, match="full"):
+        manager.prepares(other)
+    with pytest.raises(ResourceAllocationError, match="full"):
+        manager.commits()
+    assert manager.xa.prepared() == [X]
+    stage.store.refused = None
+    manager.commits()
+    stage.syncs()
+    assert pending(stage, OUT) == 1
+
+
+@pytest.mark.parametrize("end", [Manager.commits, Manager.rolls_back])
+def test_memory_is_free_after_either_end(end: Callable[[Manager], int]) -> None:
+    stage, manager, listener = in_doubt()
+    end(manager)
+    stage.syncs()
+    listener.acknowledges("next")
+    outlet = stage.peer("d").consumes(OUT)
+    for text in outlet.takes():
+        outlet.acknowledges(text)
+    assert (stage.memory(), manager.xa._prepared.count, manager.peer.state.branches) == (0, 0, {})
+
+
+# -- through a restart -------------------------------------------------------------------------------------------------
+
+
+def test_a_prepared_branch_survives_a_power_cut_and_can_be_committed() -> None:
+    stage, _, _ = in_doubt()
+    again = stage.restarts()
+    manager = Manager(again.peer("r"))
+    assert manager.xa.prepared() == [X]
+    listener = again.peer("c").consumes(IN)
+    outlet = again.peer("o").consumes(OUT)
+    reads(again)
+    assert (listener.takes(), outlet.takes()) == (["next"], [])
+    token = manager.commits()
+    reads(again)
+    again.syncs()
+    assert manager.peer.is_answered(token)
+    assert outlet.takes() == ["out"]
+    assert (again.store.kept(LINE), again.store.facts[XA_BRANCHES]) == ([], {})
+    assert [entry.sequences.tolist() for entry in again.store.recovered() if entry.destination.name == "IN"] == [[2]]
+
+
+def test_a_prepared_branch_survives_a_power_cut_and_can_be_rolled_back() -> None:
+    stage, _, _ = in_doubt()
+    again = stage.restarts()
+    listener = again.peer("c").consumes(IN, prefetch=1)
+    reads(again)
+    assert listener.takes() == ["next"]
+    manager = Manager(again.peer("r"))
+    token = manager.rolls_back()
+    reads(again)
+    again.syncs()
+    assert manager.peer.is_answered(token)
+    listener.leaves()
+    back = again.peer("d").consumes(IN)
+    reads(again)
+    assert back.redelivery_counts() == [("in", 1), ("next", 2)]
+    assert pending(again, OUT) == 0
+    assert (again.store.kept(LINE), again.store.facts[XA_BRANCHES]) == ([], {})
+
+
+def test_a_second_step_while_the_first_reads_is_refused() -> None:
+    stage, _, _ = in_doubt()
+    again = stage.restarts()
+    manager = Manager(again.peer("r"))
+    manager.commits()
+    with pytest.raises(XaError, match="being finished already"):
+        manager.rolls_back()
+    reads(again)
+    again.syncs()
+    assert pending(again, OUT) == 1
+
+
+def test_a_branch_whose_message_is_missing_is_not_committed_by_halves() -> None:
+    stage, _, _ = in_doubt()
+    again = stage.restarts()
+    again.store.lose(LINE, 1)
+    manager = Manager(again.peer("r"))
+    token = manager.commits()
+    reads(again)
+    with pytest.raises(XaError, match="cannot be read; roll it back"):
+        manager.peer.is_answered(token)
+    assert manager.xa.prepared() == [X]
+    manager.rolls_back()
+    reads(again)
+    assert again.view(IN).pending == 2
+
+
+def test_branches_are_finished_after_two_power_cuts() -> None:
+    stage, _, _ = in_doubt()
+    again = stage.restarts().restarts()
+    Manager(again.peer("r")).commits()
+    reads(again)
+    again.syncs()
+    final = again.restarts()
+    assert (pending(final, IN), pending(final, OUT), final.broker.xa.prepared()) == (1, 1, [])
+
+
+def test_an_unprepared_branch_is_gone_after_a_power_cut() -> None:
+    stage = Stage()
+    manager = Manager(stage.peer("x"))
+    manager.begins()
+    manager.sends(OUT, "never")
+    stage.syncs()
+    again = stage.restarts()
+    assert again.broker.xa.prepared() == []
+    assert pending(again, OUT) == 0
+
+
+@pytest.mark.parametrize("end", [Manager.commits, Manager.rolls_back])
+def test_a_power_cut_at_any_position_leaves_all_or_nothing(end: Callable[[Manager], int]) -> None:
+    stage, manager, _ = in_doubt()
+    end(manager)
+    stage.syncs()
+    seen: set[tuple[int, int, int]] = set()
+    for position in range(stage.store.position() + 1):
+        again = stage.restarts(position=position)
+        doubt = len(again.broker.xa.prepared())
+        found = (pending(again, IN), pending(again, OUT), doubt)
+        seen.add(found)
+        if doubt:
+            assert found == (2, 0, 1)  # what is out counts
+            end(Manager(again.peer("r")))
+            reads(again)
+            again.syncs()
+            after = (pending(again, IN), pending(again, OUT), len(again.broker.xa.prepared()))
+            assert after == ((1, 1, 0) if end is Manager.commits else (2, 0, 0))
+        assert again.store.kept(LINE) == [] or doubt == 1
+    assert (2, 0, 1) in seen
+    assert seen <= {(0, 0, 0), (1, 0, 0), (2, 0, 0), (2, 0, 1), (1, 1, 0)}
+
+
+def test_a_durable_subscription_takes_part() -> None:
+    stage = Stage()
+    peer = stage.peer("c", client_id="c")
+    listener = peer.consumes("topic://T", durable="s")
+    stage.peer("p").sends("topic://T", "a", "b")
+    stage.syncs()
+    manager = Manager(peer)
+    manager.begins()
+    manager.acknowledges(listener, "a")
+    manager.sends("topic://T", "of the branch")
+    manager.prepares()
+    again = stage.restarts()
+    subscriber = again.peer("c", client_id="c").consumes("topic://T", durable="s")
+    reads(again)
+    assert subscriber.takes() == ["b"]
+    Manager(again.peer("r")).commits()
+    reads(again)
+    again.syncs()
+    reads(again)
+    assert subscriber.takes() == ["of the branch"]
+
+
+def test_lines_are_used_again() -> None:
+    stage = Stage()
+    manager = Manager(stage.peer("x"))
+    for number in range(5):
+        xid = XaTransactionId(1, bytes([number]), b"")
+        manager.begins(xid)
+        manager.sends(OUT, "m", xid=xid)
+        manager.prepares(xid)
+        manager.commits(xid)
+    stage.syncs()
+    lines = {change.destination.name for change in stage.store.log if change.destination.kind == TRANSACTION}
+    assert lines == {"0"}
+
+
+# -- what the store keeps ----------------------------------------------------------------------------------------------
+
+
+def test_a_record_reads_as_it_was_written() -> None:
+    topic = Destination(SUBSCRIPTION, "1:c:s")
+    queue = parse_destination(OUT)
+    record = BranchRecord(
+        7, [StoredSend(queue, 3), StoredSend(queue, 4), StoredSend(topic, 5)], [StoredAcks(topic, [1, 2, 9])]
+    )
+    found = decode_record(encode_record(record))
+    assert found.line == 7
+    assert [(send.destination, send.sequence) for send in found.sends] == [(queue, 3), (queue, 4), (topic, 5)]
+    assert [(acks.destination, acks.sequences) for acks in found.acks] == [(topic, [1, 2, 9])]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        b"",
+        b"{}",
+        b"[]",
+        b'{"line":0,"destinations":[[5,"x"]],"sends":[],"acks":[]}',
+        b'{"line":0,"destinations":[],"sends":[[0,1,1]],"acks":[]}',
+    ],
+)
+def test_a_record_that_cannot_be_read_stops_the_start(value: bytes) -> None:
+    with pytest.raises(StoreError, match="spanwire store check"):
+        decode_record(value)
+
+
+def test_a_record_that_is_too_long_is_refused() -> None:
+    queue = parse_destination(OUT)
+    with pytest.raises(ResourceAllocationError, match="prepare smaller ones"):
+        encode_record(BranchRecord(0, [], [StoredAcks(queue, list(range(1, 400_000, 2)))]))
