@@ -91,6 +91,8 @@ class QueueConsumers:
                 self.selective += 1
             if best is None and (subscription.info.exclusive or self._policy.all_consumers_exclusive):
                 best = subscription
+        if best is self._leaving:
+            self._leaving = None  # the better one did not stay
         before = self._exclusive
         if best is not before:
             if before is not None and self._leaving is None and before.dispatched_count > 0:

@@ -75,6 +75,17 @@ def test_with_all_consumers_exclusive_the_first_one_gets_everything() -> None:
     assert two.out == ["1", "2"]
 
 
+def test_the_exclusive_consumer_goes_on_when_a_better_one_comes_and_leaves_again() -> None:
+    stage = Stage()
+    producer = stage.peer("p")
+    usual = stage.peer("a").consumes(QUEUE, exclusive=True)
+    producer.sends(QUEUE, "1")
+    better = stage.peer("b").consumes(QUEUE, exclusive=True, priority=5)
+    better.peer.leaves()
+    producer.sends(QUEUE, "2")
+    assert usual.out == ["1", "2"]
+
+
 def test_an_exclusive_consumer_with_a_selector_leaves_the_rest_to_nobody() -> None:
     stage = Stage()
     producer = stage.peer("p")
