@@ -241,6 +241,12 @@ class Broker:
         """The connection has something to send: flush it at the end of this turn."""
         state.outlet.mark_dirty()
 
+    def answer_when_stored(self, state: ConnectionState, token: int) -> bool:
+        """True if the disk has all that this connection and others did so far; else ``token`` is answered when it
+        has.
+        """
+        return self._sending.answer_when_stored(state, token)
+
     def output_progress(self, state: ConnectionState, unsent_bytes: int, now: Time) -> None:
         """The transport still holds ``unsent_bytes`` of the connection's output."""
         became_writable = state.outlet.progress(unsent_bytes)

@@ -111,7 +111,8 @@ class StompBrokerConnection(ClientConnection, ProtocolConnection):
         self._subscriptions: Final[dict[int, StompSubscription]] = {}
         self._starting: Subscription | None = None
         self._goodbye: str | None = None
-        self._last_parked = NO_TOKEN  # of the send without a receipt that a DISCONNECT waits for
+        self._awaited = NO_TOKEN  # what a DISCONNECT waits for: a send without a receipt, at last the store
+        self._awaits_store = False
 
     def receive_data(self, data: bytes, now: Time) -> None:
         """Act on every frame that ``data`` completes."""
@@ -211,16 +212,18 @@ class StompBrokerConnection(ClientConnection, ProtocolConnection):
     def completed(self, token: int, error: SpanwireError | None) -> None:
         """A request is done, or was refused after all."""
         receipt = self._receipts.pop(token, None)
-        if token == self._last_parked:
-            self._last_parked = NO_TOKEN
+        if token == self._awaited:
+            self._awaited = NO_TOKEN
         if self._state == CLOSED:
             return
         if error is not None:
             self._write(error_frame(error, receipt, self._version))
+            if self._awaits_store:
+                self._goodbye = None
         elif receipt is not None:
             self._write(self._receipt(receipt))
-        if self._state == LEAVING and not self._receipts and self._last_parked == NO_TOKEN:
-            self._say_goodbye(self._broker.environment.now())
+        if self._state == LEAVING and not self._receipts and self._awaited == NO_TOKEN:
+            self._leave(self._broker.environment.now())
 
     def close_with(self, error: SpanwireError) -> None:
         """The broker ends this connection."""
@@ -436,14 +439,27 @@ class StompBrokerConnection(ClientConnection, ProtocolConnection):
         return self._broker.commit(connection, transaction_id, token, now)
 
     def _disconnect(self, connection: ConnectionState, frame: Frame, now: Time) -> None:
-        """The receipt promises that all frames before were handled: also sends that wait for room without a receipt."""
+        """The receipt promises that all frames before were handled, also sends that wait for room without a receipt,
+        and that the store has what they did.
+        """
         self._state = LEAVING
         self._goodbye = frame.receipt
         token = self._next_token()
         if connection.answer_last_parked(token):
-            self._last_parked = token
+            self._awaited = token
         elif not self._receipts:
-            self._say_goodbye(now)
+            self._leave(now)
+
+    def _leave(self, now: Time) -> None:
+        """All before the DISCONNECT is handled."""
+        connection = self._connection
+        if connection is not None and self._goodbye is not None and not self._awaits_store:
+            self._awaits_store = True
+            token = self._next_token()
+            if not self._broker.answer_when_stored(connection, token):
+                self._awaited = token
+                return
+        self._say_goodbye(now)
 
     def _say_goodbye(self, now: Time) -> None:
         if self._goodbye is not None:

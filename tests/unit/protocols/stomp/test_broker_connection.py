@@ -135,6 +135,33 @@ def test_a_disconnect_waits_for_the_receipts_before_it() -> None:
     assert peer.closed
 
 
+def test_a_disconnect_waits_until_what_was_sent_and_acknowledged_without_a_receipt_is_on_the_disk() -> None:
+    for frame in ("SEND\ndestination:/queue/B\npersistent:true\n\ny\0", "ACK\nid:{}\n\n\0"):
+        stage = Stage()
+        peer = stage.peer("1.2")
+        peer.sends("SEND\ndestination:/queue/A\npersistent:true\n\nx\0")
+        peer.sends("SUBSCRIBE\nid:s\ndestination:/queue/A\nack:client\n\n\0")
+        (message,) = peer.receives()
+        stage.syncs = False
+        peer.sends(frame.format(message.headers["ack"]))
+        peer.sends("DISCONNECT\nreceipt:end\n\n\0")
+        assert (peer.receives(), peer.closed) == ([], False)
+        stage.syncs = True
+        stage.settle()
+        assert [answer.headers for answer in peer.receives()] == [{"receipt-id": "end"}]
+        assert peer.closed
+
+
+def test_a_disconnect_gets_no_receipt_when_the_store_fails() -> None:
+    stage = Stage()
+    stage.syncs = False
+    peer = stage.peer("1.2")
+    peer.sends("SEND\ndestination:/queue/B\npersistent:true\n\ny\0DISCONNECT\nreceipt:end\n\n\0")
+    stage.broker.store_failed(StoreError("the disk is gone"), stage.environment.now())
+    stage.settle()
+    assert {answer.command for answer in peer.receives()} == {"ERROR"}
+
+
 def test_a_disconnect_waits_for_sends_without_a_receipt_that_wait_for_room() -> None:
     stage = Stage(limits=UsageLimits(memory_bytes=20_000))
     producer = stage.peer("1.2")
