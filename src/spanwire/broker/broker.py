@@ -53,6 +53,8 @@ from spanwire.broker.producing import Producing
 from spanwire.broker.recovery import RecoveredDestination
 from spanwire.broker.reference import BrokerDestination
 from spanwire.broker.rights import Rights
+from spanwire.broker.schedule import SchedulerSettings
+from spanwire.broker.scheduler import Scheduler, recover_jobs
 from spanwire.broker.sending import Sending
 from spanwire.broker.subscription import Subscription
 from spanwire.broker.timers import Timers
@@ -111,6 +113,7 @@ class Broker:
         producer_audit: ProducerAudit | None = None,
         max_uncommitted: int = MAX_UNCOMMITTED,
         virtual: VirtualSettings | None = None,
+        scheduler: SchedulerSettings | None = None,
     ) -> None:
         self.name: Final[str] = name
         self.broker_id: Final[str] = broker_id
@@ -160,6 +163,11 @@ class Broker:
             VirtualDestinations(self._map, self._destinations, self._rights, self._flow, values),
         )
         self._flow.sender = self._sending
+        self._scheduler: Final[Scheduler | None] = None if scheduler is None else Scheduler(
+            scheduler, self._context, policy_map, self._usage, self._sending, self._flow, formats, self._rights,
+            self._dead_letters, self._unstored, self.producer_audit, self.ids,
+        )  # fmt: skip
+        self._sending.delayed = self._scheduler
         self._committing: Final[Committing] = Committing(
             self._context,
             self._sending,
@@ -199,7 +207,9 @@ class Broker:
         )
         self._dirty: Final[list[Outlet]] = []
         self._connections: Final[Connections] = Connections(name, self._usage, self._dirty, max_uncommitted)
-        self._timers: Final[Timers] = Timers(self._context, self._map, self._durables, self._consuming, self._flow)
+        self._timers: Final[Timers] = Timers(
+            self._context, self._map, self._durables, self._consuming, self._flow, self._scheduler
+        )
 
     # -- connections ---------------------------------------------------------------------------------------------------
 
@@ -553,6 +563,7 @@ class Broker:
             elif entry.destination.is_queue:
                 self._destinations.recovered(entry.destination).recover(entry, clean)
         self._durables.recover(kept.get(SUBSCRIPTIONS, {}), lines, clean)
+        recover_jobs(self._scheduler, facts, recovered)
         self.xa.count_held()
 
     def stop(self, now: Time) -> None:

@@ -13,12 +13,13 @@ from spanwire.broker.ports import NO_TOKEN
 from spanwire.broker.producer_audit import ProducerAudit
 from spanwire.broker.queue import Queue
 from spanwire.broker.reference import give_back
+from spanwire.broker.schedule import Plans
 from spanwire.broker.sending import Sending
 from spanwire.broker.transactions import LocalTransaction, Transaction
 from spanwire.broker.unstored import Unstored
 from spanwire.broker.waiting import Waiting, WithheldMessage
 from spanwire.model.acks import EXPIRED_ACK, POISON_ACK
-from spanwire.model.destination import SUBSCRIPTION, Destination
+from spanwire.model.destination import SCHEDULE, SUBSCRIPTION, Destination
 from spanwire.model.errors import AuthorizationError, JmsError, ResourceAllocationError, TransactionError, xa_error
 from spanwire.model.ids import TransactionId
 from spanwire.model.message import Message
@@ -133,6 +134,8 @@ class Committing:
         found: list[WithheldMessage] = []
         for send in transaction.sends:
             home = send.home
+            if home.destination.kind == SCHEDULE:
+                continue  # they are for later
             if home.removed:
                 if home.destination.is_temporary or home.destination.kind == SUBSCRIPTION:
                     continue  # gone with all that was meant for it
@@ -170,6 +173,7 @@ class Committing:
         if not transaction.prepared:
             self.check_room(sends)
         sends.extend(letters)
+        plans = Plans(transaction.sends, state.principal, self._context.wall_ms)
         additions: list[tuple[Destination, Message]] = []
         places: list[int] = []
         for place, entry in enumerate(sends):
@@ -178,17 +182,20 @@ class Committing:
                 places.append(place)
         removals = _removals(transaction)
         store = self._context.store
-        if store is None or not (additions or removals or transaction.facts):
+        if store is None or not (additions or removals or transaction.facts or plans.count):
+            plans.enter([])
             return False
         known = transaction if isinstance(transaction, LocalTransaction) and state.info.fault_tolerant else None
         facts = transaction.facts if known is None else self._audit.committed(known.transaction_id)
         try:
-            sequences = store.append_unit(additions, removals, facts)
+            sequences = store.append_unit(additions + plans.additions(), removals, facts + plans.facts())
         except JmsError:
             if known is not None:
                 self._audit.withdrawn(known.transaction_id)
             raise
-        for place, sequence in zip(places, sequences, strict=True):
+        plans.enter(sequences[len(places) :])
+        self._unstored.add(plans.size())
+        for place, sequence in zip(places, sequences[: len(places)], strict=True):
             entry = sends[place]
             if place < own:
                 state.audited = self._audit.stored(state.audited, entry.message.message_id)

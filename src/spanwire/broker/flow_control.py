@@ -20,7 +20,7 @@ from spanwire.broker.reference import BrokerDestination
 from spanwire.broker.topic import Topic
 from spanwire.broker.unstored import Unstored
 from spanwire.broker.usage import RESUME_SHARE, MemoryUsage, UsageLimits
-from spanwire.model.destination import QUEUE, SUBSCRIPTION
+from spanwire.model.destination import QUEUE, SCHEDULE, SUBSCRIPTION
 from spanwire.model.errors import JmsError, ResourceAllocationError
 from spanwire.model.message import Message
 
@@ -397,8 +397,9 @@ class FlowControl:
 
 
 def keeps_messages(home: BrokerDestination) -> bool:
-    """Whether the store has a line for it: a permanent queue, a durable subscription."""
-    return home.destination.kind == QUEUE or home.destination.kind == SUBSCRIPTION
+    """Whether the store has a line for it: a permanent queue, a durable subscription, the scheduler."""
+    kind = home.destination.kind
+    return kind == QUEUE or kind == SUBSCRIPTION or kind == SCHEDULE
 
 
 def tell(state: ConnectionState, token: int, error: JmsError | None) -> None:

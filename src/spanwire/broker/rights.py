@@ -54,6 +54,14 @@ class Rights:
         except AuthorizationError:
             self.refuse(state, "act as a network bridge", f" (it needs the right admin on {BRIDGE_TOPIC})")
 
+    def may_administer(self, state: ConnectionState, destination: Destination) -> bool:
+        """Whether the connection may see and do there what is not its own. Not worth an audit line: it may do less."""
+        try:
+            self._authorizer.check(state.principal, ADMIN, destination)
+        except AuthorizationError:
+            return False
+        return True
+
     def check_create(self, state: ConnectionState, destination: Destination) -> None:
         """Raises `AuthorizationError` unless the connection may make ``destination``."""
         try:

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, Protocol
 
 from spanwire.broker.connection_state import ConnectionState, ParkedSend
 from spanwire.broker.context import BrokerContext
@@ -19,13 +19,33 @@ from spanwire.broker.queue import Queue
 from spanwire.broker.reference import BrokerDestination, MessageReference
 from spanwire.broker.rights import Rights
 from spanwire.broker.topic import Topic
-from spanwire.broker.transactions import TransactedSend, Transaction
+from spanwire.broker.transactions import LocalTransaction, TransactedSend, Transaction
 from spanwire.broker.unstored import Unstored
 from spanwire.broker.virtual import Target, VirtualDestinations
 from spanwire.broker.waiting import Waiting, WaitingLine, WithheldMessage
-from spanwire.model.destination import QUEUE, SUBSCRIPTION, Destination
+from spanwire.model.destination import QUEUE, SCHEDULE, SUBSCRIPTION, Destination
 from spanwire.model.errors import DestinationDoesNotExistError, JmsError
 from spanwire.model.message import Message
+
+
+class DelayedSender(Protocol):
+    """Who takes messages that are to be delivered later."""
+
+    def concerns(self, message: Message) -> bool:
+        """Whether ``message`` is one of them."""
+        ...
+
+    def take(self, state: ConnectionState, message: Message, token: int) -> bool:
+        """Take it instead of `Sending.send`, which says what that means."""
+        ...
+
+    def home_of(self, state: ConnectionState, message: Message) -> BrokerDestination | None:
+        """Where it waits for the commit of its transaction, if it takes part in that."""
+        ...
+
+    def keep(self, state: ConnectionState, message: Message, token: int) -> bool:
+        """Take one that has waited for room."""
+        ...
 
 
 class Sending(ParkedSender):
@@ -56,11 +76,15 @@ class Sending(ParkedSender):
         self._flow: Final[FlowControl] = flow
         self._audit: Final[ProducerAudit] = audit
         self._virtual: Final[VirtualDestinations] = virtual
+        self.delayed: DelayedSender | None = None
 
     # -- from a connection ---------------------------------------------------------------------------------------------
 
     def send(self, state: ConnectionState, message: Message, transaction: Transaction | None, token: int) -> bool:
         """Take ``message``; True when it can be answered now. Raises `JmsError` when it is refused."""
+        delayed = self.delayed
+        if delayed is not None and delayed.concerns(message):
+            return self._send_later(delayed, state, message, transaction, token)
         destination = message.destination
         home = self._map.find(destination)
         if home is None or destination.is_composite or home.fans_out:
@@ -74,24 +98,41 @@ class Sending(ParkedSender):
             return self._flow.park(state, home, message, token, obstacle if obstacle != ROOM else TURN)
         return self._deliver(state, home, message, token)
 
+    def _send_later(
+        self,
+        delayed: DelayedSender,
+        state: ConnectionState,
+        message: Message,
+        transaction: Transaction | None,
+        token: int,
+    ) -> bool:
+        if transaction is None:
+            return delayed.take(state, message, token)
+        if not isinstance(transaction, LocalTransaction):
+            raise JmsError("scheduled messages in XA transactions are not supported yet")
+        home = delayed.home_of(state, message)
+        if home is not None:
+            self._gather(transaction, home, message)
+        return True
+
     def _send_to_many(
         self, state: ConnectionState, message: Message, transaction: Transaction | None, token: int
     ) -> bool:
         """Composites, wildcards, virtual destinations and those that do not exist yet: all are checked before the first
         gets a copy.
         """
-        targets = self._targets(state, message)
+        targets = self.targets(state, message)
         if state.parked and transaction is None and targets:
             return self._flow.park(state, targets[0].home, message, token, TURN)
         if transaction is not None:
-            for target, copy in zip(targets, self._copies(targets, message), strict=True):
+            for target, copy in zip(targets, self.copies(targets, message), strict=True):
                 self._gather(transaction, target.home, copy)
             return True
         for target in targets:
             obstacle = self._flow.obstacle(target.home, message)
             if obstacle != ROOM:
                 return self._flow.park(state, target.home, message, token, obstacle)
-        return self._deliver_all(state, targets, self._copies(targets, message), token)
+        return self._deliver_all(state, targets, self.copies(targets, message), token)
 
     def is_repeated(self, state: ConnectionState, message: Message) -> bool:
         """Whether the store has what a client that reconnected sends; then it is only to be answered."""
@@ -104,14 +145,15 @@ class Sending(ParkedSender):
         self._flow.check_transacted(home, message)
         transaction.add_send(TransactedSend(home, message, self._flow.usage_in_transaction(home, message)))
 
-    def _targets(self, state: ConnectionState, message: Message) -> list[Target]:
+    def targets(self, state: ConnectionState, message: Message) -> list[Target]:
         """The queues and topics that get the message in the end."""
         homes = self._resolve(state, message.destination)
         if any(home.fans_out for home in homes):
             return self._virtual.expand(state, homes, message)
         return [Target(home, home.destination) for home in homes]
 
-    def _copies(self, targets: list[Target], message: Message) -> list[Message]:
+    def copies(self, targets: list[Target], message: Message) -> list[Message]:
+        """The message for each target, with its address."""
         copies: list[Message] = []
         for target in targets:
             address = target.address
@@ -186,12 +228,24 @@ class Sending(ParkedSender):
         error: JmsError | None = None
         done = True
         try:
-            targets = self._targets(state, parked.message)
-            done = self._deliver_all(state, targets, self._copies(targets, parked.message), parked.token)
+            if parked.home.destination.kind == SCHEDULE and self.delayed is not None:
+                done = self.delayed.keep(state, parked.message, parked.token)
+            else:
+                targets = self.targets(state, parked.message)
+                done = self._deliver_all(state, targets, self.copies(targets, parked.message), parked.token)
         except JmsError as refused:
             error = refused
         if done or error is not None:
             tell(state, parked.token, error)
+
+    def hand_in(self, state: ConnectionState, message: Message) -> bool:
+        """A message of the broker's own, that nobody waits for; False when there is no room for it now."""
+        targets = self.targets(state, message)
+        for target in targets:
+            if self._flow.obstacle(target.home, message) != ROOM:
+                return False
+        self._deliver_all(state, targets, self.copies(targets, message), NO_TOKEN)
+        return True
 
     # -- into the destination ------------------------------------------------------------------------------------------
 

@@ -10,6 +10,7 @@ from spanwire.broker.destination_map import DestinationMap
 from spanwire.broker.durables import Durables
 from spanwire.broker.flow_control import FlowControl
 from spanwire.broker.queue import Queue
+from spanwire.broker.scheduler import Scheduler
 
 EXPIRY_CHECK_SECONDS: Final = 30.0  # ActiveMQ's expireMessagesPeriod
 QUEUES_PER_TURN: Final = 500  # queues at which the look for expired messages begins in one turn
@@ -26,12 +27,14 @@ class Timers:
         durables: Durables,
         consuming: Consuming,
         flow: FlowControl,
+        scheduler: Scheduler | None,
     ) -> None:
         self._context: Final[BrokerContext] = context
         self._map: Final[DestinationMap] = destination_map
         self._durables: Final[Durables] = durables
         self._consuming: Final[Consuming] = consuming
         self._flow: Final[FlowControl] = flow
+        self._scheduler: Final[Scheduler | None] = scheduler
         self._expiry_due = 0.0
         self._to_look_through: list[Queue] = []
 
@@ -43,6 +46,9 @@ class Timers:
         alarm = self._context.next_alarm()
         if alarm is not None:
             due = min(due, alarm)
+        scheduled = self._scheduler.next_timeout() if self._scheduler is not None else None
+        if scheduled is not None:
+            due = min(due, scheduled)
         pull = self._consuming.next_timeout()
         if pull is not None:
             due = min(due, pull)
@@ -53,6 +59,8 @@ class Timers:
         """Timers that are due, and one slice (at most 500 messages) of each of some jobs under way, in turns."""
         self._consuming.handle_timeout()
         self._context.ring()
+        if self._scheduler is not None:
+            self._scheduler.run()
         if self._context.monotonic >= self._expiry_due:
             self._expiry_due = self._context.monotonic + EXPIRY_CHECK_SECONDS
             self._to_look_through = [*self._map.queues.values(), *self._durables.lines()]

@@ -15,6 +15,7 @@ from spanwire.broker.broker import Broker
 from spanwire.broker.connection_state import ConnectionState
 from spanwire.broker.policy import PolicyEntry, PolicyMap
 from spanwire.broker.ports import NO_TOKEN, AdvisoryFormat, Authenticator, Authorizer
+from spanwire.broker.schedule import SchedulerSettings
 from spanwire.broker.subscription import Subscription
 from spanwire.broker.transactions import MAX_UNCOMMITTED
 from spanwire.broker.usage import UsageLimits
@@ -43,6 +44,8 @@ class Fields(TypedDict, total=False):
     properties: dict[str, object]
     group: str
     group_sequence: int
+    timestamp_ms: int
+    reply_to: str | None
 
 
 class FixedEnvironment:
@@ -375,6 +378,7 @@ class Stage:
         limits: UsageLimits | None = None,
         max_uncommitted: int = MAX_UNCOMMITTED,
         virtual: VirtualSettings | None = None,
+        scheduler: SchedulerSettings | None = None,
     ) -> None:
         self.environment = FixedEnvironment()
         self.dispatches: list[tuple[Listener, Delivery]] = []  # all dispatches in their order
@@ -392,6 +396,7 @@ class Stage:
             limits=limits if limits is not None else UsageLimits(memory_bytes=memory_limit_bytes),
             max_uncommitted=max_uncommitted,
             virtual=virtual,
+            scheduler=scheduler,
         )
 
     @property
@@ -463,10 +468,16 @@ class Stage:
         """Bytes of memory in use."""
         return self.broker.statistics().memory_bytes
 
-    def restarts(self, clean: bool = False, position: int = -1, policies: tuple[PolicyEntry, ...] = ()) -> Stage:
+    def restarts(
+        self,
+        clean: bool = False,
+        position: int = -1,
+        policies: tuple[PolicyEntry, ...] = (),
+        scheduler: SchedulerSettings | None = None,
+    ) -> Stage:
         """A new broker over what the store kept."""
         store = self.store.crash(position)
-        stage = Stage(*policies, store=store)
+        stage = Stage(*policies, store=store, scheduler=scheduler)
         stage.environment.time = self.environment.time
         stage.broker.recover(store.recovered(), clean, stage.now, store.facts)
         return stage

@@ -40,6 +40,8 @@ def text_message(
     group: str | None = None,
     group_sequence: int = 0,
     first: bool = False,
+    timestamp_ms: int = 0,
+    reply_to: str | None = None,
 ) -> Message:
     """The ``number``-th message of the producer 1:1 of a connection."""
     head = {
@@ -54,6 +56,8 @@ def text_message(
         "group": group or None,
         "group_sequence": group_sequence,
         "first": first,
+        "timestamp": timestamp_ms,
+        "reply_to": reply_to,
     }
     encoded = json.dumps(head).encode()
     return TextFormat().index(len(encoded).to_bytes(4, "big") + encoded + body)
@@ -111,7 +115,7 @@ class TextFormat:
             head["persistent"],
             head["priority"],
             head["expiration"],
-            0,
+            head["timestamp"],
             head["group"],
         )
 
@@ -132,6 +136,9 @@ class TextFormat:
         view.persistent = message.persistent
         view.priority = message.priority
         view.expiration_ms = message.expiration_ms
+        view.timestamp_ms = message.timestamp_ms
+        reply_to = _head(message)["reply_to"]
+        view.reply_to = None if reply_to is None else parse_destination(str(reply_to))
         view.properties = self.properties(message)
         view.body = message.raw[message.content_start :]
         return view
@@ -148,6 +155,8 @@ class TextFormat:
             priority=view.priority,
             properties=_plain(view.properties),
             original=None if original is None else original.qualified_name,
+            timestamp_ms=view.timestamp_ms,
+            reply_to=None if view.reply_to is None else view.reply_to.qualified_name,
         )
 
     def readdressed(self, message: Message, destination: Destination) -> Message:

@@ -19,7 +19,8 @@ from typing import BinaryIO, Final
 
 from spanwire.broker.facts import check_fact
 from spanwire.broker.formats import MessageFormats
-from spanwire.model.destination import SCHEMES, Destination, check_name
+from spanwire.broker.schedule import stored_form
+from spanwire.model.destination import SCHEDULE, SCHEMES, Destination, check_name
 from spanwire.model.errors import SpanwireError, StoreError
 from spanwire.model.message import Message
 from spanwire.stores.directory import DIRECTORY_MODE
@@ -222,6 +223,8 @@ class ImportReader:
             message = self._formats.index(self._number(found, "format", 0, 0xFFFF), raw)
         except SpanwireError as error:
             raise self._refusal(f"the message cannot be read: {error}") from error
+        if destination.kind == SCHEDULE:  # what stands in that place there is no expiration
+            message = stored_form(message, self._number(found, "expiration", 0, MAX_SEQUENCE))
         if message.priority != found.get("priority") or message.expiration_ms != found.get("expiration"):
             raise self._refusal("priority or expiration are not those of the message")
         self._last = sequence

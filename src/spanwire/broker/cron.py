@@ -1,0 +1,123 @@
+"""Times of the form "minute hour day month weekday", as crontab(5) and ActiveMQ's ``AMQ_SCHEDULED_CRON`` have them.
+
+Each field is ``*`` or ``?``, a number, a range ``1-5``, or a list of these with commas; ``/n`` behind it keeps of its
+numbers those that ``n`` divides (ActiveMQ's rule: ``10-20/6`` is 12 and 18). Weekdays are 0 to 7, Sunday being 0 and 7.
+If both the day of the month and the weekday are restricted, a day that fits either will do.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime, time, timedelta, tzinfo
+from typing import Final
+
+from spanwire.model.errors import MessageFormatError
+
+FIELDS: Final = 5
+LOWEST: Final = (0, 0, 1, 1, 0)
+HIGHEST: Final = (59, 23, 31, 12, 7)
+NAMES: Final = ("minute", "hour", "day of the month", "month", "weekday")
+MAX_TEXT: Final = 256  # characters of one entry
+MAX_DAYS: Final = 366 * 8 + 2  # the 29th of February may be eight years away
+MINUTE_MS: Final = 60_000
+SUNDAY: Final = 7
+EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+MAX_WALL_MS: Final = 250_000_000_000_000  # the year 9892; the calendar ends soon after
+
+
+class Cron:
+    """One entry, understood. Raises `MessageFormatError` when it cannot be, or when no day fits it."""
+
+    __slots__ = ("_any_day", "_any_weekday", "_days", "_hours", "_minutes", "_months", "_weekdays", "text")
+
+    def __init__(self, text: str) -> None:
+        fields = text.split()
+        if len(text) > MAX_TEXT or len(fields) != FIELDS:
+            raise MessageFormatError(
+                f"the cron entry {text[:40]!r} has {len(fields)} fields: write minute, hour, day, month and weekday"
+            )
+        numbers = [_numbers(text, fields[place], place) for place in range(FIELDS)]
+        self.text: Final[str] = text
+        self._minutes: Final[list[int]] = numbers[0]
+        self._hours: Final[list[int]] = numbers[1]
+        self._days: Final[list[int]] = numbers[2]
+        self._months: Final[list[int]] = numbers[3]
+        self._weekdays: Final[list[int]] = [number % SUNDAY for number in numbers[4]]
+        self._any_day: Final[bool] = _is_any(fields[2])
+        self._any_weekday: Final[bool] = _is_any(fields[4])
+
+    def next_ms(self, after_ms: int, zone: tzinfo) -> int:
+        """The first minute after ``after_ms`` (milliseconds since 1970) that fits in the time of ``zone``. An hour that
+        a change of the clock leaves out is left out; one that comes twice counts once.
+        """
+        if not 0 <= after_ms < MAX_WALL_MS:
+            raise MessageFormatError(f"the time {after_ms} is outside the calendar")
+        start = (EPOCH + timedelta(milliseconds=after_ms)).astimezone(zone).replace(tzinfo=None)
+        day = start.date()
+        for _ in range(MAX_DAYS):
+            if self._fits(day):
+                found = self._first_in(day, after_ms, zone)
+                if found > 0:
+                    return found
+            day += timedelta(days=1)
+        raise MessageFormatError(f"no day fits the cron entry {self.text!r}")
+
+    def _fits(self, day: date) -> bool:
+        if day.month not in self._months:
+            return False
+        in_month = day.day in self._days
+        in_week = day.isoweekday() % SUNDAY in self._weekdays
+        if self._any_day or self._any_weekday:
+            return in_month and in_week
+        return in_month or in_week
+
+    def _first_in(self, day: date, after_ms: int, zone: tzinfo) -> int:
+        """The first time in ``day`` that is later; 0 if there is none."""
+        for hour in self._hours:
+            for minute in self._minutes:
+                local = datetime.combine(day, time(hour, minute))
+                wall_ms = (local.replace(tzinfo=zone) - EPOCH) // timedelta(milliseconds=1)
+                if wall_ms > after_ms and _is_real(local, wall_ms, zone):
+                    return wall_ms
+        return 0
+
+
+def _is_real(local: datetime, wall_ms: int, zone: tzinfo) -> bool:
+    """Whether the clocks of ``zone`` ever show ``local``."""
+    shown = (EPOCH + timedelta(milliseconds=wall_ms)).astimezone(zone)
+    return shown.replace(tzinfo=None, fold=0) == local
+
+
+def _is_any(field: str) -> bool:
+    return field == "*" or field == "?"
+
+
+def _numbers(text: str, field: str, place: int) -> list[int]:
+    """The numbers that a field stands for, in rising order."""
+    listed, slash, step_text = field.partition("/")
+    found: set[int] = set()
+    for part in listed.split(","):
+        if _is_any(part):
+            found.update(range(LOWEST[place], min(HIGHEST[place], 6 if place == FIELDS - 1 else HIGHEST[place]) + 1))
+            continue
+        low, dash, high = part.partition("-")
+        first = _number(text, low, place)
+        found.update(range(first, (_number(text, high, place) if dash else first) + 1))
+    step = 1
+    if slash:
+        if not (step_text.isascii() and step_text.isdecimal() and len(step_text) <= 2 and int(step_text) > 0):
+            raise MessageFormatError(f"the {NAMES[place]} of the cron entry {text[:40]!r} has no step behind its slash")
+        step = int(step_text)
+    numbers = sorted(number for number in found if number % step == 0)
+    if not numbers:
+        raise MessageFormatError(f"the {NAMES[place]} of the cron entry {text[:40]!r} fits nothing")
+    return numbers
+
+
+def _number(text: str, digits: str, place: int) -> int:
+    if digits.isascii() and digits.isdecimal() and len(digits) <= 2:
+        number = int(digits)
+        if LOWEST[place] <= number <= HIGHEST[place]:
+            return number
+    raise MessageFormatError(
+        f"the {NAMES[place]} of the cron entry {text[:40]!r} is not between {LOWEST[place]} and {HIGHEST[place]}"
+    )

@@ -1,0 +1,537 @@
+"""Scheduled delivery: when messages come, how often, what survives a crash (ActiveMQ, "Delay and Schedule Message
+Delivery").
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pytest
+
+from spanwire.broker.ports import ADMIN, WRITE
+from spanwire.broker.schedule import LINE, SchedulerSettings
+from spanwire.broker.usage import UsageLimits
+from spanwire.model.errors import AuthorizationError, MessageFormatError, ResourceAllocationError
+from tests.support.dialogue.broker_dialogue import START_MS, Listener, Peer, Stage, destination
+from tests.support.dialogue.text_format import properties_of
+from tests.support.recording_authorizer import RecordingAuthorizer
+
+ON: Final = SchedulerSettings()
+QUEUE: Final = "queue://Q"
+MANAGEMENT: Final = "topic://ActiveMQ.Scheduler.Management"
+DAY: Final = 24 * 3600.0
+
+
+def played(persistent: bool = True) -> Stage:
+    return Stage(scheduler=ON, persistent=persistent)
+
+
+def delayed(peer: Peer, text: str, delay_ms: int, **more: object) -> int:
+    return peer.sends(QUEUE, text, properties={"AMQ_SCHEDULED_DELAY": delay_ms, **more})
+
+
+def passes(stage: Stage, seconds: float) -> None:
+    """Time passes, and everything that follows from it happens."""
+    stage.waits(seconds)
+    comes_to_rest(stage)
+
+
+def comes_to_rest(stage: Stage) -> None:
+    """What is due is read and delivered, and that is safe."""
+    stage.settle()
+    stage.settle()
+
+
+def listening(stage: Stage, name: str = "c", to: str = QUEUE) -> Listener:
+    return stage.peer(name).consumes(to)
+
+
+@pytest.mark.parametrize("persistent", [True, False])
+def test_a_message_comes_after_its_delay_and_not_before(persistent: bool) -> None:
+    stage = played(persistent=persistent)
+    listener = listening(stage)
+    delayed(stage.peer("p"), "later", 5_000)
+    stage.settle()
+    passes(stage, 4.9)
+    assert listener.takes() == []
+    passes(stage, 0.1)
+    assert listener.takes() == ["later"]
+    passes(stage, DAY)
+    assert listener.takes() == []
+    listener.acknowledges("later")
+    stage.settle()
+    assert stage.memory() == 0
+    assert stage.store.kept(LINE) == []
+    assert stage.store.facts.get(3, {}) == {}
+
+
+def test_without_scheduler_support_the_properties_mean_nothing() -> None:
+    stage = Stage()
+    listener = listening(stage)
+    delayed(stage.peer("p"), "now", 5_000)
+    assert listener.takes() == ["now"]
+    assert properties_of(listener.deliveries[0].message) == {"AMQ_SCHEDULED_DELAY": 5_000}
+
+
+def test_what_leaves_has_the_job_and_no_schedule_and_keeps_its_id() -> None:
+    stage = played()
+    listener = listening(stage)
+    sender = stage.peer("p")
+    delayed(sender, "later", 1_000, colour="red")
+    stage.settle()
+    passes(stage, 1)
+    message = listener.takes_deliveries()[0].message
+    properties = properties_of(message)
+    assert set(properties) == {"colour", "scheduledJobId"}
+    assert message.message_id.producer_id.connection_id == sender.connection_id
+
+
+def test_a_message_that_was_scheduled_by_another_broker_is_not_scheduled_again() -> None:
+    stage = played()
+    listener = listening(stage)
+    delayed(stage.peer("p"), "now", 5_000, scheduledJobId="ID:other:1")
+    assert listener.takes() == ["now"]
+
+
+def test_the_text_of_a_message_schedules_nothing() -> None:
+    stage = played()
+    listener = listening(stage)
+    stage.peer("p").sends(QUEUE, "AMQ_SCHEDULED_DELAY", properties={"AMQ_SCHEDULED_REPEAT": 3})
+    assert listener.takes() == ["AMQ_SCHEDULED_DELAY"]
+
+
+@pytest.mark.parametrize("persistent", [True, False])
+def test_a_message_comes_once_and_then_as_often_as_it_repeats_each_with_an_id_of_its_own(persistent: bool) -> None:
+    stage = played(persistent=persistent)
+    listener = listening(stage)
+    delayed(stage.peer("p"), "again", 1_000, AMQ_SCHEDULED_PERIOD=10_000, AMQ_SCHEDULED_REPEAT=2)
+    stage.settle()
+    came = []
+    for second in range(60):
+        passes(stage, 1)
+        came.extend([second + 1 for _ in listener.takes()])
+    assert came == [1, 11, 21]
+    assert len({str(delivery.message.message_id) for delivery in listener.deliveries}) == 3
+    assert stage.store.kept(LINE) == []
+
+
+def test_a_period_alone_is_a_delay_and_strings_are_numbers() -> None:
+    stage = played()
+    listener = listening(stage)
+    sender = stage.peer("p")
+    sender.sends(QUEUE, "a", properties={"AMQ_SCHEDULED_PERIOD": "2000"})
+    stage.settle()
+    passes(stage, 1.9)
+    assert listener.takes() == []
+    passes(stage, 0.1)
+    assert listener.takes() == ["a"]
+
+
+def test_a_message_that_repeats_for_ever_does_not_drift() -> None:
+    stage = played()
+    listener = listening(stage)
+    delayed(stage.peer("p"), "x", 1_000, AMQ_SCHEDULED_PERIOD=1_000, AMQ_SCHEDULED_REPEAT=-1)
+    stage.settle()
+    for _ in range(300):
+        passes(stage, 0.7)
+    assert len(listener.takes()) == 210
+
+
+def test_a_month_of_a_cron_entry_passes() -> None:
+    stage = played()  # it begins on Tuesday, 2023-11-14, 22:13:20 UTC
+    listener = listening(stage)
+    stage.peer("p").sends(QUEUE, "tick", properties={"AMQ_SCHEDULED_CRON": "30 */6 * * *"})
+    stage.settle()
+    for _ in range(30 * 24):
+        passes(stage, 3600)
+    assert len(listener.takes()) == 30 * 4
+
+
+def test_a_cron_entry_with_repetitions_begins_them_at_each_of_its_times() -> None:
+    stage = played()
+    listener = listening(stage)
+    properties = {"AMQ_SCHEDULED_CRON": "0 * * * *", "AMQ_SCHEDULED_DELAY": 1_000, "AMQ_SCHEDULED_PERIOD": 10_000,
+                  "AMQ_SCHEDULED_REPEAT": 2}  # fmt: skip
+    stage.peer("p").sends(QUEUE, "x", properties=properties)
+    stage.settle()
+    for _ in range(2 * 3600 // 10):
+        passes(stage, 10)
+    assert len(listener.takes()) == 6
+    assert len({str(delivery.message.message_id) for delivery in listener.deliveries}) == 6
+
+
+@pytest.mark.parametrize(
+    "properties",
+    [
+        {"AMQ_SCHEDULED_DELAY": "soon"},
+        {"AMQ_SCHEDULED_DELAY": True},
+        {"AMQ_SCHEDULED_DELAY": 1 << 62},
+        {"AMQ_SCHEDULED_DELAY": 1, "AMQ_SCHEDULED_REPEAT": 1_001},
+        {"AMQ_SCHEDULED_DELAY": 1, "AMQ_SCHEDULED_REPEAT": -1},
+        {"AMQ_SCHEDULED_CRON": "every day"},
+        {"AMQ_SCHEDULED_CRON": "0 0 31 2 *"},
+    ],
+)
+@pytest.mark.parametrize("transaction", [0, 1])
+def test_what_cannot_be_understood_or_is_too_much_is_refused(properties: dict[str, object], transaction: int) -> None:
+    stage = played()
+    sender = stage.peer("p")
+    if transaction:
+        sender.begins(transaction)
+    with pytest.raises(MessageFormatError):
+        sender.sends(QUEUE, "x", properties=properties, transaction=transaction)
+    assert stage.store.kept(LINE) == []
+
+
+def test_what_expires_lives_as_long_after_its_delay_as_it_would_have_before() -> None:
+    stage = played()
+    stage.peer("p").sends(
+        QUEUE, "x", properties={"AMQ_SCHEDULED_DELAY": 60_000}, timestamp_ms=START_MS, expiration_ms=START_MS + 5_000
+    )
+    stage.settle()
+    passes(stage, 60)
+    listener = listening(stage)
+    stage.settle()
+    message = listener.takes_deliveries()[0].message
+    assert (message.timestamp_ms, message.expiration_ms) == (START_MS + 60_000, START_MS + 65_000)
+
+
+def test_a_send_is_answered_when_it_is_safe() -> None:
+    stage = played()
+    sender = stage.peer("p")
+    token = delayed(sender, "x", 1_000)
+    assert not sender.is_answered(token)
+    stage.syncs()
+    assert sender.is_answered(token)
+
+
+def test_a_message_is_dispatched_when_its_delivery_is_safe() -> None:
+    stage = played()
+    listener = listening(stage)
+    delayed(stage.peer("p"), "x", 1_000)
+    stage.settle()
+    stage.waits(1)
+    stage.reads()
+    stage.runs()
+    assert listener.takes() == []
+    stage.syncs()
+    assert listener.takes() == ["x"]
+
+
+def test_scheduled_messages_of_a_transaction_begin_to_wait_with_its_commit() -> None:
+    stage = played()
+    listener = listening(stage)
+    sender = stage.peer("p")
+    sender.begins(1)
+    sender.sends(QUEUE, "never", properties={"AMQ_SCHEDULED_DELAY": 1_000}, transaction=1)
+    sender.rolls_back(1)
+    sender.begins(2)
+    sender.sends(QUEUE, "later", properties={"AMQ_SCHEDULED_DELAY": 1_000}, transaction=2)
+    sender.sends(QUEUE, "now", transaction=2)
+    passes(stage, 10)
+    assert listener.takes() == []
+    sender.commits(2)
+    stage.settle()
+    assert listener.takes() == ["now"]
+    passes(stage, 1)
+    assert listener.takes() == ["later"]
+    listener.acknowledges("later")
+    stage.settle()
+    assert stage.memory() == 0
+
+
+def test_a_transaction_without_a_store_schedules_too() -> None:
+    stage = played(persistent=False)
+    listener = listening(stage)
+    sender = stage.peer("p")
+    sender.begins(1)
+    sender.sends(QUEUE, "later", properties={"AMQ_SCHEDULED_DELAY": 1_000}, transaction=1)
+    sender.commits(1)
+    passes(stage, 1)
+    assert listener.takes() == ["later"]
+
+
+def test_messages_to_topics_composites_and_durable_subscribers_are_delivered_later() -> None:
+    stage = played()
+    plain = listening(stage, "a", "topic://T")
+    stage.peer("b", "app").consumes("topic://T", durable="s").leaves()
+    queue = listening(stage, "d", "queue://R")
+    stage.peer("p").sends("topic://T,queue://R", "x", properties={"AMQ_SCHEDULED_DELAY": 1_000})
+    stage.settle()
+    passes(stage, 1)
+    assert (plain.takes(), queue.takes()) == (["x"], ["x"])
+    after = stage.restarts(scheduler=ON)
+    again = after.peer("e", "app").consumes("topic://T", durable="s")
+    after.settle()
+    assert again.takes() == ["x"]
+
+
+def test_who_may_not_write_may_not_schedule_and_who_may_no_longer_is_not_delivered() -> None:
+    authorizer = RecordingAuthorizer()
+    stage = Stage(scheduler=ON, authorizer=authorizer)
+    sender = stage.peer("p")
+    listener = listening(stage)
+    delayed(sender, "x", 1_000)
+    stage.settle()
+    authorizer.refused.add(("*", WRITE, QUEUE))
+    with pytest.raises(AuthorizationError):
+        delayed(sender, "y", 1_000)
+    passes(stage, 1)
+    assert listener.takes() == []
+    assert [str(message.destination) for message in stage.store.kept(destination("queue://ActiveMQ.DLQ"))] == [
+        "queue://ActiveMQ.DLQ"
+    ]
+    assert stage.store.kept(LINE) == []
+
+
+def test_a_message_to_a_temporary_queue_that_is_gone_is_a_dead_letter() -> None:
+    stage = played()
+    owner = stage.peer("o")
+    temporary = owner.temporary()
+    stage.peer("p").sends(temporary, "x", properties={"AMQ_SCHEDULED_DELAY": 1_000})
+    stage.settle()
+    owner.leaves()
+    passes(stage, 1)
+    assert len(stage.store.kept(destination("queue://ActiveMQ.DLQ"))) == 1
+
+
+def test_a_message_for_which_there_is_no_room_comes_when_there_is() -> None:
+    stage = Stage(scheduler=ON, limits=UsageLimits(store_bytes=1_000))
+    listener = listening(stage)
+    delayed(stage.peer("p"), "x", 1_000)
+    stage.settle()
+    stage.store.used = 2_000
+    stage.broker.room_changed(stage.now)
+    passes(stage, 5)
+    assert listener.takes() == []
+    stage.store.used = 0
+    stage.broker.room_changed(stage.now)
+    passes(stage, 1)
+    assert listener.takes() == ["x"]
+
+
+def test_a_scheduled_send_waits_for_room_as_others_do() -> None:
+    stage = Stage(scheduler=ON, limits=UsageLimits(store_bytes=1_000))
+    sender = stage.peer("p")
+    stage.store.used = 2_000
+    stage.broker.room_changed(stage.now)
+    token = delayed(sender, "x", 1_000)
+    stage.settle()
+    assert not sender.is_answered(token)
+    stage.store.used = 0
+    stage.broker.room_changed(stage.now)
+    stage.settle()
+    assert sender.is_answered(token)
+    listener = listening(stage)
+    passes(stage, 1)
+    assert listener.takes() == ["x"]
+
+
+# -- restarts ----------------------------------------------------------------------------------------------------------
+
+
+def test_after_a_stop_a_message_that_was_missed_comes_once_and_goes_on_from_now() -> None:
+    stage = played()
+    delayed(stage.peer("p"), "x", 1_000, AMQ_SCHEDULED_PERIOD=10_000, AMQ_SCHEDULED_REPEAT=100)
+    stage.settle()
+    stage.environment.advance(95)
+    after = stage.restarts(scheduler=ON)
+    listener = listening(after)
+    comes_to_rest(after)
+    assert listener.takes() == ["x"]
+    passes(after, 9.9)
+    assert listener.takes() == []
+    passes(after, 0.1)
+    assert listener.takes() == ["x"]
+
+
+def test_a_broker_without_scheduler_support_keeps_scheduled_messages(caplog: pytest.LogCaptureFixture) -> None:
+    stage = played()
+    delayed(stage.peer("p"), "x", 1_000)
+    stage.settle()
+    without = stage.restarts()
+    passes(without, 10)
+    assert "1 scheduled messages wait in the store" in caplog.text
+    after = without.restarts(scheduler=ON)
+    listener = listening(after)
+    comes_to_rest(after)
+    assert listener.takes() == ["x"]
+
+
+def test_a_crash_at_every_position_neither_loses_nor_repeats_a_time() -> None:
+    stage = played()
+    sender = stage.peer("p")
+    delayed(sender, "once", 1_000)
+    delayed(sender, "often", 2_000, AMQ_SCHEDULED_PERIOD=1_000, AMQ_SCHEDULED_REPEAT=3)
+    sender.begins(1)
+    sender.sends(QUEUE, "committed", properties={"AMQ_SCHEDULED_DELAY": 1_500}, transaction=1)
+    sender.commits(1)
+    stage.settle()
+    scheduled = stage.store.position()
+    for _ in range(12):
+        passes(stage, 0.5)
+    last = stage.store.position()
+    assert len(stage.store.kept(destination(QUEUE))) == 6
+    assert last > scheduled
+    for position in range(scheduled, last + 1):
+        after = stage.restarts(position=position, scheduler=ON)
+        for _ in range(12):
+            passes(after, 1)
+        listener = listening(after)
+        after.settle()
+        assert sorted(listener.takes()) == ["committed", "often", "often", "often", "often", "once"], position
+        assert after.store.kept(LINE) == []
+
+
+def test_a_crash_before_the_send_is_safe_leaves_nothing_of_it() -> None:
+    stage = played()
+    sender = stage.peer("p")
+    before = stage.store.position()
+    delayed(sender, "x", 1_000)
+    for position in range(before, stage.store.position()):
+        after = stage.restarts(position=position, scheduler=ON)
+        passes(after, 10)
+        assert after.store.kept(LINE) == []
+        assert after.store.facts.get(3, {}) == {}
+
+
+def test_a_job_whose_message_is_missing_is_forgotten_at_the_next_start(caplog: pytest.LogCaptureFixture) -> None:
+    stage = played()
+    sender = stage.peer("p")
+    delayed(sender, "lost", 1_000)
+    delayed(sender, "kept", 2_000)
+    stage.settle()
+    stage.store.lose(LINE, 1)
+    listener = listening(stage)
+    for _ in range(4):
+        passes(stage, 1)
+    assert listener.takes() == ["kept"]
+    assert "cannot be read" in caplog.text
+
+
+def test_a_failover_client_that_sends_again_schedules_once() -> None:
+    stage = played()
+    sender = stage.peer("p")
+    message = sender.message(QUEUE, "x", properties={"AMQ_SCHEDULED_DELAY": 1_000})
+    sender.sends_message(message)
+    again = stage.peer("p", reconnected=True)
+    token = again.sends_message(message)
+    stage.settle()
+    assert again.is_answered(token)
+    listener = listening(stage)
+    for _ in range(3):
+        passes(stage, 1)
+    assert listener.takes() == ["x"]
+
+
+# -- requests ----------------------------------------------------------------------------------------------------------
+
+
+def asks(peer: Peer, action: str, reply_to: str | None = None, **properties: object) -> None:
+    wanted = {"AMQ_SCHEDULER_ACTION": action, **properties}
+    peer.sends_message(peer.message(MANAGEMENT, "", properties=wanted, reply_to=reply_to))
+    comes_to_rest(peer.stage)
+
+
+@pytest.mark.parametrize("persistent", [True, False])
+def test_scheduled_messages_are_browsed_in_the_order_of_their_times(persistent: bool) -> None:
+    stage = played(persistent=persistent)
+    peer = stage.peer("p")
+    for delay_ms in (3_000, 1_000, 2_000):
+        delayed(peer, str(delay_ms), delay_ms)
+    answers = peer.temporary()
+    listener = peer.consumes(answers)
+    asks(peer, "BROWSE", answers)
+    assert listener.takes() == ["1000", "2000", "3000"]
+    message = listener.deliveries[0].message
+    assert not message.persistent
+    assert set(properties_of(message)) == {"AMQ_SCHEDULED_DELAY", "scheduledJobId"}
+    asks(peer, "BROWSE", answers, ACTION_START_TIME=START_MS + 1_500, ACTION_END_TIME=str(START_MS + 2_000))
+    assert listener.takes() == ["2000"]
+    asks(peer, "BROWSE")
+    asks(peer, "DANCE", answers)
+    assert listener.takes() == []
+
+
+def test_many_scheduled_messages_are_browsed_in_slices() -> None:
+    stage = played()
+    peer = stage.peer("p")
+    for number in range(350):
+        delayed(peer, str(number), 100_000 + number)
+    answers = peer.temporary()
+    listener = peer.consumes(answers)
+    asks(peer, "BROWSE", answers)
+    assert listener.takes() == [str(number) for number in range(350)]
+
+
+@pytest.mark.parametrize("persistent", [True, False])
+def test_scheduled_messages_are_removed_one_or_all_or_those_of_a_span_of_time(persistent: bool) -> None:
+    stage = played(persistent=persistent)
+    peer = stage.peer("p")
+    for delay_ms in (1_000, 2_000, 3_000, 4_000):
+        delayed(peer, str(delay_ms), delay_ms)
+    answers = peer.temporary()
+    listener = peer.consumes(answers)
+    asks(peer, "BROWSE", answers)
+    job = properties_of(listener.deliveries[0].message)["scheduledJobId"]
+    listener.acknowledges("4000")
+    asks(peer, "REMOVE", scheduledJobId=job)
+    asks(peer, "REMOVE", scheduledJobId="nobody's")
+    asks(peer, "REMOVEALL", ACTION_START_TIME=START_MS, ACTION_END_TIME=START_MS + 2_000)
+    asks(peer, "BROWSE", answers)
+    assert listener.takes()[4:] == ["3000", "4000"]
+    asks(peer, "REMOVEALL")
+    consumer = listening(stage)
+    for _ in range(6):
+        passes(stage, 1)
+    assert consumer.takes() == []
+    assert stage.store.kept(LINE) == []
+    assert stage.store.facts.get(3, {}) == {}
+
+
+def test_without_the_right_admin_one_sees_and_removes_what_is_ones_own() -> None:
+    authorizer = RecordingAuthorizer()
+    stage = Stage(scheduler=ON, authorizer=authorizer)
+    ours, theirs = stage.peer("a", user="alice"), stage.peer("b", user="bob")
+    delayed(ours, "ours", 60_000)
+    delayed(theirs, "theirs", 60_000)
+    answers = theirs.temporary()
+    listener = theirs.consumes(answers)
+    asks(theirs, "BROWSE", answers)
+    assert listener.takes() == ["ours", "theirs"]
+    job = properties_of(listener.deliveries[0].message)["scheduledJobId"]
+    authorizer.refused.add(("*", ADMIN, MANAGEMENT))
+    asks(theirs, "BROWSE", answers)
+    assert listener.takes() == ["theirs"]
+    with pytest.raises(AuthorizationError):
+        asks(theirs, "REMOVE", scheduledJobId=job)
+    asks(theirs, "REMOVEALL")
+    assert len(stage.store.kept(LINE)) == 1
+    authorizer.refused.add(("*", WRITE, MANAGEMENT))
+    with pytest.raises(AuthorizationError):
+        asks(ours, "REMOVEALL")
+
+
+def test_a_request_whose_asker_is_gone_is_dropped() -> None:
+    stage = played()
+    peer = stage.peer("p")
+    for number in range(300):
+        delayed(peer, str(number), 60_000)
+    answers = peer.temporary()
+    peer.sends_message(peer.message(MANAGEMENT, "", properties={"AMQ_SCHEDULER_ACTION": "BROWSE"}, reply_to=answers))
+    peer.leaves()
+    stage.settle()
+    stage.settle()
+    assert stage.broker.next_timeout() != 0.0
+
+
+def test_there_are_not_more_requests_than_the_broker_can_answer() -> None:
+    stage = played()
+    peer = stage.peer("p")
+    delayed(peer, "x", 60_000)
+    answers = peer.temporary()
+    properties: dict[str, object] = {"AMQ_SCHEDULER_ACTION": "BROWSE"}
+    for _ in range(16):
+        peer.sends_message(peer.message(MANAGEMENT, "", properties=properties, reply_to=answers))
+    with pytest.raises(ResourceAllocationError):
+        peer.sends_message(peer.message(MANAGEMENT, "", properties=properties, reply_to=answers))
