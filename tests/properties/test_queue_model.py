@@ -18,7 +18,7 @@ from spanwire.broker.outlet import MAX_OUTPUT_BYTES
 from spanwire.broker.policy import PolicyEntry
 from spanwire.broker.queue import Queue
 from spanwire.broker.queue_policy import QueuePolicy
-from spanwire.model.acks import LAST_DELIVERED_UNKNOWN, LAST_DELIVERED_UNSET
+from spanwire.model.acks import LAST_DELIVERED_UNKNOWN, LAST_DELIVERED_UNSET, POISON_ACK
 from tests.support.dialogue.broker_dialogue import Delivery, Listener, Peer, Stage, destination
 from tests.support.dialogue.text_format import is_first, text_of
 
@@ -80,6 +80,7 @@ class QueueModel(RuleBasedStateMachine):
         self.letters: list[str] = []
         self.browsers: list[Listener] = []
         self.paused = False
+        self.purging = 0  # messages that may be there until the purge has come to them
         self.line: list[Entry] = []
         self.places: dict[str, int] = {}
         self.holders: list[Holder] = []
@@ -265,6 +266,48 @@ class QueueModel(RuleBasedStateMachine):
         holder.prefetch = prefetch
         self.stage.broker.set_prefetch(holder.listener.subscription, prefetch, self.stage.now)
 
+    @precondition(lambda self: any(holder.out for holder in self.holders))
+    @rule(data=st.data())
+    def give_up(self, data: st.DataObject) -> None:
+        holder = self.choose(data)
+        if holder.out:
+            count = data.draw(st.integers(1, len(holder.out)))
+            self.letters += [entry.text for entry in holder.out[:count] if entry.persistent]
+            last = holder.out[count - 1].text
+            del holder.out[:count]
+            holder.listener.acknowledges(last, count=count, ack_type=POISON_ACK)
+
+    @precondition(lambda self: any(holder.out for holder in self.holders))
+    @rule(data=st.data(), commits=st.booleans())
+    def acknowledge_in_a_transaction(self, data: st.DataObject, commits: bool) -> None:
+        holder = self.choose(data)
+        if not holder.out:
+            return
+        count = data.draw(st.integers(1, len(holder.out)))
+        peer = holder.listener.peer
+        taken = holder.out[:count]
+        del holder.out[:count]
+        peer.begins(1)
+        holder.listener.acknowledges(taken[-1].text, count=count, transaction=1)
+        self.follow()
+        if commits:
+            peer.commits(1)
+        else:
+            holder.out[:0] = taken
+            peer.rolls_back(1)
+
+    @precondition(lambda self: len(self.line) > 0)
+    @rule()
+    def purge(self) -> None:
+        home = self.stage.broker.home_of(destination(QUEUE))
+        assert isinstance(home, Queue)
+        if any(entry.persistent for entry in self.due):
+            return  # some may be dead letters already
+        self.purging += len(self.line) + len(self.due)
+        self.line = []
+        self.due = []
+        home.purge()
+
     @rule()
     def sync(self) -> None:
         self.stage.syncs()
@@ -278,8 +321,17 @@ class QueueModel(RuleBasedStateMachine):
     def run_jobs(self) -> None:
         self.stage.runs()
 
+    @precondition(lambda self: self.purging > 0)
+    @rule()
+    def end_a_purge(self) -> None:
+        self.purging = 0
+        self.stage.settle()
+
     @rule(clean=st.booleans())
     def restart(self, clean: bool) -> None:
+        if self.purging:
+            self.end_a_purge()
+            self.follow()
         held = [entry for holder in self.holders for entry in holder.out]
         for entry in [*self.line, *self.due, *held]:
             if clean:
@@ -336,7 +388,7 @@ class QueueModel(RuleBasedStateMachine):
         out = sum(len(holder.out) for holder in self.holders)
         still = self.stage.store.kept(destination(QUEUE))
         unnoticed = view.pending - len(self.line) - out
-        assert 0 <= unnoticed <= len(self.due)
+        assert 0 <= unnoticed <= len(self.due) + self.purging
         stored = {text_of(message) for message in still}
         assert all(entry.text in stored for entry in self.line if entry.persistent)
         assert (view.in_flight, view.consumers) == (out, len(self.holders))
@@ -355,6 +407,8 @@ class QueueModel(RuleBasedStateMachine):
         """Everything comes out in the end, and nothing stays in memory or store."""
         if self.paused:
             self.pause_or_resume()
+        if self.purging:
+            self.end_a_purge()
         self.follow()
         for browser in self.browsers:
             browser.peer.leaves()
