@@ -86,7 +86,7 @@ class FlowControl:
 
     def obstacle(self, home: BrokerDestination, message: Message) -> int:
         """Why ``message`` cannot be taken now; `ROOM` if it can."""
-        if message.persistent and self._has_store and keeps_messages(home):
+        if self._has_store and goes_to_store(home, message):
             if self._store_is_tight or self._unstored.is_full():
                 return self._store_obstacle(home)
             return ROOM
@@ -130,7 +130,7 @@ class FlowControl:
         """Raises `ResourceAllocationError` when a transaction cannot hold ``message``. It cannot wait for room: the
         commit would have to wait behind it.
         """
-        stored = message.persistent and self._has_store and keeps_messages(home)
+        stored = self._has_store and goes_to_store(home, message)
         reason = MEMORY
         if self.usage_in_transaction(home, message).takes(message.size):
             if not stored or not self._store_is_tight:
@@ -154,7 +154,7 @@ class FlowControl:
 
     def check_commit(self, home: BrokerDestination, message: Message) -> None:
         """Raises `ResourceAllocationError` when the store has no room for a message of a transaction."""
-        if self._store_is_tight and message.persistent and keeps_messages(home):
+        if self._store_is_tight and goes_to_store(home, message):
             reason = self._store_obstacle(home)
             if reason == DISK or reason == STORE:
                 raise ResourceAllocationError(self._refusal(home, message, reason))
@@ -296,7 +296,7 @@ class FlowControl:
             return len(home.subscriptions) > 0
         if not home.policy.producer_flow_control:
             return False
-        return not (message.persistent and self._has_store and keeps_messages(home))
+        return not (self._has_store and goes_to_store(home, message))
 
     # -- time ----------------------------------------------------------------------------------------------------------
 
@@ -394,6 +394,15 @@ class FlowControl:
             return f"Usage Manager Memory Limit reached on {home.destination}. {ADVICE}"
         producer = message.message_id.producer_id
         return f"{what}. Stopping producer ({producer}) to prevent flooding {home.destination}. {ADVICE}"
+
+
+def goes_to_store(home: BrokerDestination, message: Message) -> bool:
+    """Whether the store of a broker that has one gets ``message``: what is persistent, and for a durable subscription
+    whose subscriber is away all.
+    """
+    if home.destination.kind == SUBSCRIPTION and home.consumer_count == 0:
+        return True
+    return message.persistent and keeps_messages(home)
 
 
 def keeps_messages(home: BrokerDestination) -> bool:

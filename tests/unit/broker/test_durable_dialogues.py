@@ -291,6 +291,22 @@ def test_a_full_store_lets_sends_to_a_durable_topic_wait() -> None:
     assert (producer.is_answered(token), listener.takes()) == (True, ["1"])
 
 
+def test_a_full_store_lets_sends_that_are_not_persistent_wait_too_while_the_subscriber_is_away() -> None:
+    stage = Stage()
+    peer = subscriber(stage)
+    peer.consumes(NEWS, durable="a").leaves()
+    stage.has_room(False)
+    producer = stage.peer("p")
+    token = producer.sends(NEWS, "1", persistent=False)
+    stage.settle()
+    assert not producer.is_answered(token), "the store would have to keep it in memory, and all that follow"
+    assert stage.store.calls("add") == []
+    stage.has_room(True)
+    stage.settle()
+    assert producer.is_answered(token)
+    assert peer.consumes(NEWS, durable="a").takes() == ["1"]
+
+
 def test_dispatch_may_be_told_to_wait_for_the_disk() -> None:
     stage = Stage(PolicyEntry(Destination(TOPIC, ">"), dispatch_before_sync=False))
     listener = subscriber(stage).consumes(NEWS, durable="a")

@@ -21,7 +21,7 @@ from spanwire.stores.journal.compaction import Compaction, Scan
 from spanwire.stores.journal.disk_port import Disk
 from spanwire.stores.journal.fetch import Fetch, fetch_of
 from spanwire.stores.journal.index import Entry, JournalIndex, StoredDestination
-from spanwire.stores.journal.outbox import MIB, Outbox, check_unit
+from spanwire.stores.journal.outbox import Outbox, check_unit
 from spanwire.stores.journal.readers import Readers
 from spanwire.stores.journal.record import (
     AUDIT_MARK,
@@ -46,7 +46,6 @@ from spanwire.stores.journal.segment import (
 from spanwire.stores.journal.sequences import GONE
 from spanwire.stores.journal.space import DiskSpace, possible_segment
 
-MAX_UNWRITTEN_BYTES: Final = 64 * MIB  # above this `Journal.is_congested` asks the broker to hold producers back
 MAX_REDELIVERY_COUNT: Final = 0xFFFFFFFF
 
 
@@ -246,11 +245,6 @@ class Journal(MessageStore):
     def backlog_bytes(self) -> int:
         """Bytes that are not known to be on the disk."""
         return self._outbox.size + self._in_flight_bytes
-
-    @property
-    def is_congested(self) -> bool:
-        """More than `MAX_UNWRITTEN_BYTES` wait for the disk."""
-        return self.backlog_bytes > MAX_UNWRITTEN_BYTES
 
     def take_answer(self) -> int:
         """The position to report again, because somebody asked when all was on the disk already; else -1."""
