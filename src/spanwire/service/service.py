@@ -203,6 +203,7 @@ class BrokerService:
             max_uncommitted=configuration.max_uncommitted,
             producer_audit=self._persistence.audit,
             virtual=configuration.virtual,
+            scheduler=configuration.scheduler,
         )
         self._broker = broker
         recovered = self._persistence.take_recovered(configuration.delete_all_messages_on_startup)

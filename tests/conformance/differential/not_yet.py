@@ -31,7 +31,6 @@ class Deviation:
 
 
 _PLUGIN: Final = NotYet("redelivery by the broker", configured="redeliveryPlugin")
-_SCHEDULED: Final = NotYet("scheduled messages", configured="later feature: scheduled messages")
 _ADVISORIES: Final = NotYet("more advisories", configured="later feature: more advisories")
 _RETROACTIVE: Final = NotYet("retroactive consumers", configured="later feature: retroactive consumers")
 
@@ -54,10 +53,6 @@ NOT_YET: Final[dict[str, NotYet]] = {
     "timing.the_sweep_finds_expired_messages_nobody_asks_for": NotYet(
         "expireMessagesPeriod switches the sweep on or off; its time is always 30 s", silent=True
     ),
-    "timing.a_message_is_delivered_after_its_delay": _SCHEDULED,
-    "timing.a_message_is_delivered_several_times": _SCHEDULED,
-    "timing.a_scheduled_message_of_a_transaction_waits_for_its_commit": _SCHEDULED,
-    "timing.scheduled_messages_are_browsed_and_removed_by_message": _SCHEDULED,
     # advisories
     "advisories.a_message_nobody_takes_is_told_where_the_policy_says_so": _ADVISORIES,
     "advisories.a_delivered_message_is_told_where_the_policy_says_so": _ADVISORIES,

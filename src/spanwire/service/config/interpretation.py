@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
+from spanwire.broker.schedule import DEFAULT_MAX_REPEAT, MAX_REPEAT, SchedulerSettings
 from spanwire.broker.transactions import MAX_UNCOMMITTED
 from spanwire.model.destination import QUEUE, TOPIC, Destination
 from spanwire.model.errors import ConfigurationError
@@ -28,6 +29,7 @@ from spanwire.service.config.usage import UsageInterpreter
 from spanwire.service.config.values import Settings
 from spanwire.service.config.virtual import VirtualReader
 from spanwire.service.config.words import LATER, NO_EFFECT, ONLY, Rule, Words
+from spanwire.service.local_zone import LocalZone
 from spanwire.transports.base import ConnectorSettings
 
 MAX_UNCOMMITTED_COUNT: Final = 10_000_000  # what maxUncommittedCount may ask for; memoryUsage holds before
@@ -80,6 +82,7 @@ class Interpreter:
             max_uncommitted=settings.number("maxUncommittedCount", 0, 0, MAX_UNCOMMITTED_COUNT) or MAX_UNCOMMITTED,
             destinations=self._destinations(broker),
             virtual=VirtualReader(self.findings, self.inner).virtual(broker),
+            scheduler=_scheduler(settings),
             policies=PolicyInterpreter(self.findings, self.inner).policies(broker),
             authentication=security.authentication(plugins),
             authorization=security.authorization(plugins),
@@ -240,6 +243,11 @@ class Interpreter:
                     if destination is not None:
                         found.append(destination)
         return tuple(found)
+
+
+def _scheduler(settings: Settings) -> SchedulerSettings | None:
+    max_repeat = settings.number("maxSchedulerRepeatAllowed", DEFAULT_MAX_REPEAT, 0, MAX_REPEAT)
+    return SchedulerSettings(max_repeat, LocalZone()) if settings.flag("schedulerSupport", False) else None
 
 
 def _is_empty(element: Element) -> bool:

@@ -13,6 +13,7 @@ from typing import Final, Protocol
 from spanwire.broker.authorization_map import AccessList, AuthorizationEntry
 from spanwire.broker.policy import PolicyEntry
 from spanwire.broker.producer_audit import MAX_PRODUCERS
+from spanwire.broker.schedule import SchedulerSettings
 from spanwire.broker.sequence_window import DEFAULT_DEPTH
 from spanwire.broker.transactions import MAX_UNCOMMITTED
 from spanwire.broker.usage import DEFAULT_MEMORY_LIMIT_BYTES
@@ -179,6 +180,7 @@ class BrokerConfiguration:
     destinations: tuple[Destination, ...] = ()
     policies: tuple[PolicyEntry, ...] = ()
     virtual: VirtualSettings = field(default_factory=VirtualSettings)
+    scheduler: SchedulerSettings | None = None
     authentication: AuthenticationConfiguration | None = None
     authorization: AuthorizationConfiguration | None = None
     source: str = "built-in default"

@@ -61,13 +61,12 @@ WATCHED: Final = Rule(
     ("0", "-1", "true"),
     "the next journal file is allocated before it is needed, so that a full disk is always noticed in time",
 )
-NO_SCHEDULER: Final = Rule(NO_EFFECT, note="there is no store of scheduled messages here")
+JOB_STORE: Final = Rule(NO_EFFECT, note="scheduled messages are kept in the journal, which storeUsage limits")
 NO_TEMPORARY_STORE: Final = Rule(NO_EFFECT, note="what is written to disk for want of memory goes to the journal")
 CURSOR: Final = Rule(NO_EFFECT, note="pending messages beyond the memory limit are always read from the journal")
 BUILT_IN: Final = Rule(NO_EFFECT, note="it asks for a Java class; what Spanwire has in its place is built in")
 OWNED: Final = Rule(NO_EFFECT, note="a temporary destination belongs to the connection that makes it")
 LINKS: Final = "networks of brokers"
-SCHEDULED: Final = "scheduled messages"
 VIRTUAL: Final = "virtual destinations"
 VIRTUAL_DEMAND: Final = "demand behind virtual destinations"
 DURABLE: Final = "durable subscriptions"
@@ -89,7 +88,7 @@ BROKER: Final = Words(
         **_all(
             YES,
             "brokerName name brokerId dataDirectory persistent advisorySupport deleteAllMessagesOnStartup start "
-            "maxUncommittedCount",
+            "maxUncommittedCount schedulerSupport maxSchedulerRepeatAllowed",
         ),
         "id": YES,  # Spring's name of the bean; nothing here refers to it
         "useJmx": Rule(ONLY, ("true", "false")),  # the control socket serves either way
@@ -104,7 +103,6 @@ BROKER: Final = Words(
             "populateJMSXUserID useAuthenticatedPrincipalForJMSXUserID",
         ),
         "populateUserNameInMBeans": NO_JMX,
-        **_all(_only("false", SCHEDULED), "schedulerSupport"),
         **_all(YES, "useMirroredQueues useVirtualTopics useTempMirroredQueues"),
         **_all(_only("false", VIRTUAL_DEMAND), "useVirtualDestSubs useVirtualDestSubsOnCreation"),
         **_all(_only("false", STANDBY), "slave waitForSlave shutdownOnSlaveFailure shutdownOnMasterFailure"),
@@ -118,9 +116,8 @@ BROKER: Final = Words(
         "offlineDurableSubscriberTimeout": _only("-1", DURABLE),
         **_all(_only("0", CLEANING), "schedulePeriodForDestinationPurge maxPurgedDestinationsPerSweep"),
         **_all(WATCHED, "schedulePeriodForDiskUsageCheck diskUsageCheckRegrowThreshold adjustUsageLimits"),
-        "maxSchedulerRepeatAllowed": NO_SCHEDULER,
-        "schedulerDirectory": NO_SCHEDULER,
-        "schedulerDirectoryFile": NO_SCHEDULER,
+        "schedulerDirectory": JOB_STORE,
+        "schedulerDirectoryFile": JOB_STORE,
         "tmpDataDirectory": NO_TEMPORARY_STORE,
         **_all(
             JAVA,
@@ -146,7 +143,7 @@ BROKER: Final = Words(
         ),
         "jmsBridgeConnectors": _list_of("bridges to other messaging systems"),
         "destinationInterceptors": YES,
-        "jobSchedulerStore": _later(SCHEDULED),
+        "jobSchedulerStore": JOB_STORE,
         "tempDataStore": NO_TEMPORARY_STORE,
         "proxyConnectors": _list_of("proxies"),
         "services": _list_of("services of one's own"),
@@ -312,7 +309,7 @@ SYSTEM_USAGE: Final = Words(
     },
     children={
         **_all(YES, "memoryUsage storeUsage tempUsage systemUsage"),
-        "jobSchedulerUsage": NO_SCHEDULER,
+        "jobSchedulerUsage": JOB_STORE,
     },
 )
 MEMORY_USAGE: Final = Words(

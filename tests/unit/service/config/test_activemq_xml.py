@@ -11,6 +11,7 @@ from spanwire.model.destination import QUEUE, TOPIC, Destination
 from spanwire.model.errors import ConfigurationError
 from spanwire.service.config.loading import load_configuration, read_configuration
 from spanwire.service.config.model import BrokerConfiguration
+from spanwire.service.local_zone import LocalZone
 
 PATH = Path("/etc/spanwire/conf/activemq.xml")
 MIB = 1024 * 1024
@@ -68,6 +69,24 @@ def test_attributes_of_the_broker_are_honoured() -> None:
     assert not configuration.advisory_support
     assert configuration.delete_all_messages_on_startup
     assert not configuration.start
+
+
+def test_a_scheduler_is_there_when_it_is_asked_for() -> None:
+    assert broker("", 'maxSchedulerRepeatAllowed="5"').scheduler is None
+    asked = broker("", 'schedulerSupport="true"').scheduler
+    assert asked is not None
+    assert (asked.max_repeat, asked.zone) == (1_000, LocalZone())
+    several = broker("", 'schedulerSupport="true" maxSchedulerRepeatAllowed="5"').scheduler
+    assert several is not None
+    assert several.max_repeat == 5
+
+
+def test_where_scheduled_messages_are_kept_is_no_choice() -> None:
+    store = "<jobSchedulerStore><jobSchedulerStore directory='/var/j'/></jobSchedulerStore>"
+    configuration = broker(store, 'schedulerSupport="true" schedulerDirectory="/var/s"')
+    assert [warning.partition(" has no effect: ")[2] for warning in configuration.warnings] == [
+        "scheduled messages are kept in the journal, which storeUsage limits"
+    ] * 2
 
 
 def test_connectors_keep_their_order_and_their_options() -> None:
@@ -182,10 +201,11 @@ def test_a_word_nobody_knows_is_named_with_its_line_and_the_closest_known_one() 
     ("inside", "attributes", "part"),
     [
         ("", 'persistent="maybe"', "persistent of <broker> is 'maybe', it must be true or false"),
+        ("", 'maxSchedulerRepeatAllowed="10001"', "maxSchedulerRepeatAllowed"),
         ("", 'brokerName=""', "brokerName of <broker> must have 1 to 255 characters"),
         ("", 'name="a" brokerName="b"', "name and brokerName of <broker> differ"),
         ("", 'dataDirectory=""', "dataDirectory of <broker> is no directory name"),
-        ("", 'schedulerSupport="true"', "schedulerSupport of <broker> with another value than false is not yet"),
+        ("", 'startAsync="true"', "startAsync of <broker> with another value than false is not yet"),
         ("some text", "", "<broker> holds text"),
         ('<destinations><queue physicalName=""/></destinations>', "", "physicalName of <queue> is empty"),
         ("<destinations><queue/></destinations>", "", "<queue> has no physicalName"),

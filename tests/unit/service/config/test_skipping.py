@@ -109,10 +109,10 @@ def test_what_is_left_out_is_told_in_the_order_of_the_file() -> None:
             '<transportConnector uri="tcp://127.0.0.1:0?soTimeout=5&amp;trace=true" discoveryUri="multicast://x"/>\n',
         )
         + "<plugins><loggingBrokerPlugin/><statisticsBrokerPlugin/></plugins>",
-        'schedulerSupport="true"',
+        'startAsync="true"',
     )
     assert [line.removeprefix(f"{PATH}:") for line in configuration.skipped] == [
-        "1: skipped: schedulerSupport of <broker> with another value than false (later feature: scheduled messages)",
+        "1: skipped: startAsync of <broker> with another value than false (later feature: a start that does not wait)",
         "1: skipped: <jmsBridgeConnectors> (later feature: bridges to other messaging systems)",
         "2: skipped: the transport mqtt:// of mqtt://0.0.0.0:1883 (later feature: MQTT)",
         "3: skipped: discoveryUri of <transportConnector> (later feature: discovery)",
@@ -286,7 +286,7 @@ def test_an_empty_name_inside_what_is_left_out_is_an_error_all_the_same() -> Non
 
 
 def test_toml_is_treated_alike() -> None:
-    text = b'scheduler_support = true\n[[transport_connectors]]\nuri = "ws://h:1"\n[plugins.shiro_plugin]\n'
+    text = b'start_async = true\n[[transport_connectors]]\nuri = "ws://h:1"\n[plugins.shiro_plugin]\n'
     with pytest.raises(ConfigurationError) as raised:
         read_configuration(text, Path("a.toml"), {}, {}, skip_unsupported=True)
     assert str(raised.value).startswith("a.toml:4: <shiroPlugin> is not yet supported")
