@@ -252,9 +252,7 @@ class Broker:
         state.outlet.mark_dirty()
 
     def answer_when_stored(self, state: ConnectionState, token: int) -> bool:
-        """True if the disk has all that this connection and others did so far; else ``token`` is answered when it
-        has.
-        """
+        """True if the disk has all that clients did so far; else ``token`` is answered when it has."""
         return self._sending.answer_when_stored(state, token)
 
     def output_progress(self, state: ConnectionState, unsent_bytes: int, now: Time) -> None:
@@ -378,9 +376,7 @@ class Broker:
     def add_remote_temporary(
         self, state: ConnectionState, destination: Destination, broker_path: tuple[str, ...], now: Time
     ) -> None:
-        """A temporary destination of a client beyond the brokers of ``broker_path``. It belongs to the connection of
-        the bridge that knows the way there; one that exists already stays as it is.
-        """
+        """A temporary destination beyond the brokers of ``broker_path``; the bridge's connection owns a new one."""
         self._turn(now)
         self._destinations.add_remote_temporary(state, destination, broker_path)
 
@@ -458,9 +454,8 @@ class Broker:
     def acknowledge_run(
         self, subscription: Subscription, producer_id: ProducerId, sequences: list[int], now: Time
     ) -> int:
-        """Take acknowledgements of single messages of one producer, outside transactions and without answers, as far as
-        they come in the order of dispatch; gives how many that were. The rest is for `acknowledge`.
-        """
+        """Single acknowledgements of one producer's messages, without transaction and answer, as far as they come in
+        the order of dispatch; gives how many that were. The rest is for `acknowledge`."""
         self._turn(now)
         return self._acknowledgements.acknowledge_run(subscription, producer_id, sequences)
 
