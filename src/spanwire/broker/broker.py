@@ -327,7 +327,7 @@ class Broker:
         self._check_session(state, info.consumer_id.session_id, f"{self.name} Cannot add a consumer")
         subscription = self._consuming.add(state, info, consumer, automatic)
         if self._advisories is not None and may_hear(subscription):
-            self._advisories.replay(subscription, self._all_homes(), self._connections.all())
+            self._advisories.replay(subscription, self._map.all(), self._connections.all())
         return subscription
 
     def start_consumer(self, subscription: Subscription, now: Time) -> None:
@@ -396,12 +396,6 @@ class Broker:
     def _check_session(self, state: ConnectionState, session: int, request: str) -> None:
         if session != HIDDEN_SESSION and session not in state.sessions:
             raise JmsError(f"{request} to a session that had not been registered: {state.connection_id}:{session}")
-
-    def _all_homes(self) -> list[BrokerDestination]:
-        homes: list[BrokerDestination] = []
-        homes.extend(self._map.queues.values())
-        homes.extend(self._map.topics.values())
-        return homes
 
     # -- messages ------------------------------------------------------------------------------------------------------
 
@@ -587,7 +581,7 @@ class Broker:
 
     def destination_views(self) -> list[DestinationView]:
         """All queues and topics, advisory topics included."""
-        return [destination_view(home, home.consumer_count) for home in self._all_homes()]
+        return [destination_view(home, home.consumer_count) for home in self._map.all()]
 
     def connection_views(self) -> list[ConnectionView]:
         """All connections."""

@@ -60,6 +60,13 @@ class DestinationMap:
             return self.queues.get(destination.qualified_name)
         return self.topics.get(destination.qualified_name)
 
+    def all(self) -> list[BrokerDestination]:
+        """All queues, then all topics, oldest first."""
+        homes: list[BrokerDestination] = []
+        homes.extend(self.queues.values())
+        homes.extend(self.topics.values())
+        return homes
+
     def create(self, destination: Destination) -> BrokerDestination:
         """A new queue or topic. Whether there is room is asked before, for clients alone: what the broker makes for
         itself and what the store brings back is never refused. An advisory topic about consumers of a pattern has the
