@@ -202,7 +202,6 @@ class Broker:
             self._sending,
             self._consuming,
             self._flow,
-            self._unstored,
             recovered,
         )
         self._dirty: Final[list[Outlet]] = []

@@ -203,6 +203,11 @@ class Committing:
             sends[place] = WithheldMessage(entry.home, entry.message, sequence)
         return True
 
+    def kept(self, message: Message) -> None:
+        """The store took ``message`` of a prepared branch: a client that reconnects may send it again."""
+        self._unstored.add(message.size)
+        self._audit.stored(None, message.message_id)
+
     def check_room(self, sends: list[WithheldMessage]) -> None:
         """Raises `ResourceAllocationError` when the store has no room for all of these."""
         for send in sends:

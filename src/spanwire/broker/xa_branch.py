@@ -1,7 +1,8 @@
 """A branch of a distributed transaction, and what a message store keeps of it from its prepare to its end.
 
 The store has the branch's sends in a line of its own (``transaction://``), and one fact that says where they go and
-which messages the branch acknowledged (`spanwire.broker.facts.XA_BRANCHES`, under the key of the branch's id).
+which messages the branch acknowledged (`spanwire.broker.facts.XA_BRANCHES`, under the key of the branch's id). Both
+come in one unit, and go in one.
 """
 
 from __future__ import annotations
@@ -18,16 +19,6 @@ from spanwire.model.errors import ResourceAllocationError, StoreError
 from spanwire.model.ids import XaTransactionId
 
 LAST_KIND: Final = TRANSACTION - 1  # of a destination that a branch may send to or acknowledge from
-
-
-class StoredSend:
-    """A message of the branch's line and the destination it is meant for."""
-
-    __slots__ = ("destination", "sequence")
-
-    def __init__(self, destination: Destination, sequence: int) -> None:
-        self.destination: Final[Destination] = destination
-        self.sequence: Final[int] = sequence
 
 
 class StoredAcks:
@@ -47,14 +38,22 @@ class StoredAcks:
 
 
 class BranchRecord:
-    """What the store keeps of a prepared branch; ``line`` is the number of its line."""
+    """What the store keeps of a prepared branch; ``line`` is the number of its line, and ``sends`` say where the
+    messages there are to go, one after the other. ``sequences`` are those of the messages: the line itself knows them.
+    """
 
-    __slots__ = ("acks", "line", "sends")
+    __slots__ = ("acks", "line", "sends", "sequences")
 
-    def __init__(self, line: int, sends: list[StoredSend], acks: list[StoredAcks]) -> None:
+    def __init__(self, line: int, sends: list[Destination], acks: list[StoredAcks]) -> None:
         self.line: Final[int] = line
-        self.sends: Final[list[StoredSend]] = sends
+        self.sends: Final[list[Destination]] = sends
         self.acks: Final[list[StoredAcks]] = acks
+        self.sequences: list[int] = []
+
+    def removals(self) -> list[tuple[Destination, int]]:
+        """The messages of the line."""
+        line = line_of(self.line)
+        return [(line, sequence) for sequence in self.sequences]
 
 
 class Branch(Transaction):
@@ -84,19 +83,19 @@ def line_of(number: int) -> Destination:
 
 
 def encode_record(record: BranchRecord) -> bytes:
-    """As the store keeps it: JSON, the sequences in runs of a first one and a count.
+    """As the store keeps it: JSON; sends in runs to one destination, sequences in runs of a first one and a count.
 
     Raises `ResourceAllocationError` when it is too long for the store.
     """
     places: dict[str, int] = {}
     named: list[Destination] = []
     sends: list[list[int]] = []
-    for send in record.sends:
-        place = _place_of(send.destination, places, named)
-        if sends and sends[-1][0] == place and sends[-1][1] + sends[-1][2] == send.sequence:
-            sends[-1][2] += 1
+    for destination in record.sends:
+        place = _place_of(destination, places, named)
+        if sends and sends[-1][0] == place:
+            sends[-1][1] += 1
         else:
-            sends.append([place, send.sequence, 1])
+            sends.append([place, 1])
     acks: list[list[int]] = []
     for held in record.acks:
         place = _place_of(held.destination, places, named)
@@ -135,9 +134,9 @@ def decode_record(value: bytes) -> BranchRecord:
         send_runs: list[list[int]] = found["sends"]
         ack_runs: list[list[int]] = found["acks"]
         destinations = [_destination(entry) for entry in names]
-        sends: list[StoredSend] = []
-        for place, first, count in send_runs:
-            sends.extend([StoredSend(destinations[place], sequence) for sequence in range(first, first + count)])
+        sends: list[Destination] = []
+        for place, count in send_runs:
+            sends.extend([destinations[place]] * count)
         acks: dict[int, StoredAcks] = {}
         for place, first, count in ack_runs:
             if place not in acks:

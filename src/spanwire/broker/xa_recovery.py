@@ -94,7 +94,9 @@ class RecoveredBranches:
         self._destinations: Final[Destinations] = destinations
         self.finisher: Finisher | None = None
         self._held: Final[dict[str, list[StoredAcks]]] = {}
-        self._kept: Final[dict[str, set[int]]] = {}  # line → sequences that belong to a branch
+        self._records: Final[dict[str, BranchRecord]] = {}  # by line, while the broker starts
+        self._aside: Final[set[str]] = set()
+        self._unused: Final[list[int]] = []  # numbers, while the broker starts
         self._free: Final[list[int]] = []
         self._lines = 0
 
@@ -105,6 +107,8 @@ class RecoveredBranches:
         if self._free:
             return self._free.pop()
         self._lines += 1
+        while line_of(self._lines - 1).qualified_name in self._aside:
+            self._lines += 1
         return self._lines - 1
 
     def free_line(self, number: int) -> None:
@@ -122,7 +126,7 @@ class RecoveredBranches:
             used.add(record.line)
             found.append(self._branch(key, record, prepared))
         self._lines = max(used, default=-1) + 1
-        self._free.extend([number for number in range(self._lines) if number not in used])
+        self._unused.extend([number for number in range(self._lines) if number not in used])
         return found
 
     def _branch(self, key: bytes, record: BranchRecord, prepared: Uncommitted) -> Branch:
@@ -137,10 +141,8 @@ class RecoveredBranches:
         branch.prepared = True
         branch.on_disk = True
         branch.count = len(record.sends)
-        line = line_of(record.line)
-        branch.removals = [(line, send.sequence) for send in record.sends]
         branch.facts = [Fact(XA_BRANCHES, key, None)]
-        self._kept[line.qualified_name] = {send.sequence for send in record.sends}
+        self._records[line_of(record.line).qualified_name] = record
         for acks in record.acks:
             branch.count += len(acks.sequences)
             self._held.setdefault(acks.destination.qualified_name, []).append(acks)
@@ -148,17 +150,14 @@ class RecoveredBranches:
         return branch
 
     def leave(self, entry: RecoveredDestination) -> RecoveredDestination | None:
-        """``entry`` without what prepared branches acknowledged; None for a line of branches.
-
-        What lies in such a line and belongs to none is left by a crash amid a prepare: it goes.
-        """
+        """``entry`` without what prepared branches acknowledged; None for a line of branches."""
         name = entry.destination.qualified_name
         if entry.destination.kind == TRANSACTION:
-            kept = self._kept.get(name, set())
-            store = self._context.store
-            for sequence in entry.sequences:
-                if store is not None and sequence not in kept:
-                    store.remove(entry.destination, sequence)
+            record = self._records.get(name)
+            if record is not None:
+                record.sequences = list(entry.sequences)
+            elif entry.sequences:
+                self._set_aside(entry)
             return None
         held = self._held.get(name)
         if held is None:
@@ -177,6 +176,16 @@ class RecoveredBranches:
             entry.destination, without(entry.sequences, gone), entry.redeliveries, entry.priorities, expirations
         )
 
+    def _set_aside(self, entry: RecoveredDestination) -> None:
+        """Messages that nothing describes: the store was damaged. No branch uses their line."""
+        logger.error(
+            "%s holds %d messages of a prepared transaction that nothing describes; they stay in the store: stop the "
+            "broker and run spanwire store check",
+            entry.destination,
+            len(entry.sequences),
+        )
+        self._aside.add(entry.destination.qualified_name)
+
     def count_held(self) -> None:
         """All queues are there: what branches hold is out."""
         for held in self._held.values():
@@ -185,7 +194,9 @@ class RecoveredBranches:
                 if acks.home is not None:
                     acks.home.in_flight += len(acks.sequences)
         self._held.clear()
-        self._kept.clear()
+        self._records.clear()
+        self._free.extend([number for number in self._unused if line_of(number).qualified_name not in self._aside])
+        self._unused.clear()
 
     def _home(self, destination: Destination) -> Queue | None:
         if destination.kind == SUBSCRIPTION:
@@ -201,7 +212,9 @@ class RecoveredBranches:
         record = branch.record
         assert record is not None
         if step == COMMIT and not branch.loaded:
-            _add_pages(pages, line_of(record.line), [send.sequence for send in record.sends])
+            if not record.sequences:
+                self._take_sends(branch, [])
+            _add_pages(pages, line_of(record.line), record.sequences)
         elif step == ROLLBACK:
             for acks in record.acks:
                 _add_pages(pages, acks.destination, acks.sequences)
@@ -234,8 +247,7 @@ class RecoveredBranches:
         """A commit removes what was acknowledged, too."""
         record = branch.record
         assert record is not None
-        line = line_of(record.line)
-        branch.removals = [(line, send.sequence) for send in record.sends]
+        branch.removals = record.removals()
         if step == COMMIT:
             for acks in record.acks:
                 branch.removals.extend([(acks.destination, sequence) for sequence in acks.sequences])
@@ -243,17 +255,18 @@ class RecoveredBranches:
     def _take_sends(self, branch: Branch, messages: list[Message | None]) -> None:
         record = branch.record
         assert record is not None
+        found = [message for message in messages if message is not None]
+        if len(found) != len(record.sends):
+            raise xa_error(
+                f"{len(record.sends) - len(found)} of {len(record.sends)} messages of transaction {branch.xid} cannot "
+                f"be read; roll it back, or stop the broker and run spanwire store check",
+                XAER_RMERR,
+            )
         sends: list[TransactedSend] = []
-        for send, message in zip(record.sends, messages, strict=True):
-            if message is None:
-                raise xa_error(
-                    f"message {send.sequence} of transaction {branch.xid} cannot be read; roll it back, or stop the "
-                    f"broker and run spanwire store check",
-                    XAER_RMERR,
-                )
-            home: BrokerDestination | None = self._home(send.destination)
-            if home is None and send.destination.kind != SUBSCRIPTION:
-                home = self._destinations.ensure_own(send.destination)
+        for destination, message in zip(record.sends, found, strict=True):
+            home: BrokerDestination | None = self._home(destination)
+            if home is None and destination.kind != SUBSCRIPTION:
+                home = self._destinations.ensure_own(destination)
             if home is not None:
                 sends.append(TransactedSend(home, message, home.usage))
         branch.sends.extend(sends)  # behind those that count in memory

@@ -22,9 +22,8 @@ from spanwire.broker.reference import BrokerDestination
 from spanwire.broker.rights import Rights
 from spanwire.broker.sending import Sending
 from spanwire.broker.transactions import TransactedSend, Transaction, Uncommitted
-from spanwire.broker.unstored import Unstored
 from spanwire.broker.waiting import WithheldMessage
-from spanwire.broker.xa_branch import Branch, BranchRecord, StoredAcks, StoredSend, encode_record, line_of
+from spanwire.broker.xa_branch import Branch, BranchRecord, StoredAcks, encode_record, line_of
 from spanwire.broker.xa_recovery import COMMIT, ROLLBACK, Finisher, RecoveredBranches
 from spanwire.model.destination import Destination
 from spanwire.model.environment import Time
@@ -54,7 +53,6 @@ class XaTransactions(Finisher):
         sending: Sending,
         consuming: Consuming,
         flow: FlowControl,
-        unstored: Unstored,
         recovered: RecoveredBranches,
     ) -> None:
         self._context: Final[BrokerContext] = context
@@ -63,7 +61,6 @@ class XaTransactions(Finisher):
         self._sending: Final[Sending] = sending
         self._consuming: Final[Consuming] = consuming
         self._flow: Final[FlowControl] = flow
-        self._unstored: Final[Unstored] = unstored
         self._recovered: Final[RecoveredBranches] = recovered
         self._branches: Final[dict[bytes, Branch]] = {}
         self._prepared: Final[Uncommitted] = Uncommitted(MAX_PREPARED)
@@ -231,9 +228,7 @@ class XaTransactions(Finisher):
         branch.prepared = True
 
     def _keep(self, branch: Branch) -> None:
-        """First the messages, in a line of their own, then the fact that makes them those of a prepared branch: a line
-        without one counts for nothing.
-        """
+        """The store takes the messages, in a line of their own, and what the branch is, as one unit."""
         store = self._context.store
         if store is None:
             return
@@ -245,21 +240,17 @@ class XaTransactions(Finisher):
             if self._sending.is_stored(send.home, send.message):
                 additions.append((line, send.message))
                 targets.append(send.home.destination)
-        sequences: list[int] = []
+        record = BranchRecord(number, targets, _acks_of(branch))
         try:
-            sequences = store.append_unit(additions, [], []) if additions else []
-            sends = [StoredSend(target, sequence) for target, sequence in zip(targets, sequences, strict=True)]
-            branch.record = BranchRecord(number, sends, _acks_of(branch))
-            store.put_fact(XA_BRANCHES, branch.xid.key, encode_record(branch.record))
+            fact = Fact(XA_BRANCHES, branch.xid.key, encode_record(record))
+            record.sequences = store.append_unit(additions, [], [fact])
         except JmsError:
-            for sequence in sequences:
-                store.remove(line, sequence)
             self._recovered.free_line(number)
-            branch.record = None
             raise
         for _, message in additions:
-            self._unstored.add(message.size)
-        branch.removals = [(line, sequence) for sequence in sequences]
+            self._committing.kept(message)
+        branch.record = record
+        branch.removals = record.removals()
         branch.facts = [Fact(XA_BRANCHES, branch.xid.key, None)]
 
     def _commit(self, branch: Branch, state: ConnectionState, token: int) -> bool:

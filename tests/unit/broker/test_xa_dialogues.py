@@ -9,7 +9,7 @@ import pytest
 from spanwire.broker import xa_transactions
 from spanwire.broker.connection_state import MAX_TRANSACTIONS_PER_CONNECTION
 from spanwire.broker.facts import XA_BRANCHES
-from spanwire.broker.xa_branch import BranchRecord, StoredAcks, StoredSend, decode_record, encode_record
+from spanwire.broker.xa_branch import BranchRecord, StoredAcks, decode_record, encode_record
 from spanwire.broker.xa_transactions import LATER, XA_OK, XA_RDONLY
 from spanwire.model.acks import POISON_ACK, STANDARD_ACK
 from spanwire.model.destination import SUBSCRIPTION, TRANSACTION, Destination, parse_destination
@@ -411,6 +411,47 @@ def test_a_branch_whose_message_is_missing_is_not_committed_by_halves() -> None:
     assert again.view(IN).pending == 2
 
 
+def test_a_prepare_is_one_unit_in_the_store() -> None:
+    stage = Stage()
+    manager = Manager(stage.peer("x"))
+    manager.begins()
+    manager.sends(OUT, "1", "2")
+    before = stage.store.position()
+    manager.prepares()
+    assert stage.store.position() == before + 1
+
+
+def test_messages_that_no_branch_describes_stay_and_their_line_is_not_used() -> None:
+    stage, _, _ = in_doubt()
+    stage.store.discard_fact(XA_BRANCHES, X.key)
+    stage.syncs()
+    again = stage.restarts()
+    assert again.broker.xa.prepared() == []
+    manager = Manager(again.peer("r"))
+    manager.begins()
+    manager.sends(OUT, "other")
+    manager.prepares()
+    assert [len(again.store.kept(Destination(TRANSACTION, number))) for number in ("0", "1")] == [1, 1]
+    assert manager.xa.prepared() == [X]
+
+
+def test_what_a_client_sends_again_after_a_reconnect_is_in_the_prepared_branch_once() -> None:
+    stage, manager, _ = in_doubt()
+    message = manager.peer.message(OUT, "once")
+    other = XaTransactionId(2, b"o", b"")
+    manager.begins(other)
+    stage.broker.send(manager.peer.state, message, other, manager.peer.new_token(), stage.now)
+    manager.prepares(other)
+    manager.peer.leaves()
+    again = Manager(stage.peer("c", reconnected=True))
+    again.begins(other)
+    stage.broker.send(again.peer.state, message.twin(), other, again.peer.new_token(), stage.now)
+    assert again.prepares(other) == XA_OK
+    again.commits(other)
+    stage.syncs()
+    assert pending(stage, OUT) == 1
+
+
 def test_branches_are_finished_after_two_power_cuts() -> None:
     stage, _, _ = in_doubt()
     again = stage.restarts().restarts()
@@ -497,12 +538,9 @@ def test_lines_are_used_again() -> None:
 def test_a_record_reads_as_it_was_written() -> None:
     topic = Destination(SUBSCRIPTION, "1:c:s")
     queue = parse_destination(OUT)
-    record = BranchRecord(
-        7, [StoredSend(queue, 3), StoredSend(queue, 4), StoredSend(topic, 5)], [StoredAcks(topic, [1, 2, 9])]
-    )
+    record = BranchRecord(7, [queue, queue, topic, queue], [StoredAcks(topic, [1, 2, 9])])
     found = decode_record(encode_record(record))
-    assert found.line == 7
-    assert [(send.destination, send.sequence) for send in found.sends] == [(queue, 3), (queue, 4), (topic, 5)]
+    assert (found.line, found.sends) == (7, [queue, queue, topic, queue])
     assert [(acks.destination, acks.sequences) for acks in found.acks] == [(topic, [1, 2, 9])]
 
 
@@ -513,7 +551,7 @@ def test_a_record_reads_as_it_was_written() -> None:
         b"{}",
         b"[]",
         b'{"line":0,"destinations":[[5,"x"]],"sends":[],"acks":[]}',
-        b'{"line":0,"destinations":[],"sends":[[0,1,1]],"acks":[]}',
+        b'{"line":0,"destinations":[],"sends":[[0,1]],"acks":[]}',
     ],
 )
 def test_a_record_that_cannot_be_read_stops_the_start(value: bytes) -> None:
