@@ -11,6 +11,7 @@ from spanwire.broker.broker import Broker
 from spanwire.broker.formats import MessageFormats
 from spanwire.broker.policy import PolicyMap
 from spanwire.broker.ports import NO_TOKEN, Authenticator, Authorizer
+from spanwire.broker.schedule import SchedulerSettings
 from spanwire.broker.usage import UsageLimits
 from spanwire.model.destination import Destination
 from spanwire.model.environment import Time
@@ -68,6 +69,7 @@ class Stage:
         formats: MessageFormats | None = None,
         limits: UsageLimits | None = None,
         policies: PolicyMap | None = None,
+        scheduler: SchedulerSettings | None = None,
     ) -> None:
         self.environment: Final = DialogueEnvironment()
         self.store: Final = MemoryStore()
@@ -81,6 +83,7 @@ class Stage:
             authorizer=authorizer,
             limits=limits,
             policies=policies,
+            scheduler=scheduler,
         )
         self.peers: Final[list[Peer]] = []
         self.syncs = True  # whether the store's disk gets its turn while things settle

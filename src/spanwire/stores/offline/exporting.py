@@ -6,7 +6,7 @@ One JSON object a line, UTF-8. Version 1:
 |---|---|
 | the first | ``spanwire-store-export``: 1, the version; ``store``: the id of the store, hexadecimal |
 | a line of messages | ``destination``: its qualified name; ``messages``: how many follow |
-| a message | ``sequence``, ``priority``, ``expiration`` (milliseconds since 1970, 0: never), ``redelivery_count``, ``format``: the number of the message format, ``bytes``: the message in base64; it belongs to the destination above it |
+| a message | ``sequence``, ``priority``, ``expiration`` (milliseconds since 1970, 0: never; in ``schedule://`` the number of the job), ``redelivery_count``, ``format``: the number of the message format, ``bytes``: the message in base64; it belongs to the destination above it |
 | a fact | ``table``, ``key`` and ``value`` in base64 |
 | the last | ``end``: how many lines of messages there are, ``messages`` and ``facts``: how many of these |
 """  # noqa: E501
@@ -19,7 +19,7 @@ from typing import BinaryIO, Final
 
 from spanwire.broker.formats import MessageFormats
 from spanwire.broker.recovery import RecoveredDestination
-from spanwire.model.destination import Destination
+from spanwire.model.destination import SCHEDULE, Destination
 from spanwire.model.errors import SpanwireError, StoreError
 from spanwire.stores.journal.disk_port import Disk
 from spanwire.stores.offline.contents import StoreContents
@@ -65,6 +65,9 @@ def _export_line(
     progress: Progress,
 ) -> int:
     count = 0
+    numbers: dict[int, int] = {}
+    if line.destination.kind == SCHEDULE:  # the number of the job stands in the place of the expiration
+        numbers = dict(zip(line.expirations.sequences, line.expirations.wall_ms, strict=True))
     for stored in contents.read(line):
         try:
             message = formats.index(stored.format_id, stored.raw)
@@ -77,7 +80,7 @@ def _export_line(
             {
                 "sequence": stored.sequence,
                 "priority": message.priority,
-                "expiration": message.expiration_ms,
+                "expiration": numbers.get(stored.sequence, message.expiration_ms),
                 "redelivery_count": line.redeliveries.get(stored.sequence, 0),
                 "format": stored.format_id,
                 "bytes": _text(stored.raw),

@@ -11,8 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from spanwire.broker.facts import SCHEDULES, Fact
 from spanwire.broker.formats import MessageFormats
-from spanwire.model.destination import QUEUE, SUBSCRIPTION, Destination
+from spanwire.broker.schedule import stored_form
+from spanwire.model.destination import QUEUE, SCHEDULE, SUBSCRIPTION, Destination
 from spanwire.model.errors import RemoteProtocolError, SpanwireError, StoreError
 from spanwire.model.message import Message
 from spanwire.stores.offline.contents import StoreContents
@@ -122,6 +124,20 @@ def test_an_exported_store_comes_in_again_as_it_was(done: list[tuple[str, int, i
     again = imported(data)
     assert contents(again) == contents(driver.disk)
     assert exported(again).split(b"\n")[1:] == data.split(b"\n")[1:]  # but for the id of the store
+
+
+def test_scheduled_messages_keep_the_numbers_of_their_jobs() -> None:
+    driver = JournalDriver()
+    line = Destination(SCHEDULE, "jobs")
+    for number in (7, 3, 9):
+        message = stored_form(plain_message(A, number, b"x"), number)
+        driver.store.append_unit([(line, message)], [], [Fact(SCHEDULES, str(number).encode(), b"{}")])
+    driver.store.remove(line, 2)
+    driver.turn()
+    for disk in (driver.disk, imported(exported(driver.disk))):
+        (found,) = [entry for entry in StoreContents(disk).lines if entry.destination == line]
+        assert list(zip(found.expirations.sequences, found.expirations.wall_ms, strict=True)) == [(1, 7), (3, 9)]
+        assert list(found.sequences) == [1, 3]
 
 
 def test_the_format_is_what_the_documentation_says() -> None:
