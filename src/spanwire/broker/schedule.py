@@ -1,8 +1,8 @@
 """Messages that are delivered later: the jobs of one broker, in the order of their times.
 
 A message asks for it with properties (ActiveMQ, "Delay and Schedule Message Delivery"): ``AMQ_SCHEDULED_DELAY`` and
-``AMQ_SCHEDULED_PERIOD`` in milliseconds, ``AMQ_SCHEDULED_REPEAT`` (below 0: for ever), ``AMQ_SCHEDULED_CRON``. JMS 2
-clients that know a delivery delay send it as ``AMQ_SCHEDULED_DELAY``.
+``AMQ_SCHEDULED_PERIOD`` in milliseconds, ``AMQ_SCHEDULED_REPEAT`` (below 0: for ever), ``AMQ_SCHEDULED_CRON``. OpenWire
+has no field for the delivery delay of JMS 2; the first of these is its form on the wire.
 
 In a store the message lies in the line `LINE` and the job is a fact of table SCHEDULES under the job's number. What
 binds both is the number: it stands with the message in the place of its expiration, which it keeps in its own bytes.
@@ -48,10 +48,13 @@ STALE_TIMES: Final = 64  # times of jobs that are gone, beside those of jobs, be
 
 @dataclass(frozen=True)
 class SchedulerSettings:
-    """ActiveMQ's schedulerSupport: how often one message may repeat, and the time zone of cron entries."""
+    """ActiveMQ's schedulerSupport: how often one message may repeat, the time zone of cron entries, and how many
+    messages may wait.
+    """
 
     max_repeat: int = DEFAULT_MAX_REPEAT
     zone: tzinfo = UTC
+    max_jobs: int = MAX_JOBS
 
 
 class Job:
@@ -195,9 +198,9 @@ class Schedule(BrokerDestination):
         number, period_ms = self._next_number(), job.period_ms
         return Job(number, job_id, job.principal, job.size, due_ms, "", job.delay_ms, period_ms, job.repeat, True)
 
-    def check_room(self) -> None:
-        """Raises `ResourceAllocationError` when there may be no more jobs."""
-        if len(self.jobs) >= MAX_JOBS:
+    def check_room(self, count: int = 0) -> None:
+        """Raises `ResourceAllocationError` when there may be none but the jobs there are and ``count`` more."""
+        if len(self.jobs) + count >= self._settings.max_jobs:
             raise ResourceAllocationError(
                 f"the broker holds {len(self.jobs)} scheduled messages, its maximum: wait until some are delivered, "
                 f"or remove some"
@@ -324,6 +327,7 @@ class Plans:
         for send in sends:
             home = send.home
             if isinstance(home, Schedule):
+                home.check_room(len(self._jobs))
                 self._jobs.append(home.plan(send.message, principal, wall_ms))
                 self._homes.append(home)
                 self._messages.append(send.message)

@@ -327,6 +327,37 @@ def test_a_scheduled_send_waits_for_room_as_others_do() -> None:
     assert listener.takes() == ["x"]
 
 
+@pytest.mark.parametrize("transaction", [0, 1])
+def test_no_more_messages_wait_for_their_time_than_the_broker_may_hold(transaction: int) -> None:
+    stage = Stage(scheduler=SchedulerSettings(max_jobs=2))
+    sender = stage.peer("p")
+    for text in ("a", "b"):
+        delayed(sender, text, 1_000)
+    if transaction:
+        sender.begins(transaction)
+    with pytest.raises(ResourceAllocationError, match="holds 2 scheduled messages"):
+        sender.sends(QUEUE, "c", properties={"AMQ_SCHEDULED_DELAY": 1_000}, transaction=transaction)
+    comes_to_rest(stage)
+    passes(stage, 1)
+    delayed(stage.peer("q"), "d", 1_000)
+
+
+def test_a_transaction_that_would_be_too_much_is_rolled_back_at_its_commit() -> None:
+    stage = Stage(scheduler=SchedulerSettings(max_jobs=2))
+    sender = stage.peer("p")
+    sender.begins(1)
+    for text in ("a", "b", "c"):
+        sender.sends(QUEUE, text, properties={"AMQ_SCHEDULED_DELAY": 1_000}, transaction=1)
+    with pytest.raises(ResourceAllocationError):
+        sender.commits(1)
+    assert stage.store.kept(LINE) == []
+    delayed(sender, "d", 1_000)
+    comes_to_rest(stage)
+    listener = listening(stage)
+    passes(stage, 1)
+    assert listener.takes() == ["d"]
+
+
 # -- restarts ----------------------------------------------------------------------------------------------------------
 
 
