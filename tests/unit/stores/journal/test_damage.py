@@ -16,6 +16,7 @@ from spanwire.stores.journal.segment import (
     segment_name,
     segment_seed,
 )
+from spanwire.stores.journal.summary import summary_name
 from tests.simulation.disk import SimulatedDisk
 from tests.support.journal_driver import STORE_ID, JournalDriver, recovered_state
 from tests.support.plain_format import body_of, plain_message
@@ -23,8 +24,8 @@ from tests.support.plain_format import body_of, plain_message
 A = Destination(QUEUE, "A")
 
 
-def filled_disk(messages: int = 20, store_id: bytes = STORE_ID) -> SimulatedDisk:
-    """Some segments with messages that all live, after a crash, and without summaries: all of it is read."""
+def filled_disk(messages: int = 20, store_id: bytes = STORE_ID, summaries: bool = False) -> SimulatedDisk:
+    """Some segments with messages that all live, after a crash; without summaries all of it is read."""
     driver = JournalDriver()
     if store_id != STORE_ID:
         driver.disk = SimulatedDisk()
@@ -34,7 +35,7 @@ def filled_disk(messages: int = 20, store_id: bytes = STORE_ID) -> SimulatedDisk
         driver.turn()
     disk = driver.disk.copy()
     for name in disk.files():
-        if name.endswith(".summary"):
+        if name.endswith(".summary") and not summaries:
             disk.lose(name)
     return disk
 
@@ -145,6 +146,16 @@ def test_a_segment_of_another_store_is_found() -> None:
     disk = filled_disk()
     damaged = disk.copy()
     damaged.put(segment_name(1), filled_disk(store_id=b"some other store").contents()[segment_name(1)])
+    assert "belongs to another store" in refusal(damaged)
+
+
+def test_a_segment_of_another_store_is_found_also_when_its_summary_comes_with_it() -> None:
+    damaged = filled_disk(summaries=True)
+    others = filled_disk(store_id=b"some other store", summaries=True).contents()
+    for name in (segment_name(1), summary_name(1)):
+        assert len(others[name]) == len(damaged.contents()[name])
+        damaged.put(name, others[name])
+    assert f"{segment_name(1)} is damaged" in refusal(damaged)
     assert "belongs to another store" in refusal(damaged)
 
 

@@ -167,6 +167,17 @@ def test_a_queue_that_is_removed_and_made_again_while_its_messages_wait() -> Non
     assert recovered(driver) == {"A": [], "B": [1]}
 
 
+def test_the_end_of_a_queue_does_not_overtake_a_unit_that_held_one_of_its_messages() -> None:
+    driver = full_driver()
+    driver.store.append_unit([(A, plain_message(A, 11)), (B, plain_message(B, 1))], [], [])
+    driver.store.space_changed(0, False)
+    driver.store.remove_destination(A)
+    driver.turn()
+    driver.store.space_changed(SEGMENT, True)
+    driver.turn()
+    assert recovered(driver) == {"B": [1]}
+
+
 def recovered_copy(driver: JournalDriver) -> dict[str, list[int]]:
     copy = JournalDriver(driver.disk.copy(), SEGMENT)
     return {found.destination.name: list(found.sequences) for found in copy.recovered}
