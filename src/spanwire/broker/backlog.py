@@ -196,9 +196,18 @@ class Backlog:
             self._redeliveries[sequence] = count
         self._home.release(reference.message)
 
+    def page_messages(self, at_most: int, size: int = MAX_PAGE_BYTES) -> int:
+        """How many messages to read at a time so that they take about ``size`` bytes, as far as sizes are known."""
+        return max(1, min(at_most, size // max(1, self._average_size)))
+
+    def note_page(self, count: int, size: int) -> None:
+        """``count`` messages with ``size`` bytes together were read."""
+        if count > 0:
+            self._average_size = (self._average_size + size // count) // 2
+
     def _read(self, line: MessageLine, chunk: Chunk) -> bool:
         size = min(MAX_PAGE_BYTES, max(MIN_PAGE_BYTES, self._room()))
-        line.cut(chunk, max(1, min(CHUNK_MESSAGES, size // max(1, self._average_size))))
+        line.cut(chunk, self.page_messages(CHUNK_MESSAGES, size))
         packed = chunk.packed
         assert packed is not None
         first_order = 0
@@ -246,8 +255,7 @@ class Backlog:
                     if message.group_id is not None:
                         self.grouped = True
             items.append(reference)
-        if taken > 0:
-            self._average_size = (self._average_size + size // taken) // 2
+        self.note_page(taken, size)
         page.line.load(page.chunk, items)
 
     def _is_too_late_for(self, message: Message, sequence: int) -> bool:

@@ -243,7 +243,7 @@ class SelectiveWalk(BrokerDestination):
     def _ask(self, walk: LineWalk, chunk: Chunk, packed: Packed) -> bool:
         """Read the next page of a packed piece; False when there was nothing on the disk to read."""
         start = walk.cursor.offset
-        end = walk.end(chunk, PAGE_MESSAGES)
+        end = walk.end(chunk, self._queue.page_messages(PAGE_MESSAGES))
         self._page = [index for index in range(start, end) if packed.numbers[index] != TAKEN]
         self._expected = [packed.numbers[index] for index in self._page]
         self._page_end = end
@@ -258,6 +258,7 @@ class SelectiveWalk(BrokerDestination):
 
     def fetched(self, request: int, messages: list[Message | None]) -> None:
         """A page is here."""
+        self._queue.note_page(messages)
         if not self._queue.removed and self._walks:
             self._show(messages)
         self._context.schedule(self)

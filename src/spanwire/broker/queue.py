@@ -390,6 +390,15 @@ class Queue(BrokerDestination):
         """The lines, highest priority first, for a reader of its own."""
         return self._backlog.lines
 
+    def page_messages(self, at_most: int) -> int:
+        """How many of its messages a reader of its own should ask the store for at a time."""
+        return self._backlog.page_messages(at_most)
+
+    def note_page(self, messages: list[Message | None]) -> None:
+        """A reader of its own got these."""
+        sizes = [message.size for message in messages if message is not None]
+        self._backlog.note_page(len(sizes), sum(sizes))
+
     def group_owners(self) -> dict[str, str]:
         """The consumer that owns each message group."""
         groups = self._looking.groups

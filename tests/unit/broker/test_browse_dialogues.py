@@ -62,7 +62,7 @@ def test_a_browser_reads_what_is_on_the_disk_page_by_page() -> None:
     again = stage.restarts()
     before = fingerprint(again)
     browser = again.peer("b").consumes(QUEUE, browser=True, prefetch=500)
-    assert [len(read.sequences) for read in again.store.reads] == [100]
+    assert [len(read.sequences) for read in again.store.reads] == [16]  # as if they were large, until some are read
     again.settle()
     assert (browser.takes(), browser.ends) == ([str(number) for number in range(350)], 1)
     browser.leaves()
@@ -125,3 +125,45 @@ def test_volatile_messages_behind_the_window_are_shown_too() -> None:
     listener = again.peer("c").consumes(QUEUE)
     again.settle()
     assert listener.takes() == ["1", "2"]
+
+
+def test_what_a_browser_has_from_the_disk_counts_as_memory_until_it_is_acknowledged() -> None:
+    stage = Stage()
+    stage.peer("p").sends(QUEUE, *[f"{number:04}" * 1_000 for number in range(60)])
+    stage.syncs()
+    again = stage.restarts()
+    browser = again.peer("b").consumes(QUEUE, browser=True, prefetch=20)
+    again.settle()
+    first = browser.takes()
+    assert len(first) == 20
+    assert 20 * 4_000 <= again.memory() <= 60 * 5_000
+    browser.acknowledges(first[9], count=10)
+    second = browser.takes()
+    assert len(second) == 10
+    again.settle()
+    browser.peer.flushes()
+    assert 20 * 4_000 <= again.memory() <= 60 * 5_000
+    browser.peer.begins(1)
+    browser.acknowledges(first[19], count=10, transaction=1)
+    browser.peer.commits(1)
+    again.settle()
+    browser.peer.leaves()
+    assert again.memory() == 0
+
+
+def test_large_messages_are_read_for_a_browser_a_few_at_a_time() -> None:
+    stage = Stage()
+    stage.peer("p").sends(QUEUE, *["a" * 1_000_000 for _ in range(40)])
+    stage.syncs()
+    again = stage.restarts()
+    browser = again.peer("b").consumes(QUEUE, browser=True, prefetch=500)
+    pages: list[int] = []
+    while browser.ends == 0:
+        if again.store.reads:
+            pages.append(len(again.store.reads[0].sequences))
+            again.store.answer(again.broker, again.now)
+        again.runs()
+        browser.peer.flushes()
+    assert pages[:3] == [16, 6, 5]
+    assert sum(pages) == 40
+    assert max(pages[3:]) <= 5
