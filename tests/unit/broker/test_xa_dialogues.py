@@ -6,11 +6,10 @@ from collections.abc import Callable
 
 import pytest
 
-from spanwire.broker import xa_transactions
 from spanwire.broker.connection_state import MAX_TRANSACTIONS_PER_CONNECTION
 from spanwire.broker.facts import XA_BRANCHES
 from spanwire.broker.xa_branch import BranchRecord, StoredAcks, decode_record, encode_record
-from spanwire.broker.xa_transactions import LATER, XA_OK, XA_RDONLY
+from spanwire.broker.xa_transactions import LATER, MAX_BRANCHES, XA_OK, XA_RDONLY
 from spanwire.model.acks import POISON_ACK, STANDARD_ACK
 from spanwire.model.destination import SUBSCRIPTION, TRANSACTION, Destination, parse_destination
 from spanwire.model.errors import (
@@ -287,18 +286,19 @@ def test_another_user_may_not_work_in_a_branch_while_its_connection_is_there() -
     assert pending(stage, OUT) == 1
 
 
-def test_the_number_of_branches_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_s45_branches_are_limited_per_connection_and_per_broker() -> None:
     stage = Stage()
-    manager = Manager(stage.peer("x"))
-    for number in range(MAX_TRANSACTIONS_PER_CONNECTION):
-        manager.begins(XaTransactionId(1, str(number).encode(), b""))
-    with pytest.raises(ResourceAllocationError, match="at maximum limit: 1000"):
-        manager.begins()
-    monkeypatch.setattr(xa_transactions, "MAX_BRANCHES", MAX_TRANSACTIONS_PER_CONNECTION)
-    with pytest.raises(ResourceAllocationError, match="at maximum limit"):
-        Manager(stage.peer("y")).begins()
-    manager.peer.leaves()
-    Manager(stage.peer("z")).begins()
+    managers = [Manager(stage.peer(f"x{number}")) for number in range(MAX_BRANCHES // MAX_TRANSACTIONS_PER_CONNECTION)]
+    for place, manager in enumerate(managers):
+        for number in range(MAX_TRANSACTIONS_PER_CONNECTION):
+            manager.begins(XaTransactionId(place, str(number).encode(), b""))
+        with pytest.raises(ResourceAllocationError, match="at maximum limit: 1000$"):
+            manager.begins()
+    other = Manager(stage.peer("y"))
+    with pytest.raises(ResourceAllocationError, match="at maximum limit: 10000$"):
+        other.begins()
+    managers[0].peer.leaves()
+    other.begins()
 
 
 def test_messages_of_prepared_branches_are_limited_together() -> None:
