@@ -292,10 +292,10 @@ def test_s45_branches_are_limited_per_connection_and_per_broker() -> None:
     for place, manager in enumerate(managers):
         for number in range(MAX_TRANSACTIONS_PER_CONNECTION):
             manager.begins(XaTransactionId(place, str(number).encode(), b""))
-        with pytest.raises(ResourceAllocationError, match="at maximum limit: 1000$"):
+        with pytest.raises(ResourceAllocationError, match=r"at maximum limit: 1000$"):
             manager.begins()
     other = Manager(stage.peer("y"))
-    with pytest.raises(ResourceAllocationError, match="at maximum limit: 10000$"):
+    with pytest.raises(ResourceAllocationError, match=r"at maximum limit: 10000$"):
         other.begins()
     managers[0].peer.leaves()
     other.begins()
