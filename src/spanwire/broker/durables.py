@@ -59,10 +59,6 @@ class Durables:
         """The lines of all subscriptions."""
         return [durable.line for durable in self._map.durables.values()]
 
-    def all(self) -> list[DurableSubscription]:
-        """All subscriptions, oldest first."""
-        return list(self._map.durables.values())
-
     def claim(self, state: ConnectionState, info: ConsumerInfo, selector: Selector | None) -> DurableSubscription:
         """The subscription that a new consumer asks for: the one it left, or a new one; one whose selector or topic
         changed is deleted and made anew.
@@ -116,14 +112,10 @@ class Durables:
         queue = Queue(line, policy, self._usage, self._context)
         durable = DurableSubscription(terms, selector, queue, self._values)
         self._map.durables[terms.key] = durable
-        self._serve()
-        return durable
-
-    def _serve(self) -> None:
-        """Tell every topic which subscriptions it has now."""
-        durables = self.all()
         for topic in self._map.topics.values():
-            topic.serve([durable for durable in durables if durable.covers(topic.destination)])
+            if durable.covers(topic.destination):
+                topic.serve([*topic.durables, durable])
+        return durable
 
     def attach(self, durable: DurableSubscription, subscription: Subscription) -> None:
         """Its consumer is there; dispatch begins when that is started."""
@@ -160,7 +152,9 @@ class Durables:
         if store is not None:
             store.discard_fact(SUBSCRIPTIONS, key.encode("utf-8", "surrogatepass"))
             store.remove_destination(durable.line.destination)
-        self._serve()
+        for topic in self._map.topics.values():
+            if durable in topic.durables:
+                topic.serve([other for other in topic.durables if other is not durable])
 
     def recover(self, facts: dict[bytes, bytes], lines: list[RecoveredDestination], clean: bool) -> None:
         """What the store kept of subscriptions. A line without a description is left by a crash amid unsubscribing."""

@@ -6,6 +6,7 @@ import pytest
 
 from spanwire.broker.policy import PolicyEntry
 from spanwire.broker.ports import ADMIN, READ
+from spanwire.broker.topic import Topic
 from spanwire.model.acks import LAST_DELIVERED_UNSET, POISON_ACK
 from spanwire.model.destination import TOPIC, Destination
 from spanwire.model.errors import (
@@ -204,6 +205,22 @@ def test_a_pattern_subscribes_to_topics_that_exist_and_to_those_that_come() -> N
     producer.sends("topic://A.2", "2")
     producer.sends("topic://B", "3")
     assert peer.consumes("topic://A.>", durable="a").takes() == ["1", "2"]
+
+
+def test_topics_that_a_subscription_does_not_cover_are_left_alone_when_it_comes_and_goes() -> None:
+    stage = Stage()
+    peer = subscriber(stage)
+    peer.consumes(NEWS, durable="a")
+    second = peer.consumes(NEWS, durable="b")
+    news = stage.broker.home_of(Destination(TOPIC, "NEWS"))
+    assert isinstance(news, Topic)
+    served = news.durables
+    peer.consumes("topic://SPORTS", durable="c").leaves()
+    peer.unsubscribes("c")
+    assert news.durables is served  # there may be thousands of each
+    second.leaves()
+    peer.unsubscribes("b")
+    assert [durable.terms.name for durable in news.durables] == ["a"]
 
 
 def test_what_the_subscriber_sends_itself_does_not_come_back_to_it() -> None:
