@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from spanwire.broker.facts import check_fact
+from spanwire.broker.facts import SCHEDULES, check_fact
 from spanwire.broker.formats import MessageFormats
 from spanwire.broker.schedule import stored_form
 from spanwire.model.destination import SCHEDULE, SCHEMES, Destination, check_name
@@ -29,6 +29,7 @@ from spanwire.stores.journal.batch import write_batch
 from spanwire.stores.journal.disk_port import Disk
 from spanwire.stores.journal.index import destination_of
 from spanwire.stores.journal.journal import Journal, OpenedJournal, open_journal
+from spanwire.stores.journal.recovery import recover
 from spanwire.stores.journal.segment import DEFAULT_SEGMENT_BYTES, SPARE_NAME, STORE_ID_SIZE, segment_name
 from spanwire.stores.offline.exporting import EXPORT_NAME, EXPORT_VERSION
 from spanwire.stores.offline.inspection import TABLES, Progress
@@ -69,19 +70,21 @@ def import_store(place: Path, source: Path, formats: MessageFormats, progress: P
     Gives the number of messages and of facts. Raises `StoreError` naming the line that does not fit, before anything is
     written, and `OSError`.
     """
+    schedules = False
     with source.open("rb") as stream:
         reader = ImportReader(stream, source.name, formats)
-        for number, _ in enumerate(reader.items()):
+        for number, item in enumerate(reader.items()):
+            schedules = schedules or (isinstance(item, ImportedFact) and item.table == SCHEDULES)
             if number % 1000 == 0:
                 progress("read", reader.offset, source.stat().st_size)
     if place.exists():
-        return _fill(place, source, formats, progress)
+        return _fill(place, source, formats, progress, schedules)
     making = place.with_name(MAKING_NAME)
     if making.exists():
         shutil.rmtree(making)  # an import that was cut off
     making.mkdir(mode=DIRECTORY_MODE)
     try:
-        done = _fill(making, source, formats, progress)
+        done = _fill(making, source, formats, progress, False)
     except BaseException:
         shutil.rmtree(making, ignore_errors=True)
         raise
@@ -94,9 +97,14 @@ def import_store(place: Path, source: Path, formats: MessageFormats, progress: P
     return done
 
 
-def _fill(place: Path, source: Path, formats: MessageFormats, progress: Progress) -> tuple[int, int]:
+def _fill(place: Path, source: Path, formats: MessageFormats, progress: Progress, schedules: bool) -> tuple[int, int]:
     disk = FileDisk(place)
     try:
+        if schedules and recover(disk).facts().get(SCHEDULES):
+            raise StoreError(
+                f"{source.name} and {place} both hold scheduled messages, whose numbers would clash: nothing was "
+                f"imported; import into a new directory"
+            )
         size = source.stat().st_size
         with source.open("rb") as stream:
             return fill(disk, ImportReader(stream, source.name, formats), lambda at: progress("stored", at, size))

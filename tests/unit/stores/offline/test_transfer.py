@@ -140,6 +140,20 @@ def test_scheduled_messages_keep_the_numbers_of_their_jobs() -> None:
         assert list(found.sequences) == [1, 3]
 
 
+def test_scheduled_messages_are_not_imported_where_there_are_some_already(tmp_path: Path) -> None:
+    driver = JournalDriver()
+    driver.store.append_unit([], [], [Fact(SCHEDULES, b"1", b"{}")])
+    driver.turn()
+    source = tmp_path / "export"
+    source.write_bytes(exported(driver.disk))
+    place = tmp_path / "journal"
+    import_store(place, source, plain_formats(), lambda what, done, total: None)
+    before = {path.name: path.read_bytes() for path in place.iterdir()}
+    with pytest.raises(StoreError, match="both hold scheduled messages"):
+        import_store(place, source, plain_formats(), lambda what, done, total: None)
+    assert {path.name: path.read_bytes() for path in place.iterdir()} == before
+
+
 def test_the_format_is_what_the_documentation_says() -> None:
     lines: list[dict[str, Any]] = [json.loads(line) for line in exported(filled()).splitlines()]
     assert lines[0].keys() == {"spanwire-store-export", "store"}
