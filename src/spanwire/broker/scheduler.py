@@ -57,6 +57,7 @@ MAX_DELIVERIES: Final = 100  # messages delivered in one turn, and read from the
 MAX_READ_BYTES: Final = 4 * MIB  # of them, unless one alone has more
 RETRY_MS: Final = 1_000  # until a message is delivered for which there was no room
 MAX_NAP_SECONDS: Final = 1.0  # between two looks at the clock on the wall, which may have been set
+SEARCHED_WHOLE: Final = 16 * 1024  # bytes of messages in which it costs least not to leave out the body
 UNDELIVERED: Final = "the scheduled message could not be delivered"
 
 logger = logging.getLogger(__name__)
@@ -108,15 +109,22 @@ class Scheduler(DelayedSender):
         self._outlet: Final[Outlet] = Outlet(NoConnection(), [], usage)
         self._reading: list[Job] = []  # jobs whose messages are being read
         self._request = 0
+        self._known: Destination | None = None  # where the last message went that asked nothing about jobs
 
     # -- from a connection ---------------------------------------------------------------------------------------------
 
     def concerns(self, message: Message) -> bool:
         """Whether ``message`` is to be delivered later, or asks about those that are."""
-        if is_request(message.destination):
-            return True
+        destination = message.destination
+        if destination is not self._known:
+            if is_request(destination):
+                return True
+            self._known = destination
         raw = message.raw
-        if raw.find(MARK, message.properties_start) < 0 and raw.find(MARK, 0, message.content_start) < 0:
+        if len(raw) <= SEARCHED_WHOLE:
+            if raw.find(MARK) < 0:
+                return False
+        elif raw.find(MARK, message.properties_start) < 0 and raw.find(MARK, 0, message.content_start) < 0:
             return False
         try:
             return asks(self._formats.properties(message))

@@ -7,6 +7,8 @@ from __future__ import annotations
 from typing import Final
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from spanwire.broker.ports import ADMIN, NO_TOKEN, WRITE
 from spanwire.broker.schedule import LINE, SchedulerSettings
@@ -99,6 +101,18 @@ def test_the_text_of_a_message_schedules_nothing() -> None:
     listener = listening(stage)
     stage.peer("p").sends(QUEUE, "AMQ_SCHEDULED_DELAY", properties={"AMQ_SCHEDULED_REPEAT": 3})
     assert listener.takes() == ["AMQ_SCHEDULED_DELAY"]
+
+
+def test_a_large_message_is_scheduled_as_a_small_one_is() -> None:
+    stage = played()
+    listener = listening(stage)
+    sender = stage.peer("p")
+    delayed(sender, "x" * 100_000, 1_000)
+    sender.sends(QUEUE, "AMQ_SCHEDULED" * 10_000)
+    comes_to_rest(stage)
+    assert [text[:1] for text in listener.takes()] == ["A"]
+    passes(stage, 1)
+    assert [text[:1] for text in listener.takes()] == ["x"]
 
 
 @pytest.mark.parametrize("persistent", [True, False])
@@ -423,6 +437,36 @@ def test_a_crash_at_every_position_neither_loses_nor_repeats_a_time() -> None:
         after.settle()
         assert sorted(listener.takes()) == ["committed", "often", "often", "often", "often", "once"], position
         assert after.store.kept(LINE) == []
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 9_000), st.integers(1, 4_000), st.integers(0, 4)), min_size=1, max_size=6),
+    st.lists(st.tuples(st.integers(1, 3_000), st.booleans()), min_size=1, max_size=12),
+)
+@settings(max_examples=60, deadline=None)
+def test_whatever_is_scheduled_comes_as_often_as_it_should_over_any_crashes(
+    jobs: list[tuple[int, int, int]], steps: list[tuple[int, bool]]
+) -> None:
+    stage = played()
+    sender = stage.peer("p")
+    for number, (delay_ms, period_ms, repeat) in enumerate(jobs):
+        delayed(sender, str(number), delay_ms, AMQ_SCHEDULED_PERIOD=period_ms, AMQ_SCHEDULED_REPEAT=repeat)
+    stage.settle()
+    for wait_ms, crashes in steps:
+        stage.waits(wait_ms / 1000)
+        stage.reads()
+        stage.runs()
+        if crashes:
+            stage = stage.restarts(scheduler=ON)
+        else:
+            comes_to_rest(stage)
+    for _ in range(30):
+        passes(stage, 5)
+    expected = sorted(str(number) for number, (_, _, repeat) in enumerate(jobs) for _ in range(repeat + 1))
+    listener = listening(stage)
+    comes_to_rest(stage)
+    assert sorted(listener.takes()) == expected
+    assert stage.store.kept(LINE) == []
 
 
 def test_a_crash_before_the_send_is_safe_leaves_nothing_of_it() -> None:
