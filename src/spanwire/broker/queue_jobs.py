@@ -77,8 +77,9 @@ class ExpiryWalk:
         if self._walks and self._lacks_room():
             self.stop()
         budget = CHUNK_MESSAGES
+        most = self._backlog.page_messages(CHUNK_MESSAGES) if self._leaves_letters() else CHUNK_MESSAGES
         due: list[int] = []
-        while budget > 0 and self._walks and not self._reads:
+        while budget > 0 and len(due) < most and self._walks and not self._reads:
             walk = self._walks[0]
             chunk = walk.chunk()
             if chunk is None:
@@ -88,7 +89,7 @@ class ExpiryWalk:
             if chunk.packed is None:
                 budget -= self._in_memory(walk, chunk, budget)
             else:
-                budget -= self._on_disk(walk, chunk, due, budget)
+                budget -= self._on_disk(walk, chunk, due, min(budget, most - len(due)))
         if due:
             self._remove(due)
         return len(self._walks) > 0 and not self._reads
@@ -165,6 +166,8 @@ class ExpiryWalk:
         if due is None:
             return False
         self.pending -= len(due)
+        sizes = [message.size for message in messages if message is not None]
+        self._backlog.note_page(len(sizes), sum(sizes))
         home = self._home
         for place, message in enumerate(messages):
             sequence = due[place]

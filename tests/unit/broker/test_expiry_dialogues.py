@@ -95,6 +95,24 @@ def test_a_consumer_that_comes_to_many_expired_messages_holds_nobody_up(prioriti
     assert (seen[-1], listener.out) == (1_200, ["alive"])
 
 
+def test_large_expired_messages_are_read_a_few_at_a_time() -> None:
+    stage = Stage()
+    stage.peer("p").sends(QUEUE, *["a" * 1_000_000 for _ in range(40)], expiration_ms=stage.now.wall_ms + 1_000)
+    stage.syncs()
+    again = stage.restarts()
+    again.waits(31.0)
+    pages: list[int] = []
+    while again.store.reads or again.broker.next_timeout() == 0.0:
+        if again.store.reads:
+            pages.append(len(again.store.reads[0].sequences))
+            again.store.answer(again.broker, again.now)
+        again.runs()
+    assert pages[:3] == [16, 6, 5]
+    assert sum(pages) == 40
+    assert max(pages[3:]) <= 5
+    assert len(dead(again)) == 40
+
+
 def test_many_queues_are_looked_through_a_few_in_each_turn() -> None:
     stage = Stage()
     stage.runs()
