@@ -112,3 +112,43 @@ def scheduled_messages_are_browsed_and_removed_by_message(jms: Stage) -> None:
     session.producer(manager).sends("", kind="plain", properties={"AMQ_SCHEDULER_ACTION": "BROWSE"}, replyTo=answers)
     found.receives_nothing()
     consumer.receives_nothing()
+
+
+def a_message_that_would_repeat_too_often_is_refused(jms: Stage) -> None:
+    session = jms.connection().session()
+    properties = {"AMQ_SCHEDULED_DELAY": 600_000, "AMQ_SCHEDULED_PERIOD": 1_000, "AMQ_SCHEDULED_REPEAT": ["int", 1_001]}
+    session.producer(jms.queue("Q")).sends("x", properties=properties)
+
+
+def texts_say_when_a_message_is_delivered(jms: Stage) -> None:
+    session = jms.connection().session()
+    consumer = session.consumer(jms.queue("Q"))
+    properties = {"AMQ_SCHEDULED_DELAY": "50", "AMQ_SCHEDULED_PERIOD": "50", "AMQ_SCHEDULED_REPEAT": "1"}
+    session.producer(jms.queue("Q")).sends("x", properties=properties)
+    consumer.receives(2, silence=True)
+
+
+def a_message_with_the_id_of_a_job_is_delivered_at_once(jms: Stage) -> None:
+    session = jms.connection().session()
+    consumer = session.consumer(jms.queue("Q"))
+    properties = {"AMQ_SCHEDULED_DELAY": 600_000, "scheduledJobId": "ID:elsewhere:1"}
+    session.producer(jms.queue("Q")).sends("x", properties=properties)
+    consumer.receives(1, silence=True)
+
+
+def a_cron_entry_that_cannot_be_read_is_refused(jms: Stage) -> None:
+    session = jms.connection().session()
+    session.producer(jms.queue("Q")).sends("x", properties={"AMQ_SCHEDULED_CRON": "every day"})
+
+
+def a_scheduled_message_expires_after_its_delivery(jms: Stage) -> None:
+    session = jms.connection().session()
+    session.producer(jms.queue("Q")).sends("x", ttl=30_000, properties={"AMQ_SCHEDULED_DELAY": 50})
+    session.consumer(jms.queue("Q")).receives(1, silence=True)
+
+
+def a_topic_is_sent_to_later(jms: Stage) -> None:
+    session = jms.connection().session()
+    consumer = session.consumer(jms.topic("T"))
+    session.producer(jms.topic("T")).sends("x", volatile=True, properties={"AMQ_SCHEDULED_DELAY": 50})
+    consumer.receives(1, silence=True)
