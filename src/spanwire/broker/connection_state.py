@@ -54,7 +54,7 @@ class ConnectionState:
         self.automatic: Final[list[Subscription]] = []
         self.temporary: Final[dict[str, Destination]] = {}
         self.transactions: Final[dict[str, LocalTransaction]] = {}
-        self.branches: Final[dict[bytes, Branch]] = {}  # begun here and not finished
+        self.branches: Final[dict[bytes, Branch]] = {}  # begun or joined here, and not finished
         self.uncommitted: Final[Uncommitted] = Uncommitted(max_uncommitted)
         self.parked: Final[deque[ParkedSend]] = deque()
         self.parked_bytes = 0

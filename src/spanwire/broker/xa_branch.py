@@ -57,9 +57,10 @@ class BranchRecord:
 
 
 class Branch(Transaction):
-    """A branch. ``siblings`` are those begun on the same connection; ``user`` began it there. ``record`` is what the
-    store keeps, once it is prepared. With ``on_disk`` the broker was started since, and has the sends only after they
-    were ``loaded``; ``finishing`` says that it is reading.
+    """A branch. ``siblings`` are the branches of the connection where ``user`` began it, None when that is gone;
+    ``places`` those of all connections that work in it. ``record`` is what the store keeps, once it is prepared. With
+    ``on_disk`` the broker was started since, and has the sends only after they were ``loaded``; ``finishing`` says
+    that it is reading.
     """
 
     def __init__(self, xid: XaTransactionId, uncommitted: Uncommitted, user: str) -> None:
@@ -67,6 +68,7 @@ class Branch(Transaction):
         self.xid: Final[XaTransactionId] = xid
         self.user: Final[str] = user
         self.siblings: dict[bytes, Branch] | None = None
+        self.places: list[dict[bytes, Branch]] = []
         self.record: BranchRecord | None = None
         self.on_disk = False
         self.loaded = False

@@ -69,19 +69,21 @@ class XaTransactions(Finisher):
     # -- what clients ask for ------------------------------------------------------------------------------------------
 
     def begin(self, state: ConnectionState, xid: XaTransactionId) -> None:
-        """Open a branch, or go on with one that is known. Raises `ResourceAllocationError` over the limits."""
-        if xid.key in self._branches:
-            self.find(state, xid)
+        """Open a branch, or join one that is known. Raises `ResourceAllocationError` over the limits."""
+        if xid.key in state.branches:
             return
-        limit = MAX_BRANCHES
-        if len(state.branches) >= MAX_TRANSACTIONS_PER_CONNECTION:
-            limit = MAX_TRANSACTIONS_PER_CONNECTION
-        elif len(self._branches) < MAX_BRANCHES:
-            branch = Branch(xid, state.uncommitted, state.principal.name)
-            branch.siblings = state.branches
-            state.branches[xid.key] = branch
-            self._branches[xid.key] = branch
-            return
+        known = None if xid.key not in self._branches else self.find(state, xid)
+        limit = MAX_TRANSACTIONS_PER_CONNECTION
+        if len(state.branches) < limit:
+            limit = MAX_BRANCHES
+            if known is None and len(self._branches) < limit:
+                known = Branch(xid, state.uncommitted, state.principal.name)
+                known.siblings = state.branches
+                self._branches[xid.key] = known
+            if known is not None:
+                known.places.append(state.branches)
+                state.branches[xid.key] = known
+                return
         raise ResourceAllocationError(
             f"Can't begin a transaction on connection {state.connection_id}: at maximum limit: {limit}"
         )
@@ -117,12 +119,12 @@ class XaTransactions(Finisher):
         return None if found is None else found.refusal
 
     def prepare(self, state: ConnectionState, xid: XaTransactionId, token: int, now: Time) -> int:
-        """Promise that the branch can be committed; gives the vote, or `LATER`.
+        """Promise that the branch, begun or joined on this connection, can be committed; gives the vote, or `LATER`.
 
         Raises `JmsError` when that cannot be promised: the branch is rolled back then.
         """
         self._turn(now)
-        if xid.key not in self._branches:
+        if xid.key not in state.branches:
             raise IllegalStateError(
                 f"Cannot prepare a transaction that had not been started or previously returned XA_RDONLY: {xid}"
             )
@@ -174,6 +176,9 @@ class XaTransactions(Finisher):
             self._committing.undo(transaction)
         state.transactions.clear()
         for branch in list(state.branches.values()):
+            branch.places = [place for place in branch.places if place is not state.branches]
+            if branch.siblings is not state.branches:
+                continue
             branch.siblings = None
             if not branch.prepared:
                 self._forget(branch)
@@ -281,8 +286,9 @@ class XaTransactions(Finisher):
 
     def _forget(self, branch: Branch) -> None:
         self._branches.pop(branch.xid.key, None)
-        if branch.siblings is not None:
-            branch.siblings.pop(branch.xid.key, None)
+        for place in branch.places:
+            place.pop(branch.xid.key, None)
+        branch.places.clear()
         if branch.record is not None:
             self._recovered.free_line(branch.record.line)
 

@@ -196,6 +196,25 @@ def test_a_prepared_branch_outlives_its_connection_and_is_finished_by_another() 
     assert pending(stage, OUT) == 1
 
 
+def test_a_connection_that_joined_a_branch_may_prepare_it_and_may_go() -> None:
+    stage = Stage()
+    first, second, third = (Manager(stage.peer(name)) for name in "abc")
+    first.begins()
+    first.sends(OUT, "of the first")
+    with pytest.raises(IllegalStateError, match="had not been started"):
+        third.prepares()
+    second.begins()
+    third.begins()
+    second.sends(OUT, "of the second")
+    third.peer.leaves()
+    assert second.prepares() == XA_OK
+    first.peer.leaves()
+    second.commits()
+    stage.syncs()
+    assert second.peer.state.branches == {}
+    assert stage.peer("d").consumes(OUT).takes() == ["of the first", "of the second"]
+
+
 def test_a_branch_without_work_is_read_only_and_gone() -> None:
     manager = Manager(Stage().peer("x"))
     manager.begins()
@@ -276,7 +295,7 @@ def test_another_user_may_not_work_in_a_branch_while_its_connection_is_there() -
     manager.sends(OUT, "out")
     manager.prepares()
     other = Manager(stage.peer("y", user="bob"))
-    for step in (other.begins, other.commits, other.rolls_back, other.prepares):
+    for step in (other.begins, other.commits, other.rolls_back):
         with pytest.raises(AuthorizationError):
             step()
     Manager(stage.peer("z", user="alice")).begins()

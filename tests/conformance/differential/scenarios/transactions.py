@@ -286,6 +286,71 @@ def failed_work_can_still_be_rolled_back(jms: Stage) -> None:
     jms.counts(jms.queue("Q"))
 
 
+def a_prepared_branch_can_be_forgotten(jms: Stage) -> None:
+    session = jms.connection(xa=True).session("xa")
+    session.begins("x")
+    session.producer(jms.queue("OUT")).sends("never")
+    session.leaves("x")
+    session.prepares("x")
+    session.forgets("x")
+    session.recovers_branches()
+    jms.counts(jms.queue("OUT"))
+
+
+def another_connection_commits_a_prepared_branch(jms: Stage) -> None:
+    session = jms.connection(xa=True).session("xa")
+    other = jms.connection(xa=True).session("xa")
+    session.begins("x")
+    session.producer(jms.queue("OUT")).sends("a")
+    session.leaves("x")
+    session.prepares("x")
+    other.commits_branch("x")
+    jms.counts(jms.queue("OUT"))
+
+
+def another_connection_cannot_prepare_a_branch(jms: Stage) -> None:
+    session = jms.connection(xa=True).session("xa")
+    other = jms.connection(xa=True).session("xa")
+    session.begins("x")
+    session.producer(jms.queue("OUT")).sends("a")
+    session.leaves("x")
+    other.prepares("x")
+    session.rolls_branch_back("x")
+
+
+def another_connection_cannot_prepare_a_prepared_branch_again(jms: Stage) -> None:
+    session = jms.connection(xa=True).session("xa")
+    other = jms.connection(xa=True).session("xa")
+    session.begins("x")
+    session.producer(jms.queue("OUT")).sends("a")
+    session.leaves("x")
+    session.prepares("x")
+    other.prepares("x")
+    session.commits_branch("x")
+
+
+def another_connection_rolls_back_an_open_branch(jms: Stage) -> None:
+    session = jms.connection(xa=True).session("xa")
+    other = jms.connection(xa=True).session("xa")
+    session.begins("x")
+    session.producer(jms.queue("OUT")).sends("a")
+    session.leaves("x")
+    other.rolls_branch_back("x")
+    session.commits_branch("x", one_phase=True)
+
+
+def a_branch_covers_a_topic(jms: Stage) -> None:
+    subscriber = jms.connection().session().consumer(jms.topic("T"))
+    session = jms.connection(xa=True).session("xa")
+    session.begins("x")
+    session.producer(jms.topic("T")).sends("a", "b")
+    session.leaves("x")
+    session.prepares("x")
+    subscriber.receives_nothing()
+    session.commits_branch("x")
+    subscriber.receives(2, silence=True)
+
+
 def a_branch_covers_a_durable_subscription(jms: Stage) -> None:
     connection = jms.connection(xa=True, client_id=jms.scenario)
     plain = jms.connection().session()
