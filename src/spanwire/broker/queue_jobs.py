@@ -56,8 +56,8 @@ class ExpiryWalk:
         self.pending = 0
 
     def start(self) -> bool:
-        """Begin, unless it is under way, there is nothing to look at, or there is no room for dead letters."""
-        if self._walks or self._lacks_room():
+        """Begin, unless it is under way or there is nothing to look at."""
+        if self._walks:
             return False
         self._walks = [LineWalk(line) for line in self._backlog.lines if line.count > 0]
         return len(self._walks) > 0
@@ -73,7 +73,7 @@ class ExpiryWalk:
         self._walks = []
 
     def work(self) -> bool:
-        """One slice; False when there is nothing more to do before the store answers."""
+        """One slice; False when there is nothing more to do before the store answers, or no room for dead letters."""
         if self._walks and self._lacks_room():
             self.stop()
         budget = CHUNK_MESSAGES

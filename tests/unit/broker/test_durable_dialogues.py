@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import pytest
 
+from spanwire.broker.durable_subscription import SubscriptionTerms, encode_terms
+from spanwire.broker.durables import MAX_DURABLE_SUBSCRIPTIONS
+from spanwire.broker.facts import SUBSCRIPTIONS
 from spanwire.broker.policy import PolicyEntry
 from spanwire.broker.ports import ADMIN, READ
 from spanwire.broker.topic import Topic
 from spanwire.model.acks import LAST_DELIVERED_UNSET, POISON_ACK
-from spanwire.model.destination import TOPIC, Destination
+from spanwire.model.destination import SUBSCRIPTION, TOPIC, Destination
 from spanwire.model.errors import (
     AuthorizationError,
     InvalidClientIdError,
     InvalidDestinationError,
     JmsError,
+    ResourceAllocationError,
 )
 from tests.support.dialogue.broker_dialogue import Peer, Stage
 from tests.support.recording_authorizer import RecordingAuthorizer
@@ -291,6 +295,36 @@ def test_expired_messages_leave_an_idle_subscription() -> None:
     stage.settle()
     assert letters.takes() == ["1"]
     assert peer.consumes(NEWS, durable="a").takes() == []
+
+
+def test_a_crash_amid_unsubscribing_leaves_nothing_behind() -> None:
+    stage = Stage()
+    peer = subscriber(stage)
+    peer.consumes(NEWS, durable="a").leaves()
+    stage.peer("p").sends(NEWS, "1")
+    stage.syncs()
+    position = stage.store.position()
+    peer.unsubscribes("a")
+    again = stage.restarts(position=position + 1)  # the description is gone, its line is not
+    assert len(again.store.calls("drop")) == 1
+    assert again.store.kept(Destination(SUBSCRIPTION, "3:app:a")) == []
+
+
+def test_there_is_a_limit_to_durable_subscriptions_and_those_that_exist_can_be_used() -> None:
+    facts: dict[bytes, bytes] = {}
+    for number in range(MAX_DURABLE_SUBSCRIPTIONS):
+        terms = SubscriptionTerms("app", str(number), Destination(TOPIC, "NEWS"), None, False)
+        facts[terms.key.encode()] = encode_terms(terms)
+    stage = Stage()
+    stage.broker.recover([], True, stage.now, {SUBSCRIPTIONS: facts})
+    peer = subscriber(stage)
+    with pytest.raises(ResourceAllocationError, match="unsubscribe those that nobody needs"):
+        peer.consumes(NEWS, durable="one more")
+    listener = peer.consumes(NEWS, durable="1")
+    stage.peer("p").sends(NEWS, "news")
+    assert listener.takes() == ["news"]
+    peer.unsubscribes("0")
+    peer.consumes(NEWS, durable="one more")
 
 
 def test_a_full_store_lets_sends_to_a_durable_topic_wait() -> None:

@@ -381,6 +381,25 @@ def test_without_room_on_the_disk_what_expires_stays_in_the_store_until_there_is
     assert stage.view(QUEUE).expired == 300
 
 
+def test_a_walk_that_is_under_way_ends_when_there_is_no_room_for_dead_letters() -> None:
+    stage = Stage()
+    stage.runs()
+    producer = stage.peer("p")
+    for number in range(1_200):
+        producer.sends(QUEUE, str(number), expiration_ms=stage.now.wall_ms + 1_000)
+    stage.syncs()
+    stage.waits(31.0)
+    expired = stage.view(QUEUE).expired
+    assert expired < 1_200
+    stage.has_room(False)
+    stage.settle()
+    assert (stage.view(QUEUE).expired, stage.view(QUEUE).pending) == (expired, 1_200 - expired)
+    stage.has_room(True)
+    stage.waits(31.0)
+    stage.settle()
+    assert len(dead(stage)) == 1_200
+
+
 def test_what_waits_for_room_is_bounded_and_the_rest_is_found_at_the_next_start() -> None:
     stage = Stage()
     texts = [str(number) for number in range(MAX_DETAINED + 2)]
@@ -432,10 +451,22 @@ def test_a_queue_that_is_removed_takes_what_waited_for_room_with_it() -> None:
 def test_a_persistent_message_that_arrives_expired_is_answered_when_its_dead_letter_is_safe() -> None:
     stage = Stage()
     producer = stage.peer("p")
-    token = producer.sends(QUEUE, "late", expiration_ms=stage.now.wall_ms - 1)
-    assert not producer.is_answered(token)
-    stage.syncs()
-    assert producer.is_answered(token)
+    for number in range(2):  # the queue is made by the first
+        token = producer.sends(QUEUE, "late", expiration_ms=stage.now.wall_ms - 1)
+        assert not producer.is_answered(token), number
+        stage.syncs()
+        assert producer.is_answered(token)
+
+
+def test_without_room_on_the_disk_a_message_that_only_memory_had_leaves_a_dead_letter_there() -> None:
+    strategy = DeadLetterStrategy(process_non_persistent=True)
+    stage = Stage(PolicyEntry(destination("queue://>"), dead_letter=strategy))
+    listener = stage.peer("c").consumes(QUEUE)
+    stage.peer("p").sends(QUEUE, "1", persistent=False)
+    stage.has_room(False)
+    listener.acknowledges("1", ack_type=POISON_ACK, count=1)
+    assert stage.store.calls("add") == []
+    assert stage.peer("d").consumes(DLQ).takes() == ["1"]
 
 
 def test_a_message_that_expires_while_it_is_being_stored_is_replaced_as_one() -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from spanwire.stores.disk import MAX_PARTS_PER_WRITE, WRITE_THROUGH, FileDisk
+from spanwire.stores.journal.segment import SPARE_NAME
 
 
 class Syncs:
@@ -196,3 +197,16 @@ def test_a_file_that_cannot_be_opened_because_all_are_taken_says_so(
     monkeypatch.setattr(os, "open", refused)
     with pytest.raises(OSError, match="Too many open files"):
         disk.read("a", 0, 1)
+
+
+def test_a_file_that_is_a_symbolic_link_is_not_followed(tmp_path: Path) -> None:
+    theirs = tmp_path / "theirs"
+    theirs.write_bytes(b"not ours")
+    directory = tmp_path / "journal"
+    directory.mkdir()
+    (directory / SPARE_NAME).symlink_to(theirs)
+    disk = FileDisk(directory)
+    with pytest.raises(OSError, match="symbolic links"):
+        disk.resize(SPARE_NAME, 4096)
+    disk.close()
+    assert theirs.read_bytes() == b"not ours"
