@@ -33,6 +33,9 @@ from spanwire.model.message_view import (
 LONG_TEXT: Final = 13  # on the wire only
 LONGEST_SHORT_TEXT: Final = 8_191  # characters; three octets each still fit a 16-bit length
 MAX_DEPTH: Final = 16  # maps and lists inside each other
+MAX_MAP_BYTES: Final = (
+    2 * 1024 * 1024
+)  # of a map that is turned into text: the loop does it; any that came as text fits
 NUMBERS: Final[dict[int, struct.Struct]] = {
     BYTE_VALUE: struct.Struct(">b"),
     SHORT_VALUE: struct.Struct(">h"),
@@ -46,9 +49,11 @@ LENGTH: Final = struct.Struct(">H")
 
 
 def read_map(body: bytes) -> dict[str, PropertyValue]:
-    """All entries in their order; raises `MessageFormatError` for octets that are no map."""
+    """All entries in their order; raises `MessageFormatError` for octets that are no map, or too many."""
     if not body:
         return {}
+    if len(body) > MAX_MAP_BYTES:
+        raise MessageFormatError(f"a map of {len(body)} bytes is not turned into text; {MAX_MAP_BYTES} are allowed")
     reader = _Reader(body)
     try:
         return reader.map(1)

@@ -33,7 +33,7 @@ from spanwire.model.message_view import (
     PropertyValue,
 )
 from spanwire.protocols.openwire.primitive_map import decode_map, encode_map
-from spanwire.protocols.stomp.map_body import read_map, write_map
+from spanwire.protocols.stomp.map_body import MAX_MAP_BYTES, read_map, write_map
 from spanwire.protocols.stomp.message_format import StompMessageFormat
 from spanwire.protocols.stomp.transformation import JSON, MAX_TEXT_BYTES, XML, map_text, read_map_text
 from tests.support.stomp_dialogue import FORMAT_VIEW, JmsClient, Stage, ViewFormat
@@ -247,6 +247,20 @@ def test_a_map_from_jms_given_back_and_dispatched_again_says_so() -> None:
     assert before.body == after.body == SENT.encode()
     assert "redelivered" not in before.headers
     assert after.headers["redelivered"] == "true"
+
+
+def test_a_map_that_is_too_large_to_be_turned_into_text_arrives_without_a_body_and_says_why() -> None:
+    views = ViewFormat()
+    stage = Stage(formats=MessageFormats({FORMAT_STOMP: FORMAT, FORMAT_VIEW: views}))
+    view = MessageView(MAP, Destination(QUEUE, "Q"), MessageId(ProducerId("ID:jms-1-2-0:1", 1, 1), 1))
+    view.body = write_map({"large": (BYTES_VALUE, b"x" * MAX_MAP_BYTES)})
+    view.properties["transformation"] = (STRING_VALUE, "jms-map-json")
+    peer = stage.peer("1.2")
+    peer.sends("SUBSCRIBE\nid:1\ndestination:/queue/Q\ntransformation:jms-map-json\n\n\0")
+    JmsClient(stage).sends(views.message(view))
+    (message,) = peer.receives()
+    assert message.body == b""
+    assert message.headers["transformation-error"].endswith(f"{MAX_MAP_BYTES} are allowed")
 
 
 def test_a_dead_letter_of_a_map_keeps_its_entries() -> None:
