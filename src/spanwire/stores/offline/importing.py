@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from spanwire.broker.facts import SCHEDULES, check_fact
+from spanwire.broker.facts import SCHEDULES, XA_BRANCHES, check_fact
 from spanwire.broker.formats import MessageFormats
 from spanwire.broker.schedule import stored_form
 from spanwire.model.destination import SCHEDULE, SCHEMES, Destination, check_name
@@ -70,15 +70,21 @@ def import_store(place: Path, source: Path, formats: MessageFormats, progress: P
     Gives the number of messages and of facts. Raises `StoreError` naming the line that does not fit, before anything is
     written, and `OSError`.
     """
-    schedules = False
+    tables: set[int] = set()
     with source.open("rb") as stream:
         reader = ImportReader(stream, source.name, formats)
         for number, item in enumerate(reader.items()):
-            schedules = schedules or (isinstance(item, ImportedFact) and item.table == SCHEDULES)
+            if isinstance(item, ImportedFact):
+                tables.add(item.table)
             if number % 1000 == 0:
                 progress("read", reader.offset, source.stat().st_size)
     if place.exists():
-        return _fill(place, source, formats, progress, schedules)
+        if XA_BRANCHES in tables:
+            raise StoreError(
+                f"{source.name} holds prepared transactions, which name messages by their numbers: nothing was "
+                f"imported into {place}; import into a new directory, or finish them before the export"
+            )
+        return _fill(place, source, formats, progress, SCHEDULES in tables)
     making = place.with_name(MAKING_NAME)
     if making.exists():
         shutil.rmtree(making)  # an import that was cut off

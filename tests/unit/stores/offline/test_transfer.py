@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spanwire.broker.facts import SCHEDULES, Fact
+from spanwire.broker.facts import SCHEDULES, XA_BRANCHES, Fact
 from spanwire.broker.formats import MessageFormats
 from spanwire.broker.schedule import stored_form
 from spanwire.model.destination import QUEUE, SCHEDULE, SUBSCRIPTION, Destination
@@ -150,6 +150,20 @@ def test_scheduled_messages_are_not_imported_where_there_are_some_already(tmp_pa
     import_store(place, source, plain_formats(), lambda what, done, total: None)
     before = {path.name: path.read_bytes() for path in place.iterdir()}
     with pytest.raises(StoreError, match="both hold scheduled messages"):
+        import_store(place, source, plain_formats(), lambda what, done, total: None)
+    assert {path.name: path.read_bytes() for path in place.iterdir()} == before
+
+
+def test_prepared_transactions_are_imported_into_a_new_store_only(tmp_path: Path) -> None:
+    driver = JournalDriver()
+    driver.store.append_unit([], [], [Fact(XA_BRANCHES, b"x", b"{}")])
+    driver.turn()
+    source = tmp_path / "export"
+    source.write_bytes(exported(driver.disk))
+    place = tmp_path / "journal"
+    import_store(place, source, plain_formats(), lambda what, done, total: None)
+    before = {path.name: path.read_bytes() for path in place.iterdir()}
+    with pytest.raises(StoreError, match="holds prepared transactions"):
         import_store(place, source, plain_formats(), lambda what, done, total: None)
     assert {path.name: path.read_bytes() for path in place.iterdir()} == before
 
