@@ -13,6 +13,7 @@ from spanwire.broker.facts import Fact
 from spanwire.broker.recovery import Expirations, RecoveredDestination
 from spanwire.model.destination import QUEUE, STORED_SCHEMES, Destination
 from spanwire.model.environment import Time
+from spanwire.model.errors import ResourceAllocationError
 from spanwire.model.message import Message
 
 NOWHERE: Final = Destination(QUEUE, "-")
@@ -83,6 +84,8 @@ class LateStore:
     ) -> list[int]:
         if self.refused is not None:
             raise self.refused
+        if additions and not self.room:
+            raise ResourceAllocationError("the disk of the message store is full: try again when there is room")
         self._position += 1
         sequences = [self._add(destination, message) for destination, message in additions]
         for destination, sequence in removals:
