@@ -251,7 +251,8 @@ class Backlog:
                 else:
                     size += message.size
                     home.hold(message)
-                    reference = MessageReference(home, message, number, order, self._redelivery_count(number))
+                    reference = MessageReference(home, message, number, order, self.redelivery_count(number))
+                    self.forget(number)
                     if message.group_id is not None:
                         self.grouped = True
             items.append(reference)
@@ -270,8 +271,9 @@ class Backlog:
             store.remove(self._home.destination, sequence)
         self.forget(sequence)
 
-    def _redelivery_count(self, sequence: int) -> int:
-        count = self._redeliveries.pop(sequence, 0) if self._redeliveries else 0
+    def redelivery_count(self, sequence: int) -> int:
+        """How often a message on the disk was delivered before."""
+        count = self._redeliveries.get(sequence, 0) if self._redeliveries else 0
         if count == 0 and sequence <= self._uncertain_through:
             return 1
         return count

@@ -300,11 +300,11 @@ class SelectiveWalk(BrokerDestination):
             return packed.kept[index]
         if message is None:
             return None
-        return MessageReference(self._queue, message, packed.numbers[index], 0, 0)
+        return self._queue.from_disk(message, packed.numbers[index])
 
     def _take(self, walk: LineWalk, chunk: Chunk, packed: Packed, index: int, found: MessageReference) -> None:
         if found.sequence > 0:
-            self._queue.hold(found.message)
+            self._queue.took_from_disk(found)
         else:
             packed.kept.pop(index)
         walk.line.take_packed(chunk, index)

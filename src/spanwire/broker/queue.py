@@ -394,6 +394,15 @@ class Queue(BrokerDestination):
         """How many of its messages a reader of its own should ask the store for at a time."""
         return self._backlog.page_messages(at_most)
 
+    def from_disk(self, message: Message, sequence: int) -> MessageReference:
+        """A message that waits on the disk, as a reader of its own has read it."""
+        return MessageReference(self, message, sequence, 0, self._backlog.redelivery_count(sequence))
+
+    def took_from_disk(self, reference: MessageReference) -> None:
+        """The reader takes it out of the line."""
+        self.hold(reference.message)
+        self._backlog.forget(reference.sequence)
+
     def note_page(self, messages: list[Message | None]) -> None:
         """A reader of its own got these."""
         sizes = [message.size for message in messages if message is not None]

@@ -84,6 +84,21 @@ def test_a_selector_chooses_what_goes() -> None:
     assert left(stage) == ["0", "2", "4"]
 
 
+def test_a_selector_sees_how_often_a_message_on_the_disk_was_delivered() -> None:
+    stage = Stage()
+    stage.peer("p").sends(QUEUE, "1", "2", "3")
+    listener = stage.peer("c").consumes(QUEUE, prefetch=2)
+    assert listener.takes() == ["1", "2"]
+    listener.peer.leaves()
+    stage.broker.stop(stage.now)
+    stage.syncs()
+    again = stage.restarts(clean=True)
+    observer = removes(again, "JMSXDeliveryCount > 1")
+    again.settle()
+    assert observer.told == [(2, 0)]
+    assert left(again) == ["3"]
+
+
 def test_what_was_removed_stays_removed_after_a_restart() -> None:
     stage = Stage()
     producer = stage.peer("p")
