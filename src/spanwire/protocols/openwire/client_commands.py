@@ -376,6 +376,8 @@ class ClientCommands(wire.CommandVisitor):
         if command.client_id is not None and command.client_id != self.state.info.client_id:
             self._broker.refuse(self.state, f"act for client id {printable(command.client_id)}")
         self._broker.unsubscribe(self.state, command.subscription_name or "", self.now)
+        token = command.command_id & UNSIGNED if command.response_required else NO_TOKEN
+        self.withheld = not self._broker.answer_when_stored(self.state, token)
 
     # -- the rest ------------------------------------------------------------------------------------------------------
 

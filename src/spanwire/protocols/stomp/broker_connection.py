@@ -274,8 +274,10 @@ class StompBrokerConnection(ClientConnection, ProtocolConnection):
             self._login(frame, now)
         elif command == SUBSCRIBE:
             self._subscribe(connection, frame.block.headers, now)
+            return self._is_kept(connection, frame)
         elif command == UNSUBSCRIBE:
             self._unsubscribe(connection, frame.block.headers, now)
+            return self._is_kept(connection, frame)
         elif command == DISCONNECT:
             self._disconnect(connection, frame, now)
         else:
@@ -339,6 +341,12 @@ class StompBrokerConnection(ClientConnection, ProtocolConnection):
         message = new_message(headers, self._producer_id, self._sequence, self._first_line, frame, now.wall_ms)
         token = self._next_token() if frame.receipt is not None else NO_TOKEN
         return self._broker.send(connection, message, transaction_id, token, now)
+
+    def _is_kept(self, connection: ConnectionState, frame: Frame) -> bool:
+        """Whether the disk has what became of a durable subscription, or nobody asks; else the receipt waits for it."""
+        if frame.receipt is None or durable_name(frame.block.headers) is None:
+            return True
+        return self._broker.answer_when_stored(connection, self._next_token())
 
     def _subscribe(self, connection: ConnectionState, headers: dict[str, str], now: Time) -> None:
         options = SubscribeOptions(headers, self._version)

@@ -642,6 +642,19 @@ def test_a_persistent_send_is_answered_when_it_is_stored() -> None:
     assert peer.receives(wire.Response).correlation_id == command_id
 
 
+def test_the_end_of_a_durable_subscription_is_answered_when_it_is_stored() -> None:
+    world = World(store=LateStore())
+    peer = world.connect()
+    consumer_id = peer.consumer_id()
+    peer.succeeds(wire.ConsumerInfo(consumer_id=consumer_id, destination=topic("T"), subscription_name="d"))
+    peer.succeeds(wire.RemoveInfo(object_id=consumer_id))
+    removal = wire.RemoveSubscriptionInfo(connection_id=wire.ConnectionId(peer.connection_id), subscription_name="d")
+    command_id = peer.requests(removal)
+    peer.receives_nothing()
+    world.stores()
+    assert peer.receives(wire.Response).correlation_id == command_id
+
+
 def test_a_window_is_given_back_when_the_message_is_stored() -> None:
     world = World(store=LateStore())
     peer = world.connect()

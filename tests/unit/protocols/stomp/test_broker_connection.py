@@ -152,6 +152,25 @@ def test_a_disconnect_waits_until_what_was_sent_and_acknowledged_without_a_recei
         assert peer.closed
 
 
+def test_a_durable_subscription_comes_and_goes_with_a_receipt_when_the_disk_has_it() -> None:
+    stage = Stage()
+    peer = stage.peer()
+    peer.sends("CONNECT\naccept-version:1.2\nhost:h\nclient-id:app\n\n\0")
+    peer.receives()
+    for frame in (
+        "SUBSCRIBE\nid:s\ndestination:/topic/A\nactivemq.subscriptionName:s\nreceipt:1\n\n\0",
+        "UNSUBSCRIBE\nid:s\nreceipt:0\n\n\0",
+        "UNSUBSCRIBE\nid:s\nactivemq.subscriptionName:s\nreceipt:1\n\n\0",
+    ):
+        stage.syncs = False
+        peer.sends(frame)
+        waits = "receipt:1" in frame
+        assert len(peer.receives()) == (not waits), frame
+        stage.syncs = True
+        stage.settle()
+        assert len(peer.receives()) == waits, frame
+
+
 def test_a_disconnect_gets_no_receipt_when_the_store_fails() -> None:
     stage = Stage()
     stage.syncs = False
