@@ -29,8 +29,8 @@ def knows(audit: ProducerAudit, number: int, sequence: int) -> bool:
     return audit.is_stored(MessageId(producer(number), sequence))
 
 
-def restored(facts: list[Fact], **limits: int) -> ProducerAudit:
-    audit = ProducerAudit(**limits)
+def restored(facts: list[Fact]) -> ProducerAudit:
+    audit = ProducerAudit()
     for fact in facts:
         assert fact.table == PRODUCER_AUDIT
         if fact.value is not None:
