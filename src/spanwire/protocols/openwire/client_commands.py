@@ -281,7 +281,8 @@ class ClientCommands(wire.CommandVisitor):
         self._producers.add(info)
 
     def consumer_info(self, command: wire.ConsumerInfo) -> None:
-        """A consumer begins. It is told so before the first dispatch. One that is known already goes on as it is.
+        """A consumer begins. It is told so before the first dispatch, a durable subscriber when the store has its
+        subscription. One that is known already goes on as it is.
 
         A listener of advisories gets those that tell what is there already before the answer: a client that has its
         answer may send to a temporary destination at once, and must know by then that it exists.
@@ -297,7 +298,9 @@ class ClientCommands(wire.CommandVisitor):
         )
         subscription = self._broker.add_consumer(self.state, info, consumer, self.now)
         consumer.subscription = subscription
-        if not info.destination.is_advisory:
+        if info.subscription_name is not None:
+            self._answer_when_stored(command)
+        elif not info.destination.is_advisory:
             self._respond_first(command)
         self._broker.start_consumer(subscription, self.now)
 
@@ -376,8 +379,7 @@ class ClientCommands(wire.CommandVisitor):
         if command.client_id is not None and command.client_id != self.state.info.client_id:
             self._broker.refuse(self.state, f"act for client id {printable(command.client_id)}")
         self._broker.unsubscribe(self.state, command.subscription_name or "", self.now)
-        token = command.command_id & UNSIGNED if command.response_required else NO_TOKEN
-        self.withheld = not self._broker.answer_when_stored(self.state, token)
+        self._answer_when_stored(command)
 
     # -- the rest ------------------------------------------------------------------------------------------------------
 
@@ -472,6 +474,11 @@ class ClientCommands(wire.CommandVisitor):
             self._acked_producer = message_id.producer_id
             return message_id
         return MessageId(known, structure.producer_sequence_id, structure.text_view)
+
+    def _answer_when_stored(self, command: wire.BaseCommand) -> None:
+        """The answer waits for what the command changed in the store."""
+        token = command.command_id & UNSIGNED if command.response_required else NO_TOKEN
+        self.withheld = not self._broker.answer_when_stored(self.state, token)
 
     def _respond_first(self, command: wire.BaseCommand) -> None:
         """The answer goes out before what the command sets going."""

@@ -642,11 +642,14 @@ def test_a_persistent_send_is_answered_when_it_is_stored() -> None:
     assert peer.receives(wire.Response).correlation_id == command_id
 
 
-def test_the_end_of_a_durable_subscription_is_answered_when_it_is_stored() -> None:
+def test_a_durable_subscription_and_its_end_are_answered_when_they_are_stored() -> None:
     world = World(store=LateStore())
     peer = world.connect()
     consumer_id = peer.consumer_id()
-    peer.succeeds(wire.ConsumerInfo(consumer_id=consumer_id, destination=topic("T"), subscription_name="d"))
+    begun = peer.requests(wire.ConsumerInfo(consumer_id=consumer_id, destination=topic("T"), subscription_name="d"))
+    peer.receives_nothing()
+    world.stores()
+    assert peer.receives(wire.Response).correlation_id == begun
     peer.succeeds(wire.RemoveInfo(object_id=consumer_id))
     removal = wire.RemoveSubscriptionInfo(connection_id=wire.ConnectionId(peer.connection_id), subscription_name="d")
     command_id = peer.requests(removal)
