@@ -72,7 +72,9 @@ def test_a_broker_that_stands_still_loses_no_client_and_sends_nothing_twice(tmp_
     with FragileBroker(tmp_path / "broker") as broker:
         load.start(broker.openwire_port, broker.stomp_port)
         send(broker.stomp_port, "lives", 60_000)
+        ledger.attempted(WAITING, "p.w", 1, "dies")
         send(broker.stomp_port, "dies", 300)
+        ledger.granted("dies")  # it expires, so it must be among the dead letters in the end
         for pause in PAUSES_S:
             everybody_works(load.clients)
             broker.pause()
