@@ -489,7 +489,7 @@ class Broker:
             self._flow.unpark()
 
     def room_changed(self, now: Time) -> None:
-        """The store's disk is full, or has room again."""
+        """The disk of the store is full or has room again, or an operator made room in memory."""
         self._turn(now)
         self._flow.refresh()
         self._flow.unpark()

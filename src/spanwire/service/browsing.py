@@ -36,6 +36,6 @@ def purge(service: BrokerService, destination: Destination) -> int:
     now = service.environment.now()
     service.broker.run(now, RUN_NOTHING)
     count = queue.purge()
-    service.broker.run(now, RUN_NOTHING)  # sends that waited for memory go on
+    service.broker.room_changed(now)  # sends that waited for memory go on
     service.wake()
     return count
