@@ -390,7 +390,7 @@ class Consumer(_Kept):
         bodies: list[str] = []
         while True:
             answer = self.stage.ask(
-                do="receive", consumer=self.name, timeout=SILENCE_MS * 2, **{"as": self.stage.name("message")}
+                do="receive", consumer=self.name, timeout=SILENCE_MS * 3, **{"as": self.stage.name("message")}
             )
             if "error" in answer or answer["result"] is None:
                 break
