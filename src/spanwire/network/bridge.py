@@ -18,32 +18,18 @@ import logging
 from enum import Enum
 from typing import Final
 
-from spanwire.broker.audit import printable
 from spanwire.broker.broker import Broker
-from spanwire.broker.connection_state import ConnectionState
-from spanwire.broker.ports import NO_TOKEN, ClientConnection
+from spanwire.broker.ports import ClientConnection
 from spanwire.broker.reference import MessageReference
-from spanwire.broker.subscription import Subscription
-from spanwire.model.acks import INDIVIDUAL_ACK, LAST_DELIVERED_UNSET, POISON_ACK, STANDARD_ACK
 from spanwire.model.environment import Time
 from spanwire.model.errors import JmsError, ProtocolError, RemoteProtocolError, SpanwireError, StoreError
-from spanwire.model.ids import MessageId, SessionId
+from spanwire.model.ids import SessionId
 from spanwire.model.message import Message
-from spanwire.network.advisories import AdvisoryReader
-from spanwire.network.demand import (
-    BRIDGE_SESSION,
-    MAX_DEMAND,
-    DemandSubscription,
-    DemandTable,
-    Forwarded,
-    Forwarding,
-    RemoteConsumer,
-    local_login,
-)
+from spanwire.network.demand import BRIDGE_SESSION, DemandSubscription, Forwarded, Forwarding, local_login
 from spanwire.network.forwarding import MessageForwarder
+from spanwire.network.local import LocalBroker
 from spanwire.network.remote import RemoteBroker, said
 from spanwire.network.settings import BridgeSettings
-from spanwire.network.temporaries import RemoteTemporaries
 from spanwire.protocols.base import ProtocolConnection
 from spanwire.protocols.openwire import _marshallers as wire
 from spanwire.protocols.openwire.errors import OpenWireProtocolError
@@ -54,7 +40,6 @@ from spanwire.protocols.openwire.wire_format import WireFormatPreferences
 START_DEADLINE: Final = 15.0  # seconds from the socket to a running bridge; ActiveMQ waits as long for a WireFormatInfo
 FLAGGED: Final = 1  # deliveries before, as the next broker is told: breaks of a link alone make no poisoned message
 GONE_DESTINATION: Final = "org.apache.activemq.DestinationDoesNotExistException"
-MAX_LOGGED_REFUSALS: Final = 10  # of one bridge; a peer must not fill the log
 
 logger = logging.getLogger(__name__)
 
@@ -88,25 +73,18 @@ class NetworkBridge(ClientConnection, ProtocolConnection, Forwarding):
         self.reason = ""
         self.was_running = False
         self.forwarded = 0
-        self.acknowledged = 0
         self._broker: Final[Broker] = broker
         self._broker_url: Final[str] = broker_url
         self._remote: Final[RemoteBroker] = RemoteBroker(broker.ids.next_id(), preferences)
         self._deadline = now.monotonic + START_DEADLINE
         self._monitor: InactivityMonitor | None = None
-        self._client: ConnectionState | None = None
-        self._demand: DemandTable | None = None
-        self._temporaries: RemoteTemporaries | None = None
+        self._local: LocalBroker | None = None
         self._forwarder: MessageForwarder | None = None
         self._login_id = 0
         self._subscribe_id = 0
         self._sent: Final[dict[int, Forwarded]] = {}
         self._unflushed: Final[list[Forwarded]] = []
-        self._given_up: Final[list[tuple[Forwarded, str]]] = []
-        self._touched: Final[list[DemandSubscription]] = []
-        self._refusals_logged = 0
         self._wrote = False
-        self._reader: Final[AdvisoryReader] = AdvisoryReader()
 
     @property
     def remote_name(self) -> str:
@@ -116,7 +94,12 @@ class NetworkBridge(ClientConnection, ProtocolConnection, Forwarding):
     @property
     def demand_count(self) -> int:
         """How many subscriptions the bridge has here."""
-        return 0 if self._demand is None else len(self._demand.subscriptions)
+        return 0 if self._local is None else len(self._local.demand.subscriptions)
+
+    @property
+    def acknowledged(self) -> int:
+        """How many messages were acknowledged here."""
+        return 0 if self._local is None else self._local.acknowledged
 
     @property
     def in_flight(self) -> int:
@@ -140,7 +123,8 @@ class NetworkBridge(ClientConnection, ProtocolConnection, Forwarding):
                         return
                 commands = self._remote.commands(b"")
             self._remote.check_answers()
-            self._settle(now)
+            if self._local is not None and not self.closed:
+                self._local.settle(now)
         except RemoteProtocolError as error:
             self._fail(f"the remote broker broke the protocol: {error}", now)
         except (JmsError, StoreError) as refusal:  # the names differ because a compiled variable has one type
@@ -159,8 +143,8 @@ class NetworkBridge(ClientConnection, ProtocolConnection, Forwarding):
     def unsent(self, count: int) -> None:
         """The transport still holds ``count`` bytes."""
         self._remote.output.unsent(count)
-        client = self._client
-        if client is None or self.closed:
+        local = self._local
+        if local is None or self.closed:
             return
         now = self._broker.environment.now()
         if self._wrote and self._monitor is not None:
@@ -168,10 +152,11 @@ class NetworkBridge(ClientConnection, ProtocolConnection, Forwarding):
             self._wrote = False
         if count == 0 and self._unflushed:
             for entry in self._unflushed:
-                self._answered(entry)
+                local.answered(entry)
             self._unflushed.clear()
-        self._broker.output_progress(client, count, now)
-        self._settle(now)
+        self._broker.output_progress(local.client, count, now)
+        if not self.closed:
+            local.settle(now)
 
     def next_timeout(self) -> float | None:
         """The deadline of the start, then what the keep-alives ask for."""
@@ -229,9 +214,10 @@ class NetworkBridge(ClientConnection, ProtocolConnection, Forwarding):
         entry = Forwarded(demand, message.message_id)
         demand.out.append(entry)
         forwarder = self._forwarder
-        assert forwarder is not None
+        local = self._local
+        assert forwarder is not None and local is not None
         if message.destination.is_advisory:  # each broker tells its own
-            self._answered(entry)
+            local.answered(entry)
             return
         command_id = self._remote.next_command_id()
         answered = message.persistent or self.settings.always_sync_send
@@ -239,7 +225,7 @@ class NetworkBridge(ClientConnection, ProtocolConnection, Forwarding):
             number = self._broker.producer_audit.number_of(reference.home.destination, reference.sequence)
             forwarder.append(self._remote.output, message, command_id, answered, min(redelivery_count, FLAGGED), number)
         except (JmsError, ProtocolError) as error:
-            self._given_up.append((entry, str(error)))
+            local.gives_up(entry, str(error))
             return
         self.forwarded += 1
         if answered:
@@ -249,9 +235,8 @@ class NetworkBridge(ClientConnection, ProtocolConnection, Forwarding):
 
     def demand_ended(self, demand: DemandSubscription, reason: JmsError) -> None:
         """The destination of ``demand`` is gone here."""
-        demand.leaving = True
-        if self._demand is not None:
-            self._demand.remove(demand)
+        if self._local is not None:
+            self._local.ended(demand)
 
     # -- commands ------------------------------------------------------------------------------------------------------
 
@@ -301,7 +286,6 @@ class NetworkBridge(ClientConnection, ProtocolConnection, Forwarding):
             return
         info = local_login(settings, broker.ids.next_id(), broker.name, remote.name)
         client = broker.add_connection(self, info, now)
-        self._client = client
         broker.add_session(client, SessionId(info.connection_id, BRIDGE_SESSION))
         wire_format = remote.wire_format
         assert wire_format is not None
@@ -311,8 +295,7 @@ class NetworkBridge(ClientConnection, ProtocolConnection, Forwarding):
         self._forwarder = MessageForwarder(
             broker.broker_id, remote.producer_id, broker.formats, message_format, version, wire_format.max_frame_size
         )
-        self._demand = DemandTable(settings, remote.broker_id, info.connection_id)
-        self._temporaries = RemoteTemporaries(broker, client, settings, remote.broker_id)
+        self._local = LocalBroker(broker, client, settings, remote, self)
         self._login_id = remote.introduces(settings, broker.broker_id, broker.name, self._broker_url)
         self._subscribe_id = remote.subscribes(settings.bridge_temporary)
         self.state = State.STARTING
@@ -320,7 +303,8 @@ class NetworkBridge(ClientConnection, ProtocolConnection, Forwarding):
     def _response(self, command: wire.Response, now: Time) -> None:
         entry = self._sent.pop(command.correlation_id, None)
         if entry is not None:
-            self._answered(entry)
+            assert self._local is not None
+            self._local.answered(entry)
         elif command.correlation_id == self._login_id:
             self._remote.logged_in()
         elif command.correlation_id == self._subscribe_id and self.state is State.STARTING:
@@ -335,121 +319,17 @@ class NetworkBridge(ClientConnection, ProtocolConnection, Forwarding):
             what = "login" if command.correlation_id == self._login_id else "subscription to advisories"
             self._fail(f"the remote broker refused the {what}: {words}", now)
         elif command.exception is not None and command.exception.class_name == GONE_DESTINATION:
-            self._given_up.append((entry, words))  # whoever waited for it there is gone, which is nobody's fault
+            assert self._local is not None
+            self._local.gives_up(entry, words)  # whoever waited for it there is gone, which is nobody's fault
         else:
             self._fail(f"the remote broker refused message {entry.message_id}: {words}", now)
 
-    # -- demand --------------------------------------------------------------------------------------------------------
-
     def _advisory(self, dispatch: wire.MessageDispatch, now: Time) -> None:
-        client, demand, temporaries = self._client, self._demand, self._temporaries
-        message = dispatch.message
-        if client is None or demand is None or temporaries is None or message is None:
+        local, message = self._local, dispatch.message
+        if local is None or message is None:
             raise OpenWireProtocolError("an advisory came before the bridge asked for any")
         self._remote.acknowledges(dispatch)
-        subject = message.data_structure
-        try:
-            if isinstance(subject, wire.ConsumerInfo):
-                consumer = self._reader.consumer(subject, self._remote.broker_id)
-                if consumer is not None:
-                    self._add_demand(client, demand, consumer, now)
-            elif isinstance(subject, wire.RemoveInfo):
-                consumer_id = self._reader.removed_consumer(subject)
-                if consumer_id is not None:
-                    for idle in demand.leave(consumer_id):
-                        self._remove_demand(client, idle, now)
-            elif isinstance(subject, wire.DestinationInfo):
-                temporaries.told(subject, now)
-        except JmsError as error:
-            self._log_refusal(error)
-
-    def _add_demand(self, client: ConnectionState, demand: DemandTable, consumer: RemoteConsumer, now: Time) -> None:
-        info, came = consumer.info, consumer.path[:-1]
-        if info.browser or demand.is_known(info.consumer_id):
-            return
-        wanted = self.settings.wanted(info.destination, came, self._broker.broker_id)
-        if wanted is None:
-            return
-        consumer.destination = wanted
-        if demand.is_full():
-            raise JmsError(f"the remote broker has more than {MAX_DEMAND} consumers; the demand of more is left out")
-        if demand.joined(consumer):
-            return
-        subscription = DemandSubscription(
-            self, demand.local_info(consumer), info.consumer_id, info.network_subscription and info.destination.is_queue
-        )
-        made = self._broker.add_consumer(client, subscription.info, subscription, now)
-        subscription.subscription = made
-        demand.add(subscription, consumer)
-        self._broker.start_consumer(made, now)
-
-    def _remove_demand(self, client: ConnectionState, demand: DemandSubscription, now: Time) -> None:
-        """Take nothing more; the subscription ends when the last of its messages is answered."""
-        subscription = demand.subscription
-        if subscription is None or subscription.removed:
-            return
-        demand.leaving = True
-        if demand.out:
-            self._broker.set_prefetch(subscription, 0, now)
-        else:
-            self._end_demand(client, demand, now)
-
-    def _end_demand(self, client: ConnectionState, demand: DemandSubscription, now: Time) -> None:
-        if self._demand is not None:
-            self._demand.remove(demand)
-        if str(demand.info.consumer_id) in client.consumers:
-            self._broker.remove_consumer(client, demand.info.consumer_id, LAST_DELIVERED_UNSET, now)
-        if self._temporaries is not None:
-            self._temporaries.consumer_gone(demand.info.destination, now)
-
-    # -- answers -------------------------------------------------------------------------------------------------------
-
-    def _answered(self, entry: Forwarded) -> None:
-        entry.settled = True
-        demand = entry.demand
-        if not demand.touched:
-            demand.touched = True
-            self._touched.append(demand)
-
-    def _settle(self, now: Time) -> None:
-        """Acknowledge here what the remote broker has answered."""
-        client = self._client
-        if client is None or self.closed:
-            return
-        while self._given_up:
-            entry, cause = self._given_up.pop()
-            self._give_up(client, entry, cause, now)
-        while self._touched:
-            demand = self._touched.pop()
-            demand.touched = False
-            taken = demand.take_settled()
-            subscription = demand.subscription
-            if subscription is None or subscription.removed:
-                continue
-            if taken:
-                self.acknowledged += len(taken)
-                self._broker.acknowledge(
-                    client, subscription, STANDARD_ACK, taken[0].message_id, taken[-1].message_id, len(taken),
-                    None, NO_TOKEN, now,
-                )  # fmt: skip
-            if demand.leaving and not demand.out:
-                self._end_demand(client, demand, now)
-
-    def _give_up(self, client: ConnectionState, entry: Forwarded, cause: str, now: Time) -> None:
-        """A message that can never be forwarded: the dead letter queue keeps it."""
-        shown = printable(str(entry.message_id))
-        logger.warning("message %s cannot be forwarded to %s: %s", shown, self._remote.name, printable(cause))
-        demand = entry.demand
-        subscription = demand.subscription
-        demand.out.remove(entry)
-        if subscription is not None and not subscription.removed:
-            message_id = entry.message_id
-            self._broker.acknowledge(
-                client, subscription, POISON_ACK, message_id, message_id, 1, None, NO_TOKEN, now, cause
-            )
-        if not demand.touched:
-            demand.touched = True
-            self._touched.append(demand)
+        local.told(message.data_structure, now)
 
     # -- the end -------------------------------------------------------------------------------------------------------
 
@@ -459,38 +339,7 @@ class NetworkBridge(ClientConnection, ProtocolConnection, Forwarding):
             return
         self.state = State.CLOSED
         self.reason = "".join([character if character.isprintable() else "?" for character in reason[:300]])
-        client = self._client
-        if client is not None:
-            self._acknowledge_answered(client, now)
-            self._broker.remove_connection(client, now)
+        if self._local is not None:
+            self._local.leaves(now)
         self._sent.clear()
         self._unflushed.clear()
-        self._given_up.clear()
-        self._touched.clear()
-
-    def _acknowledge_answered(self, client: ConnectionState, now: Time) -> None:
-        """What the remote broker has is not to go there again, also when messages before it were not answered."""
-        for subscription in client.consumers.values():
-            subscription.started = False
-        demands = [] if self._demand is None else self._demand.subscriptions
-        for demand in demands:
-            made = demand.subscription
-            if made is None or made.removed:
-                continue
-            for entry in demand.out:
-                if entry.settled:
-                    self._acknowledge_one(client, made, entry.message_id, now)
-
-    def _acknowledge_one(
-        self, client: ConnectionState, subscription: Subscription, message_id: MessageId, now: Time
-    ) -> None:
-        try:
-            self._broker.acknowledge(client, subscription, INDIVIDUAL_ACK, None, message_id, 1, None, NO_TOKEN, now)
-            self.acknowledged += 1
-        except SpanwireError as error:  # it goes there again, flagged
-            logger.debug("message %s cannot be acknowledged at the end of a bridge: %s", message_id, error)
-
-    def _log_refusal(self, error: JmsError) -> None:
-        self._refusals_logged += 1
-        if self._refusals_logged <= MAX_LOGGED_REFUSALS:
-            logger.warning("demand of broker %s is not served: %s", self._remote.name, printable(str(error)))

@@ -1,0 +1,216 @@
+"""The near end of a bridge: what it does at its own broker, where it is a client in process.
+
+Advisories of the remote broker become subscriptions here; what those get is the bridge's to forward, and is
+acknowledged here when the remote broker has answered.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Final
+
+from spanwire.broker.audit import printable
+from spanwire.broker.broker import Broker
+from spanwire.broker.connection_state import ConnectionState
+from spanwire.broker.ports import NO_TOKEN
+from spanwire.broker.subscription import Subscription
+from spanwire.model.acks import INDIVIDUAL_ACK, LAST_DELIVERED_UNSET, POISON_ACK, STANDARD_ACK
+from spanwire.model.environment import Time
+from spanwire.model.errors import JmsError, SpanwireError
+from spanwire.model.ids import MessageId
+from spanwire.network.advisories import AdvisoryReader
+from spanwire.network.demand import (
+    MAX_DEMAND,
+    DemandSubscription,
+    DemandTable,
+    Forwarded,
+    Forwarding,
+    RemoteConsumer,
+)
+from spanwire.network.remote import RemoteBroker
+from spanwire.network.settings import BridgeSettings
+from spanwire.network.temporaries import RemoteTemporaries
+from spanwire.protocols.openwire import _marshallers as wire
+from spanwire.protocols.openwire.schema import DataStructure
+
+MAX_LOGGED_REFUSALS: Final = 10  # of one bridge; a peer must not fill the log
+
+logger = logging.getLogger(__name__)
+
+
+class LocalBroker:
+    """The subscriptions of one bridge at its own broker; ``client`` is its connection there.
+
+    Which remote consumers are demand is asked of `BridgeSettings`, encoding and answers are left to the bridge.
+    """
+
+    def __init__(
+        self,
+        broker: Broker,
+        client: ConnectionState,
+        settings: BridgeSettings,
+        remote: RemoteBroker,
+        bridge: Forwarding,
+    ) -> None:
+        self.client: Final[ConnectionState] = client
+        self.demand: Final[DemandTable] = DemandTable(settings, remote.broker_id, client.connection_id)
+        self.acknowledged = 0
+        self._broker: Final[Broker] = broker
+        self._settings: Final[BridgeSettings] = settings
+        self._remote: Final[RemoteBroker] = remote
+        self._bridge: Final[Forwarding] = bridge
+        self._temporaries: Final[RemoteTemporaries] = RemoteTemporaries(broker, client, settings, remote.broker_id)
+        self._reader: Final[AdvisoryReader] = AdvisoryReader()
+        self._given_up: Final[list[tuple[Forwarded, str]]] = []
+        self._touched: Final[list[DemandSubscription]] = []
+        self._refusals_logged = 0
+
+    # -- demand --------------------------------------------------------------------------------------------------------
+
+    def told(self, subject: DataStructure | None, now: Time) -> None:
+        """An advisory of the remote broker came."""
+        try:
+            if isinstance(subject, wire.ConsumerInfo):
+                consumer = self._reader.consumer(subject, self._remote.broker_id)
+                if consumer is not None:
+                    self._add(consumer, now)
+            elif isinstance(subject, wire.RemoveInfo):
+                consumer_id = self._reader.removed_consumer(subject)
+                if consumer_id is not None:
+                    for idle in self.demand.leave(consumer_id):
+                        self._remove(idle, now)
+            elif isinstance(subject, wire.DestinationInfo):
+                self._temporaries.told(subject, now)
+        except JmsError as error:
+            self._log_refusal(error)
+
+    def _add(self, consumer: RemoteConsumer, now: Time) -> None:
+        demand = self.demand
+        info, came = consumer.info, consumer.path[:-1]
+        if info.browser or demand.is_known(info.consumer_id):
+            return
+        wanted = self._settings.wanted(info.destination, came, self._broker.broker_id)
+        if wanted is None:
+            return
+        consumer.destination = wanted
+        if demand.is_full():
+            raise JmsError(f"the remote broker has more than {MAX_DEMAND} consumers; the demand of more is left out")
+        if demand.joined(consumer):
+            return
+        subscription = DemandSubscription(
+            self._bridge,
+            demand.local_info(consumer),
+            info.consumer_id,
+            info.network_subscription and info.destination.is_queue,
+        )
+        made = self._broker.add_consumer(self.client, subscription.info, subscription, now)
+        subscription.subscription = made
+        demand.add(subscription, consumer)
+        self._broker.start_consumer(made, now)
+
+    def _remove(self, demand: DemandSubscription, now: Time) -> None:
+        """Take nothing more; the subscription ends when the last of its messages is answered."""
+        subscription = demand.subscription
+        if subscription is None or subscription.removed:
+            return
+        demand.leaving = True
+        if demand.out:
+            self._broker.set_prefetch(subscription, 0, now)
+        else:
+            self._end(demand, now)
+
+    def _end(self, demand: DemandSubscription, now: Time) -> None:
+        self.demand.remove(demand)
+        if str(demand.info.consumer_id) in self.client.consumers:
+            self._broker.remove_consumer(self.client, demand.info.consumer_id, LAST_DELIVERED_UNSET, now)
+        self._temporaries.consumer_gone(demand.info.destination, now)
+
+    def ended(self, demand: DemandSubscription) -> None:
+        """The broker ended ``demand``: its destination is gone here."""
+        demand.leaving = True
+        self.demand.remove(demand)
+
+    # -- answers -------------------------------------------------------------------------------------------------------
+
+    def answered(self, entry: Forwarded) -> None:
+        """The remote broker has this message."""
+        entry.settled = True
+        self._touch(entry.demand)
+
+    def gives_up(self, entry: Forwarded, cause: str) -> None:
+        """This message can never be forwarded."""
+        self._given_up.append((entry, cause))
+
+    def settle(self, now: Time) -> None:
+        """Acknowledge here what the remote broker has answered."""
+        client = self.client
+        while self._given_up:
+            entry, cause = self._given_up.pop()
+            self._give_up(client, entry, cause, now)
+        while self._touched:
+            demand = self._touched.pop()
+            demand.touched = False
+            taken = demand.take_settled()
+            subscription = demand.subscription
+            if subscription is None or subscription.removed:
+                continue
+            if taken:
+                self.acknowledged += len(taken)
+                self._broker.acknowledge(
+                    client, subscription, STANDARD_ACK, taken[0].message_id, taken[-1].message_id, len(taken),
+                    None, NO_TOKEN, now,
+                )  # fmt: skip
+            if demand.leaving and not demand.out:
+                self._end(demand, now)
+
+    def _give_up(self, client: ConnectionState, entry: Forwarded, cause: str, now: Time) -> None:
+        """A message that can never be forwarded: the dead letter queue keeps it."""
+        shown = printable(str(entry.message_id))
+        logger.warning("message %s cannot be forwarded to %s: %s", shown, self._remote.name, printable(cause))
+        demand = entry.demand
+        subscription = demand.subscription
+        demand.out.remove(entry)
+        if subscription is not None and not subscription.removed:
+            message_id = entry.message_id
+            self._broker.acknowledge(
+                client, subscription, POISON_ACK, message_id, message_id, 1, None, NO_TOKEN, now, cause
+            )
+        self._touch(demand)
+
+    def _touch(self, demand: DemandSubscription) -> None:
+        if not demand.touched:
+            demand.touched = True
+            self._touched.append(demand)
+
+    # -- the end -------------------------------------------------------------------------------------------------------
+
+    def leaves(self, now: Time) -> None:
+        """The bridge is over. What the remote broker has is not to go there again, also when messages before it were
+        not answered; the rest goes back in line.
+        """
+        for subscription in self.client.consumers.values():
+            subscription.started = False
+        for demand in self.demand.subscriptions:
+            made = demand.subscription
+            if made is None or made.removed:
+                continue
+            for entry in demand.out:
+                if entry.settled:
+                    self._acknowledge_one(made, entry.message_id, now)
+        self._broker.remove_connection(self.client, now)
+        self._given_up.clear()
+        self._touched.clear()
+
+    def _acknowledge_one(self, subscription: Subscription, message_id: MessageId, now: Time) -> None:
+        try:
+            self._broker.acknowledge(
+                self.client, subscription, INDIVIDUAL_ACK, None, message_id, 1, None, NO_TOKEN, now
+            )
+            self.acknowledged += 1
+        except SpanwireError as error:  # it goes there again, flagged
+            logger.debug("message %s cannot be acknowledged at the end of a bridge: %s", message_id, error)
+
+    def _log_refusal(self, error: JmsError) -> None:
+        self._refusals_logged += 1
+        if self._refusals_logged <= MAX_LOGGED_REFUSALS:
+            logger.warning("demand of broker %s is not served: %s", self._remote.name, printable(str(error)))
