@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import logging
-from typing import Final
+from typing import Final, Protocol
 
 from spanwire.broker.context import BrokerContext, DeadLetterOffice
 from spanwire.broker.destinations import Destinations
 from spanwire.broker.detention import MAX_DETAINED, Detention
 from spanwire.broker.formats import MessageFormats
+from spanwire.broker.policy import DeadLetterStrategy
 from spanwire.broker.queue import Queue
 from spanwire.broker.reference import BrokerDestination, MessageReference
 from spanwire.broker.unstored import Unstored
@@ -26,7 +27,24 @@ ORIGINAL_DELIVERY_MODE: Final = "originalDeliveryMode"
 ORIGINAL_REDELIVERY_COUNT: Final = "originalRedeliveryCount"
 NON_PERSISTENT: Final = "NON_PERSISTENT"
 
+# what a rule says of a message that died
+KEEP: Final = 0  # nothing: the next rule is asked, and in the end the policy
+DROP: Final = 1
+LATER: Final = 2  # it is delivered once more, later
+
 logger = logging.getLogger(__name__)
+
+
+class DeathRule(Protocol):
+    """Decides what becomes of dead messages before the policy of their destination does."""
+
+    def fate(self, reference: MessageReference, cause: str) -> int:
+        """`KEEP`, `DROP` or `LATER`; each message is asked about once."""
+        ...
+
+    def deliver_later(self, reference: MessageReference, cause: str) -> bool:
+        """Do what `LATER` promises, as one unit in the store; False when that cannot be: the message is kept then."""
+        ...
 
 
 class DeadLetters(DeadLetterOffice):
@@ -41,15 +59,35 @@ class DeadLetters(DeadLetterOffice):
         self._unstored: Final[Unstored] = unstored
         self._detentions: Final[dict[Queue, Detention]] = {}
         self._detained = 0
+        self.rules: Final[list[DeathRule]] = []  # the first that does not say KEEP is the one
 
     def dead_letter(self, reference: MessageReference, cause: str) -> None:
-        """In place of the original, which is out at a consumer or just left its line, keep a copy if the policy wants
-        one. The store replaces one by the other as one unit; while its disk has no room the original stays.
+        """In place of the original, which is out at a consumer or just left its line, keep a copy if the rules and the
+        policy want one. The store replaces one by the other as one unit; while its disk has no room the original stays.
         """
         home = reference.home
         store = self._context.store
+        for rule in self.rules:
+            fate = rule.fate(reference, cause)
+            if fate == DROP:
+                home.settled(reference)
+                return
+            if fate == LATER:
+                if store is not None and reference.sequence > 0 and not store.has_room():
+                    assert isinstance(home, Queue)
+                    self._detain(home, reference, cause)
+                    return
+                if rule.deliver_later(reference, cause):
+                    return
+                break
+        self._bury(reference, cause)
+
+    def _bury(self, reference: MessageReference, cause: str) -> None:
+        """Do as the policy says."""
+        home = reference.home
+        store = self._context.store
         if store is None or reference.sequence == 0:
-            self.dead_on_arrival(home, reference.message, cause)
+            self._keep_unstored(home, reference.message, cause)
             home.settled(reference)
             return
         if self._target(home, reference.message, cause) is None:
@@ -59,7 +97,7 @@ class DeadLetters(DeadLetterOffice):
             assert isinstance(home, Queue)
             self._detain(home, reference, cause)
             return
-        letter = self.letter(reference, cause)
+        letter = self._letter(reference, cause)
         assert letter is not None
         removal = (home.destination, reference.sequence)
         sequence = store.append_unit([(letter.home.destination, letter.message)], [removal], [])[0]
@@ -68,8 +106,13 @@ class DeadLetters(DeadLetterOffice):
         _accept(letter, sequence)
 
     def dead_on_arrival(self, home: BrokerDestination, message: Message, cause: str) -> None:
+        """Keep a copy of a message that expired before it came to its destination."""
+        if not self._is_dropped(MessageReference(home, message, 0, 0, message.redelivery_count), cause):
+            self._keep_unstored(home, message, cause)
+
+    def _keep_unstored(self, home: BrokerDestination, message: Message, cause: str) -> None:
         """Keep a copy of a message that the store does not have. On a full disk memory alone gets it, as it had it."""
-        letter = self.letter(MessageReference(home, message, 0, 0, 0), cause)
+        letter = self._letter(MessageReference(home, message, 0, 0, 0), cause)
         if letter is None:
             return
         sequence = 0
@@ -80,14 +123,26 @@ class DeadLetters(DeadLetterOffice):
         _accept(letter, sequence)
 
     def letter(self, reference: MessageReference, cause: str) -> WithheldMessage | None:
-        """The copy with its cause and original destination, and the queue for it; None if the policy lets it go."""
+        """The copy with its cause and original destination, and the queue for it; None if a rule or the policy lets it
+        go. It is part of a unit of another, so nothing is delivered once more here.
+        """
+        return None if self._is_dropped(reference, cause) else self._letter(reference, cause)
+
+    def _is_dropped(self, reference: MessageReference, cause: str) -> bool:
+        for rule in self.rules:
+            fate = rule.fate(reference, cause)
+            if fate != KEEP:
+                return fate == DROP
+        return False
+
+    def _letter(self, reference: MessageReference, cause: str) -> WithheldMessage | None:
         home = reference.home
         message = reference.message
         target = self._target(home, message, cause)
         if target is None:
             return None
         queue = self._destinations.ensure_letters(target, Destination(QUEUE, home.policy.dead_letter.queue_name))
-        return WithheldMessage(queue, self._copy(message, queue.destination, cause), 0)
+        return WithheldMessage(queue, self._copy(message, queue.destination, home.policy.dead_letter, cause), 0)
 
     def room_changed(self) -> None:
         """Go on with what had no room for its dead letter."""
@@ -103,6 +158,7 @@ class DeadLetters(DeadLetterOffice):
         """Beyond `MAX_DETAINED` a message stays out of its line until the next start finds it again. What a consumer
         had says so then.
         """
+        redelivery_count = reference.redelivery_count
         if cause != EXPIRED:
             home.note_redelivery(reference)
         home.release(reference.message)
@@ -123,7 +179,7 @@ class DeadLetters(DeadLetterOffice):
         if detention is None:
             detention = Detention(home, self._context, self)
             self._detentions[home] = detention
-        detention.add(reference.sequence, cause)
+        detention.add(reference.sequence, cause, redelivery_count)
 
     def _target(self, home: BrokerDestination, message: Message, cause: str) -> Destination | None:
         """Where the copy belongs; None if the policy lets the message go."""
@@ -134,7 +190,7 @@ class DeadLetters(DeadLetterOffice):
             return None
         return strategy.target(home.destination if home.destination.kind != SUBSCRIPTION else message.destination)
 
-    def _copy(self, message: Message, target: Destination, cause: str) -> Message:
+    def _copy(self, message: Message, target: Destination, strategy: DeadLetterStrategy, cause: str) -> Message:
         message_format = self._formats.format(message.format_id)
         try:
             view = message_format.view(message)
@@ -144,7 +200,8 @@ class DeadLetters(DeadLetterOffice):
                 cause = f"java.lang.Throwable: Message Expired. Expiration:{view.expiration_ms}"
             view.properties[CAUSE] = (STRING_VALUE, cause)
             view.properties[ORIGINAL_EXPIRATION] = (LONG_VALUE, view.expiration_ms)
-            view.expiration_ms = 0
+            lifetime_ms = strategy.expiration_ms
+            view.expiration_ms = self._context.wall_ms + lifetime_ms if lifetime_ms > 0 else 0
             if not view.persistent:
                 view.properties[ORIGINAL_DELIVERY_MODE] = (STRING_VALUE, NON_PERSISTENT)
                 view.persistent = True
@@ -173,6 +230,7 @@ def restore(view: MessageView, target: Destination, wall_ms: int) -> None:
         view.persistent = False
     entry = properties.pop(ORIGINAL_EXPIRATION, None)
     expiration_ms = entry[1] if entry is not None else 0
+    view.expiration_ms = 0
     if isinstance(expiration_ms, int) and expiration_ms > view.timestamp_ms > 0:
         view.expiration_ms = wall_ms + expiration_ms - view.timestamp_ms
     view.timestamp_ms = wall_ms

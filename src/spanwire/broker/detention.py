@@ -15,13 +15,14 @@ PAGE_MESSAGES: Final = 100  # read back at a time
 
 
 class DeadMessage:
-    """Which one, and why it died."""
+    """Which one, why it died, and how often it had been delivered again by then."""
 
-    __slots__ = ("cause", "sequence")
+    __slots__ = ("cause", "redelivery_count", "sequence")
 
-    def __init__(self, sequence: int, cause: str) -> None:
+    def __init__(self, sequence: int, cause: str, redelivery_count: int) -> None:
         self.sequence: Final[int] = sequence
         self.cause: Final[str] = cause
+        self.redelivery_count: Final[int] = redelivery_count
 
 
 class Detention(BrokerDestination):
@@ -41,9 +42,9 @@ class Detention(BrokerDestination):
     def __len__(self) -> int:
         return len(self._waiting) + len(self._read)
 
-    def add(self, sequence: int, cause: str) -> None:
+    def add(self, sequence: int, cause: str, redelivery_count: int) -> None:
         """One more."""
-        self._waiting.append(DeadMessage(sequence, cause))
+        self._waiting.append(DeadMessage(sequence, cause, redelivery_count))
 
     def work(self) -> bool:
         """Read the next page if there is room now; goes on when it is here."""
@@ -70,5 +71,6 @@ class Detention(BrokerDestination):
                 home.in_flight -= 1
                 continue
             home.hold(message)
-            self._office.dead_letter(MessageReference(home, message, dead.sequence, 0, 0), dead.cause)
+            reference = MessageReference(home, message, dead.sequence, 0, dead.redelivery_count)
+            self._office.dead_letter(reference, dead.cause)
         self._context.schedule(self)

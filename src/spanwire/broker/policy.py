@@ -34,7 +34,8 @@ class IndividualNames:
 @dataclass(frozen=True)
 class DeadLetterStrategy:
     """Where messages go that expired or that a consumer gave up on: all into one queue, or with ``individual`` those of
-    each destination into their own. Temporary destinations, which come and go, share the one in any case.
+    each destination into their own. Temporary destinations, which come and go, share the one in any case. A strategy
+    that ``discards`` keeps none. Dead letters expire after ``expiration_ms``, or never if that is 0.
     """
 
     queue_name: str = DEFAULT_DEAD_LETTER_QUEUE
@@ -42,8 +43,12 @@ class DeadLetterStrategy:
     process_non_persistent: bool = False
     individual: IndividualNames | None = None
 
+    discards: bool = False
+    expiration_ms: int = 0
     def target(self, destination: Destination) -> Destination | None:
-        """The queue for what dies in ``destination``; None if that is a dead letter queue itself."""
+        """The queue for what dies in ``destination``; None if that is a dead letter queue itself, or keeps nothing."""
+        if self.discards:
+            return None
         shared = Destination(QUEUE, self.queue_name)
         names = self.individual
         if destination == shared:
