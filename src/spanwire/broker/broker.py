@@ -61,6 +61,7 @@ from spanwire.broker.timers import Timers
 from spanwire.broker.transactions import MAX_UNCOMMITTED
 from spanwire.broker.unfinished_logins import UnfinishedLogins
 from spanwire.broker.unstored import Unstored, unstored_limit
+from spanwire.broker.upkeep import UpkeepSettings
 from spanwire.broker.usage import MemoryUsage, UsageLimits
 from spanwire.broker.views import (
     BrokerStatistics,
@@ -114,6 +115,7 @@ class Broker:
         max_uncommitted: int = MAX_UNCOMMITTED,
         virtual: VirtualSettings | None = None,
         scheduler: SchedulerSettings | None = None,
+        upkeep: UpkeepSettings | None = None,
     ) -> None:
         self.name: Final[str] = name
         self.broker_id: Final[str] = broker_id
@@ -207,8 +209,9 @@ class Broker:
         self._dirty: Final[list[Outlet]] = []
         self._connections: Final[Connections] = Connections(name, self._usage, self._dirty, max_uncommitted)
         self._timers: Final[Timers] = Timers(
-            self._context, self._map, self._durables, self._consuming, self._flow, self._scheduler
-        )
+            self._context, self._map, self._destinations, self._durables, self._consuming, self._flow, self._scheduler,
+            policy_map, upkeep,
+        )  # fmt: skip
 
     # -- connections ---------------------------------------------------------------------------------------------------
 

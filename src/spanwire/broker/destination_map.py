@@ -44,6 +44,8 @@ class DestinationMap:
         self._patterns: Final[list[PatternSubscription]] = []
         self._limited: Final[dict[str, int]] = {}  # destinations under each policy that limits their number
         self.durables: Final[dict[str, DurableSubscription]] = {}
+        self.swept: Final[dict[int, dict[str, Queue]]] = {}  # by the period of the look for expired messages
+        self.removable: Final[dict[str, BrokerDestination]] = {}  # those that their policy removes when they are idle
         self.changes = 0  # how often a permanent queue came or went
 
     def queue(self, destination: Destination) -> Queue | None:
@@ -85,12 +87,21 @@ class DestinationMap:
             queue.route = self._routes.find(destination)
             queue.fans_out = queue.route is not None
             self.queues[destination.qualified_name] = queue
+            if policy.expire_messages_period_ms > 0:
+                swept = self.swept.setdefault(policy.expire_messages_period_ms, {})
+                swept[destination.qualified_name] = queue
+            self._note_removable(queue)
             return queue
         topic = Topic(destination, policy, self._usage, self._context)
         topic.route = self._routes.find(destination)
         topic.serve([durable for durable in self.durables.values() if durable.covers(destination)])
         self.topics[destination.qualified_name] = topic
+        self._note_removable(topic)
         return topic
+
+    def _note_removable(self, home: BrokerDestination) -> None:
+        if home.policy.gc_inactive and not home.destination.is_temporary and not home.destination.is_advisory:
+            self.removable[home.destination.qualified_name] = home
 
     def check_room(self, wanted: list[Destination]) -> None:
         """Raises `IllegalStateError` when these new ones would be over `MAX_DESTINATIONS`, or over the number that
@@ -123,8 +134,12 @@ class DestinationMap:
             if destination.kind == QUEUE:
                 self.changes += 1
             self.queues.pop(destination.qualified_name, None)
+            swept = None if found is None else self.swept.get(found.policy.expire_messages_period_ms)
+            if swept is not None:
+                swept.pop(destination.qualified_name, None)
         else:
             self.topics.pop(destination.qualified_name, None)
+        self.removable.pop(destination.qualified_name, None)
 
     def matching(self, pattern: Destination) -> list[BrokerDestination]:
         """All destinations that fall under a name or pattern, oldest first."""
@@ -141,6 +156,13 @@ class DestinationMap:
     def add_pattern(self, pattern: Destination, subscription: Subscription) -> None:
         """Offer every new destination under ``pattern`` to ``subscription``."""
         self._patterns.append(PatternSubscription(pattern, subscription))
+
+    def await_again(self, destination: Destination, subscription: Subscription) -> None:
+        """Offer ``destination``, which is removed, to ``subscription`` when it is made again."""
+        for entry in self._patterns:
+            if entry.subscription is subscription and entry.pattern.matches(destination):
+                return
+        self.add_pattern(destination, subscription)
 
     def remove_patterns(self, subscription: Subscription) -> None:
         """Stop offering new destinations to ``subscription``."""

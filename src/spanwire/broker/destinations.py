@@ -168,6 +168,17 @@ class Destinations:
         for home in homes:
             self._drop(home, state.connection_id)
 
+    def remove_idle(self, home: BrokerDestination) -> None:
+        """The broker itself removes a destination that is idle; a bridge's consumers wait for it to be made again."""
+        subscriptions = home.subscriptions if isinstance(home, Topic) else []
+        if isinstance(home, Queue):
+            subscriptions = home.subscriptions()
+        for subscription in list(subscriptions):
+            detach(home, subscription)
+            subscription.homes.remove(home)
+            self._map.await_again(home.destination, subscription)
+        self._drop(home, "")
+
     def remove_temporary(self, state: ConnectionState) -> None:
         """The owner is gone: its temporary destinations go with it, and their consumers are ended."""
         for destination in list(state.temporary.values()):

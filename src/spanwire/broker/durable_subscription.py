@@ -64,6 +64,7 @@ class DurableSubscription:
         self.line: Final[Queue] = line
         self.connection_id = ""
         self.active = False
+        self.offline_since = 0.0  # monotonic seconds, while it is not active
         self._selector: Final[Selector | None] = selector
         self._values: Final[BoundMessageValues] = values
         self._parts: Final[list[Destination]] = terms.topic.parts()

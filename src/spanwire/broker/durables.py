@@ -6,8 +6,10 @@ JMS 1.1, "Durable Subscription"; where that is silent, as ActiveMQ does. What on
 
 from __future__ import annotations
 
+import logging
 from typing import Final
 
+from spanwire.broker.audit import printable
 from spanwire.broker.connection_state import ConnectionState
 from spanwire.broker.context import BrokerContext
 from spanwire.broker.destination_map import DestinationMap
@@ -34,6 +36,8 @@ from spanwire.selector.expression import Selector
 from spanwire.selector.parser import parse_selector
 
 MAX_DURABLE_SUBSCRIPTIONS: Final = 10_000  # of one broker: each copies what it wants while its subscriber is away
+
+logger = logging.getLogger(__name__)
 
 
 class Durables:
@@ -111,6 +115,7 @@ class Durables:
         policy = self._policies.entry_for(terms.topic.parts()[0])
         queue = Queue(line, policy, self._usage, self._context)
         durable = DurableSubscription(terms, selector, queue, self._values)
+        durable.offline_since = self._context.monotonic
         self._map.durables[terms.key] = durable
         for topic in self._map.topics.values():
             if durable.covers(topic.destination):
@@ -128,6 +133,7 @@ class Durables:
         for durable in self._map.durables.values():
             if durable.line in subscription.homes:
                 durable.active = False
+                durable.offline_since = self._context.monotonic
 
     def unsubscribe(self, state: ConnectionState, name: str) -> None:
         """Delete a subscription of this client with all that waits for it. Raises `InvalidDestinationError` when there
@@ -142,6 +148,26 @@ class Durables:
         if found.active:
             raise JmsError("Durable consumer is in use")
         self._delete(found)
+
+    def remove_offline(self, timeout_ms: int, at_most: int) -> bool:
+        """Delete those that have had no subscriber for ``timeout_ms``, counted from this start of the broker at the
+        earliest; True if there are more than ``at_most``.
+        """
+        since = self._context.monotonic - timeout_ms / 1000
+        gone = [
+            durable
+            for durable in self._map.durables.values()
+            if not durable.active and durable.offline_since <= since and durable.line.in_flight == 0
+        ]
+        for durable in gone[:at_most]:
+            logger.info(
+                "durable subscription %s of client %s: no subscriber for %d ms: deleted",
+                printable(durable.terms.name),
+                printable(durable.terms.client_id),
+                timeout_ms,
+            )
+            self._delete(durable)
+        return len(gone) > at_most
 
     def _delete(self, durable: DurableSubscription) -> None:
         store = self._context.store

@@ -12,6 +12,7 @@ DEFAULT_DEAD_LETTER_QUEUE = "ActiveMQ.DLQ"
 DEFAULT_WARNING_INTERVAL_MS = 30_000  # blockedProducerWarningInterval, as ActiveMQ has it
 DEFAULT_CURSOR_MARK = 70  # cursorMemoryHighWaterMark
 DEFAULT_STORE_MARK = 100  # storeUsageHighWaterMark
+DEFAULT_INACTIVE_MS = 60_000  # inactiveTimeoutBeforeGC, as ActiveMQ has it
 
 
 @dataclass(frozen=True)
@@ -42,9 +43,9 @@ class DeadLetterStrategy:
     process_expired: bool = True
     process_non_persistent: bool = False
     individual: IndividualNames | None = None
-
     discards: bool = False
     expiration_ms: int = 0
+
     def target(self, destination: Destination) -> Destination | None:
         """The queue for what dies in ``destination``; None if that is a dead letter queue itself, or keeps nothing."""
         if self.discards:
@@ -77,6 +78,9 @@ class PolicyEntry:
     ``send_fail_if_no_space`` None and ``send_fail_after_ms`` -1 leave it to the broker whether a send that has to wait
     is refused, at once or after a time. Persistent sends wait once ``store_usage_high_water_mark`` percent of the
     store's limit are in use. ``max_destinations`` -1 sets no limit to the destinations that clients may make under it.
+
+    With ``gc_inactive`` a destination that nobody has used for ``inactive_timeout_ms`` is removed (`Upkeep`);
+    ``gc_with_network_consumers`` leaves the consumers of bridges out of account.
     """
 
     destination: Destination
@@ -94,6 +98,9 @@ class PolicyEntry:
     cursor_memory_high_water_mark: int = DEFAULT_CURSOR_MARK
     store_usage_high_water_mark: int = DEFAULT_STORE_MARK
     max_destinations: int = -1
+    gc_inactive: bool = False
+    inactive_timeout_ms: int = DEFAULT_INACTIVE_MS
+    gc_with_network_consumers: bool = False
     dead_letter: DeadLetterStrategy = field(default_factory=DeadLetterStrategy)
     queue: QueuePolicy = field(default_factory=QueuePolicy)
 
@@ -110,6 +117,11 @@ class PolicyMap:
     def lowest_store_mark(self) -> int:
         """The lowest of all marks of the store."""
         return min([DEFAULT_STORE_MARK, *[entry.store_usage_high_water_mark for entry in self._entries]])
+
+    def expiry_periods(self) -> list[int]:
+        """After how many milliseconds each queues are looked through for expired messages; each period once."""
+        entries = [*self._entries, self._queue_default, self._topic_default]
+        return sorted({entry.expire_messages_period_ms for entry in entries if entry.expire_messages_period_ms > 0})
 
     def entry_for(self, destination: Destination) -> PolicyEntry:
         """The tuning of ``destination``; temporary destinations take that of their permanent kind."""

@@ -44,6 +44,7 @@ class Producing:
             home = self._map.find(part)
             if home is not None:
                 home.producers += 1
+                home.visits += 1
                 if self._advisories is not None:
                     self._advisories.producer_added(info, part, home.producers)
 

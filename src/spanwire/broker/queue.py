@@ -138,6 +138,7 @@ class Queue(BrokerDestination):
 
     def attach(self, subscription: Subscription) -> None:
         """Add a consumer, behind those of the same priority; it gets messages from the next `fill` on."""
+        self.visits += 1
         self._consumers.attach(subscription)
         subscription.homes.append(self)
         policy = self.policy.queue

@@ -32,6 +32,8 @@ class BrokerDestination:
         self.dequeued = 0
         self.expired = 0
         self.producers = 0
+        self.visits = 0  # how many consumers and producers have come
+        self.visitors = 0  # browsers that are there
         self.withheld = 0  # messages that wait for the disk before they are dispatched: nothing may overtake them
         self.removed = False
         self.route: VirtualRoute | None = None  # its messages go on to other destinations

@@ -7,13 +7,14 @@ from typing import Final
 from spanwire.broker.consuming import Consuming
 from spanwire.broker.context import BrokerContext
 from spanwire.broker.destination_map import DestinationMap
+from spanwire.broker.destinations import Destinations
 from spanwire.broker.durables import Durables
+from spanwire.broker.expiry_sweep import ExpirySweep
 from spanwire.broker.flow_control import FlowControl
-from spanwire.broker.queue import Queue
+from spanwire.broker.policy import PolicyMap
 from spanwire.broker.scheduler import Scheduler
+from spanwire.broker.upkeep import Upkeep, UpkeepSettings
 
-EXPIRY_CHECK_SECONDS: Final = 30.0  # ActiveMQ's expireMessagesPeriod
-QUEUES_PER_TURN: Final = 500  # queues at which the look for expired messages begins in one turn
 SLICES_PER_TURN: Final = 4  # of jobs, each of at most some hundred messages; the other jobs have the next turns
 
 
@@ -24,36 +25,37 @@ class Timers:
         self,
         context: BrokerContext,
         destination_map: DestinationMap,
+        destinations: Destinations,
         durables: Durables,
         consuming: Consuming,
         flow: FlowControl,
         scheduler: Scheduler | None,
+        policies: PolicyMap,
+        upkeep: UpkeepSettings | None,
     ) -> None:
         self._context: Final[BrokerContext] = context
-        self._map: Final[DestinationMap] = destination_map
-        self._durables: Final[Durables] = durables
         self._consuming: Final[Consuming] = consuming
         self._flow: Final[FlowControl] = flow
         self._scheduler: Final[Scheduler | None] = scheduler
-        self._expiry_due = 0.0
-        self._to_look_through: list[Queue] = []
+        settings = upkeep if upkeep is not None else UpkeepSettings()
+        self._upkeep: Final[Upkeep] = Upkeep(settings, context, destination_map, destinations, durables)
+        self._sweep: Final[ExpirySweep] = ExpirySweep(
+            context, destination_map, policies.expiry_periods(), settings.expire_active_durables
+        )
 
     def next_timeout(self) -> float | None:
         """When to call `run`, in monotonic seconds; 0.0 while a job is under way."""
-        if self._context.has_jobs() or self._to_look_through:
+        if self._context.has_jobs():
             return 0.0
-        due = self._expiry_due
-        alarm = self._context.next_alarm()
-        if alarm is not None:
-            due = min(due, alarm)
-        scheduled = self._scheduler.next_timeout() if self._scheduler is not None else None
-        if scheduled is not None:
-            due = min(due, scheduled)
-        pull = self._consuming.next_timeout()
-        if pull is not None:
-            due = min(due, pull)
-        flow = self._flow.next_timeout()
-        return due if flow is None else min(due, flow)
+        dues = [
+            self._sweep.next_timeout(),
+            self._upkeep.next_timeout(),
+            self._context.next_alarm(),
+            self._scheduler.next_timeout() if self._scheduler is not None else None,
+            self._consuming.next_timeout(),
+            self._flow.next_timeout(),
+        ]
+        return min([due for due in dues if due is not None], default=None)
 
     def run(self) -> None:
         """Timers that are due, and one slice (at most 500 messages) of each of some jobs under way, in turns."""
@@ -61,20 +63,10 @@ class Timers:
         self._context.ring()
         if self._scheduler is not None:
             self._scheduler.run()
-        if self._context.monotonic >= self._expiry_due:
-            self._expiry_due = self._context.monotonic + EXPIRY_CHECK_SECONDS
-            self._to_look_through = [*self._map.queues.values(), *self._durables.lines()]
-            self._to_look_through.reverse()
-        if self._to_look_through:
-            self._begin_to_look()
+        self._sweep.run()
+        self._upkeep.run()
         jobs = self._context.take_jobs(SLICES_PER_TURN)
         for home in jobs:
             if home.work():
                 self._context.schedule(home)
         self._flow.run(len(jobs) > 0)
-
-    def _begin_to_look(self) -> None:
-        for _ in range(min(QUEUES_PER_TURN, len(self._to_look_through))):
-            queue = self._to_look_through.pop()
-            if queue.policy.expire_messages_period_ms > 0 and not queue.removed:
-                queue.start_expiry()

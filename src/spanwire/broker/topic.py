@@ -84,6 +84,7 @@ class Topic(BrokerDestination):
 
     def attach(self, subscription: Subscription) -> None:
         """Add a subscription; it gets what is sent from now on."""
+        self.visits += 1
         self.subscriptions.append(subscription)
         subscription.homes.append(self)
 

@@ -204,6 +204,7 @@ class BrokerService:
             producer_audit=self._persistence.audit,
             virtual=configuration.virtual,
             scheduler=configuration.scheduler,
+            upkeep=configuration.upkeep,
         )
         self._broker = broker
         recovered = self._persistence.take_recovered(configuration.delete_all_messages_on_startup)

@@ -18,6 +18,7 @@ from spanwire.broker.ports import NO_TOKEN, AdvisoryFormat, Authenticator, Autho
 from spanwire.broker.schedule import SchedulerSettings
 from spanwire.broker.subscription import Subscription
 from spanwire.broker.transactions import MAX_UNCOMMITTED
+from spanwire.broker.upkeep import UpkeepSettings
 from spanwire.broker.usage import UsageLimits
 from spanwire.broker.views import ConnectionView, DestinationView
 from spanwire.broker.virtual_settings import VirtualSettings
@@ -379,6 +380,7 @@ class Stage:
         max_uncommitted: int = MAX_UNCOMMITTED,
         virtual: VirtualSettings | None = None,
         scheduler: SchedulerSettings | None = None,
+        upkeep: UpkeepSettings | None = None,
     ) -> None:
         self.environment = FixedEnvironment()
         self.dispatches: list[tuple[Listener, Delivery]] = []  # all dispatches in their order
@@ -397,6 +399,7 @@ class Stage:
             max_uncommitted=max_uncommitted,
             virtual=virtual,
             scheduler=scheduler,
+            upkeep=upkeep,
         )
 
     @property

@@ -6,9 +6,10 @@ import pytest
 
 from spanwire.broker.destination_map import MAX_DESTINATIONS
 from spanwire.broker.detention import MAX_DETAINED
+from spanwire.broker.expiry_sweep import QUEUES_PER_TURN
 from spanwire.broker.policy import DeadLetterStrategy, IndividualNames, PolicyEntry
 from spanwire.broker.queue_policy import QueuePolicy
-from spanwire.broker.timers import QUEUES_PER_TURN, SLICES_PER_TURN
+from spanwire.broker.timers import SLICES_PER_TURN
 from spanwire.model.acks import EXPIRED_ACK, POISON_ACK
 from tests.support.dialogue.broker_dialogue import Stage, destination
 from tests.support.dialogue.text_format import UNREADABLE, original_of, properties_of, text_of

@@ -24,6 +24,7 @@ from spanwire.service.config.policies import PolicyInterpreter
 from spanwire.service.config.properties import UnknownPlaceholderError, Variables
 from spanwire.service.config.security import SecurityInterpreter
 from spanwire.service.config.tls import Stores, read_stores
+from spanwire.service.config.upkeep import upkeep
 from spanwire.service.config.uri import connector_settings
 from spanwire.service.config.usage import UsageInterpreter
 from spanwire.service.config.values import Settings
@@ -83,6 +84,7 @@ class Interpreter:
             destinations=self._destinations(broker),
             virtual=VirtualReader(self.findings, self.inner).virtual(broker),
             scheduler=_scheduler(settings),
+            upkeep=upkeep(settings),
             policies=PolicyInterpreter(self.findings, self.inner).policies(broker),
             authentication=security.authentication(plugins),
             authorization=security.authorization(plugins),

@@ -16,6 +16,7 @@ from spanwire.broker.producer_audit import MAX_PRODUCERS
 from spanwire.broker.schedule import SchedulerSettings
 from spanwire.broker.sequence_window import DEFAULT_DEPTH
 from spanwire.broker.transactions import MAX_UNCOMMITTED
+from spanwire.broker.upkeep import UpkeepSettings
 from spanwire.broker.usage import DEFAULT_MEMORY_LIMIT_BYTES
 from spanwire.broker.virtual_settings import VirtualSettings
 from spanwire.model.destination import Destination
@@ -181,6 +182,7 @@ class BrokerConfiguration:
     policies: tuple[PolicyEntry, ...] = ()
     virtual: VirtualSettings = field(default_factory=VirtualSettings)
     scheduler: SchedulerSettings | None = None
+    upkeep: UpkeepSettings = UpkeepSettings()
     authentication: AuthenticationConfiguration | None = None
     authorization: AuthorizationConfiguration | None = None
     source: str = "built-in default"

@@ -9,6 +9,7 @@ from spanwire.broker.policy import (
     DEFAULT_CURSOR_MARK,
     DEFAULT_DEAD_LETTER_QUEUE,
     DEFAULT_EXPIRE_PERIOD_MS,
+    DEFAULT_INACTIVE_MS,
     DEFAULT_STORE_MARK,
     DEFAULT_WARNING_INTERVAL_MS,
     DeadLetterStrategy,
@@ -20,7 +21,7 @@ from spanwire.service.config import words
 from spanwire.service.config.document import Element, Findings
 from spanwire.service.config.queue_policies import queue_policy
 from spanwire.service.config.security import Inner
-from spanwire.service.config.values import Settings, as_flag
+from spanwire.service.config.values import MAX_LONG, Settings, as_flag
 
 MAX_PREFETCH: Final = 32_766  # hard cap of any prefetch
 MAX_INT: Final = 2**31 - 1  # Java's, as most numbers there
@@ -89,7 +90,15 @@ class PolicyInterpreter:
             store_usage_high_water_mark=settings.number("storeUsageHighWaterMark", DEFAULT_STORE_MARK, 1, 100),
             queue=queue_policy(settings, self.findings),
             max_destinations=settings.number("maxDestinations", -1, -1, MAX_INT),
+            gc_inactive=settings.flag("gcInactiveDestinations", False),
+            inactive_timeout_ms=self._inactive_timeout(settings),
+            gc_with_network_consumers=settings.flag("gcWithNetworkConsumers", False),
         )
+
+    def _inactive_timeout(self, settings: Settings) -> int:
+        """Classic knows the attribute under a misspelt name as well."""
+        misspelt = settings.number("inactiveTimoutBeforeGC", DEFAULT_INACTIVE_MS, 1, MAX_LONG)
+        return settings.number("inactiveTimeoutBeforeGC", misspelt, 1, MAX_LONG)
 
     def _pending_limit(self, entry: Element) -> int:
         """A limit of what waits for a consumer is a matter of topics: queues keep everything, in Classic as well."""

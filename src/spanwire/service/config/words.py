@@ -72,7 +72,6 @@ VIRTUAL_DEMAND: Final = "demand behind virtual destinations"
 DURABLE: Final = "durable subscriptions"
 ADVISORIES: Final = "more advisories"
 DISCOVERY: Final = "discovery"
-CLEANING: Final = "removal of unused destinations"
 SLOW: Final = "limits of slow consumers"
 STANDBY: Final = "a second broker on the same store"
 ENTRY_TABLES: Final = "a table of classes in place of elements"
@@ -96,7 +95,11 @@ BROKER: Final = Words(
         **_all(_only("false", ADVISORIES), "anonymousProducerAdvisorySupport"),
         **_all(_only("false", "temporary destinations that a send makes"), "allowTempAutoCreationOnSend"),
         **_all(_only("false", "reuse of temporary destinations"), "cacheTempDestinations"),
-        **_all(_only("false", DURABLE), "enableMessageExpirationOnActiveDurableSubs"),
+        **_all(
+            YES,
+            "enableMessageExpirationOnActiveDurableSubs offlineDurableSubscriberTimeout "
+            "offlineDurableSubscriberTaskSchedule schedulePeriodForDestinationPurge maxPurgedDestinationsPerSweep",
+        ),
         **_all(_only("false", "refusal of durable subscriptions", guards=True), "rejectDurableConsumers"),
         **_all(
             _only("false", "the JMSXUserID of each message", guards=True),
@@ -111,10 +114,8 @@ BROKER: Final = Words(
             _only("false", "memory limits for producers and consumers apart"), "splitSystemUsageForProducersConsumers"
         ),
         **_all(_only("false", "the host's name as the broker's", "write brokerName"), "useLocalHostBrokerName"),
-        **_all(_only("true", DURABLE), "keepDurableSubsActive"),
+        "keepDurableSubsActive": Rule(NO_EFFECT, ("true", "false"), "durable subscriptions are always kept"),
         "enableStatistics": Rule(NO_EFFECT, ("true",), "statistics are always kept"),
-        "offlineDurableSubscriberTimeout": _only("-1", DURABLE),
-        **_all(_only("0", CLEANING), "schedulePeriodForDestinationPurge maxPurgedDestinationsPerSweep"),
         **_all(WATCHED, "schedulePeriodForDiskUsageCheck diskUsageCheckRegrowThreshold adjustUsageLimits"),
         "schedulerDirectory": JOB_STORE,
         "schedulerDirectoryFile": JOB_STORE,
@@ -123,7 +124,7 @@ BROKER: Final = Words(
             JAVA,
             "consumerSystemUsagePortion dedicatedTaskRunner virtualThreadTaskRunner "
             "deferredNetworkConnectors maxInflatedDataSize "
-            "mbeanInvocationTimeout monitorConnectionSplits offlineDurableSubscriberTaskSchedule passiveSlave "
+            "mbeanInvocationTimeout monitorConnectionSplits passiveSlave "
             "persistenceThreadPriority producerSystemUsagePortion regionBroker restartAllowed restartRequested "
             "rollbackOnlyOnAsyncException startBrokerWithStateless "
             "storeOpenWireVersion supportFailOver systemExitOnShutdown systemExitOnShutdownExitCode taskRunnerPriority "
@@ -201,7 +202,8 @@ POLICY_ENTRY: Final = Words(
             "producerFlowControl sendFailIfNoSpace sendFailIfNoSpaceAfterTimeout blockedProducerWarningInterval "
             "cursorMemoryHighWaterMark storeUsageHighWaterMark maxDestinations "
             "prioritizedMessages useConsumerPriority strictOrderDispatch allConsumersExclusiveByDefault "
-            "timeBeforeDispatchStarts consumersBeforeDispatchStarts lazyDispatch messageGroupMapFactoryType",
+            "timeBeforeDispatchStarts consumersBeforeDispatchStarts lazyDispatch messageGroupMapFactoryType "
+            "gcInactiveDestinations gcWithNetworkConsumers inactiveTimeoutBeforeGC inactiveTimoutBeforeGC",
         ),
         **_all(
             _only("false", ADVISORIES),
@@ -215,7 +217,6 @@ POLICY_ENTRY: Final = Words(
             "allowTempDestinationStealing",
         ),
         **_all(_only("false", "retroactive consumers"), "alwaysRetroactive"),
-        **_all(_only("false", CLEANING), "gcInactiveDestinations gcWithNetworkConsumers"),
         **_all(_only("false", "redelivery counts in the journal"), "persistJMSRedelivered"),
         **_all(_only("false", "dead letters of duplicates"), "sendDuplicateFromStoreToDLQ"),
         **_all(_only("false", "policies of temporary destinations"), "tempQueue tempTopic"),
@@ -224,7 +225,7 @@ POLICY_ENTRY: Final = Words(
         **_all(
             JAVA,
             "doOptimzeMessageStorage enableAudit "
-            "inactiveTimeoutBeforeGC inactiveTimoutBeforeGC maxAuditDepth maxBrowsePageSize maxExpirePageSize "
+            "maxAuditDepth maxBrowsePageSize maxExpirePageSize "
             "maxPageSize maxProducersToAudit maxQueueAuditDepth minimumMessageSize optimizeMessageStoreInFlightLimit "
             "optimizedDispatch reduceMemoryFootprint useCache "
             "useTopicSubscriptionInflightStats id",
