@@ -3,7 +3,8 @@
 Bytes written since a file's last sync, and names changed since the last sync of the directory, are at risk: after a
 power cut any of them may be there, missing, or (bytes) there in part, in any combination. Every call that changes
 something counts as one step; the power can be cut before any step, a call can be made to fail. `Risks` lists what is at
-risk at a moment, sector by sector, so that a test can go through the outcomes one by one.
+risk at a moment, sector by sector, so that a test can go through the outcomes one by one. A write can be taken in
+parts, as by an operating system: each part is a step.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ import errno
 from collections.abc import Callable
 from random import Random
 from typing import Final
+
+from spanwire.stores.journal.whole_write import fill, write_whole
 
 SECTOR_BYTES: Final = 512  # what a disk writes whole or not at all
 
@@ -73,6 +76,8 @@ class SimulatedDisk:
         self.off = False
         self.fail_at: dict[int, int] = {}  # step → errno
         self.room = -1  # bytes left, or -1 for plenty
+        self.takes: Callable[[int], int] = all_of_it  # bytes that a write takes of those it was given
+        self.trusts = False  # a writer that does not look at what a write says it took
         self.lies = ""  # syncs whose line in the trace begins so do nothing: a drive that keeps all in its cache
         self.trace: list[str] = []
         self._files: dict[str, SimulatedFile] = {}
@@ -90,24 +95,40 @@ class SimulatedDisk:
         return bytes(self._files[name].now[offset : offset + length])
 
     def write(self, name: str, offset: int, parts: list[bytes]) -> None:
+        if self.trusts:
+            self.write_some(name, offset, parts)
+        else:
+            write_whole(self, name, offset, parts)
+
+    def write_some(self, name: str, offset: int, parts: list[bytes] | list[memoryview]) -> int:
         data = b"".join(parts)
+        if len(data) > 1:
+            data = data[: max(1, min(self.takes(len(data)), len(data)))]
+        grown = max(0, offset + len(data) - len(self._files[name].now))
+        if 0 <= self.room < grown:
+            data = data[: len(data) - grown + self.room]
+            grown = self.room
+            if not data:
+                raise OSError(errno.ENOSPC, "No space left on device")
+        self.room -= grown if self.room >= 0 else 0
         self._files[name].write(offset, data)  # the step comes after: a cut may find the write half done
         self._step(f"write {name} {offset} {len(data)}")
+        return len(data)
 
     def resize(self, name: str, size: int) -> None:
         if name not in self._files:
             self._files[name] = SimulatedFile()
             self._name_changes.append(("create", name, "", self._files[name]))
         file = self._files[name]
-        grown = size - len(file.now)
-        if grown > 0:
-            if 0 <= self.room < grown:
-                raise OSError(errno.ENOSPC, "No space left on device")
-            self.room -= grown if self.room >= 0 else 0
-            file.write(len(file.now), bytes(grown))
-        elif grown < 0:
+        end = len(file.now)
+        if size < end:
             file.truncate(size)
-        self._step(f"resize {name} {size}")
+        if size <= end:
+            self._step(f"resize {name} {size}")
+        elif self.trusts:
+            self.write_some(name, end, [bytes(size - end)])
+        else:
+            fill(self, name, end, size)
 
     def sync(self, name: str) -> None:
         self._step(f"sync {name}")
@@ -224,6 +245,11 @@ class SimulatedDisk:
             number = self.fail_at[step]
             raise OSError(number, errno.errorcode[number])
         self.trace.append(what)
+
+
+def all_of_it(size: int) -> int:
+    """What a write takes on a usual day."""
+    return size
 
 
 class Piece:

@@ -1,9 +1,9 @@
 """A broker in a small world: its journal, a disk that can lose power, clients, a clock, all driven by one seed.
 
 One `World` lives through several runs of its broker. Each step of the schedule is one of: a client does something, the
-journal writes a batch (in which the power may go, or the disk may fail), a read is answered, a timer runs, the wall
-clock jumps by a day, the broker stops in order. What happened goes into a ledger; who reads it knows nothing of the
-broker. Nothing here reads a clock or rolls other dice.
+journal writes a batch (in which the power may go, the disk may fail, or take a write in parts), a read is answered, a
+timer runs, the wall clock jumps by a day, the broker stops in order. What happened goes into a ledger; who reads it
+knows nothing of the broker. Nothing here reads a clock or rolls other dice.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ QUEUES = (ORDERED, SHARED, SLOW)
 DEAD = "queue://ActiveMQ.DLQ"
 LAST_STEPS = 8  # of a broker whose disk has failed, before it is gone
 DAY_S = 86_400.0
+SHORT_WRITES = 0.05  # share of the writes to the disk that are taken in parts
 TOKEN = re.compile(rb"<(?:one|two)-(?:plain|tx)-\d+>")
 
 
@@ -78,6 +79,7 @@ class World:
         self.calm = False
         self.power_cuts = 0
         self.disk_errors = 0
+        self.short_writes = 0
         self.clock_leaps = 0
         self.stops = 0
         self.single_owner: SimulatedClient | None = None  # who may consume from `ORDERED` now
@@ -96,6 +98,13 @@ class World:
     def chance(self, share: float) -> bool:
         """True in ``share`` of all cases."""
         return self.random.random() < share
+
+    def taken_of(self, size: int) -> int:
+        """How many bytes of a write the system takes: now and then not all."""
+        if not self.chance(SHORT_WRITES):
+            return size
+        self.short_writes += 1
+        return self.random.randrange(1, size + 1)
 
     # One step of the schedule
 
@@ -211,6 +220,7 @@ class World:
     def _open(self) -> None:
         if self.chance(0.2):
             self.disk.cut_at = self.disk.steps + self.random.randrange(12)
+        self.disk.takes = self.taken_of
         assert state_of(self.disk) == state_of(self.disk.copy()), "recovery is not idempotent"
         opened = open_journal(self.disk, STORE_ID, SEGMENT_BYTES)
         self.disk.cut_at = -1

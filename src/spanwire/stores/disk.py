@@ -14,16 +14,16 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from spanwire.stores.journal.whole_write import MAX_PARTS_PER_WRITE, fill, write_whole
+
 if sys.platform == "darwin":
     import fcntl
 
 MAX_OPEN_FILES: Final = 8  # descriptors one instance keeps; a drain reads one or two segments at a time
-MAX_PARTS_PER_WRITE: Final = 1024  # IOV_MAX of Linux and macOS
 FILE_MODE: Final = 0o600
 WRITE_THROUGH: Final[int] = getattr(os, "RWF_DSYNC", 0)
 NO_WRITE_THROUGH: Final = (errno.EOPNOTSUPP, errno.ENOSYS)  # what a kernel or file system without it says
 NO_DESCRIPTORS: Final = (errno.EMFILE, errno.ENFILE)
-_ZEROS: Final = bytes(1024 * 1024)
 
 
 class FileDisk:
@@ -61,19 +61,22 @@ class FileDisk:
         return b"".join(chunks)
 
     def write(self, name: str, offset: int, parts: list[bytes]) -> None:
+        if len(parts) > MAX_PARTS_PER_WRITE or not self._flags:
+            self._synced.discard(name)
+        write_whole(self, name, offset, parts)
+
+    def write_some(self, name: str, offset: int, parts: list[bytes] | list[memoryview]) -> int:
+        """See `PartWriter.write_some`."""
         descriptor = self._open(name)
-        if len(parts) > MAX_PARTS_PER_WRITE:
-            self._synced.discard(name)
-        if not self._flags:
-            self._synced.discard(name)
-        for first in range(0, len(parts), MAX_PARTS_PER_WRITE):
-            some = parts[first : first + MAX_PARTS_PER_WRITE]
-            expected = sum(map(len, some))
-            written = self._write_some(name, descriptor, some, offset)
-            if written < expected:
+        if name in self._synced:
+            try:
+                return os.pwritev(descriptor, parts, offset, self._flags)
+            except OSError as error:
+                if error.errno not in NO_WRITE_THROUGH:
+                    raise
+                self._flags = 0  # nothing was written; from now on each sync is a call
                 self._synced.discard(name)
-                self._write_rest(descriptor, offset + written, memoryview(b"".join(some))[written:])
-            offset += expected
+        return os.pwritev(descriptor, parts, offset)
 
     def resize(self, name: str, size: int) -> None:
         self._synced.discard(name)
@@ -83,8 +86,7 @@ class FileDisk:
         end = os.fstat(descriptor).st_size
         if size < end:
             os.ftruncate(descriptor, size)
-        while end < size:
-            end += os.pwrite(descriptor, _ZEROS[: size - end], end)
+        fill(self, name, end, size)
 
     def sync(self, name: str) -> None:
         if name in self._synced:
@@ -158,21 +160,3 @@ class FileDisk:
         if self._reserve < 0:
             with suppress(OSError):  # another one took it: the next file is opened in the place of one of the own
                 self._reserve = os.dup(self._own)
-
-    def _write_some(self, name: str, descriptor: int, parts: list[bytes], offset: int) -> int:
-        if name in self._synced:
-            try:
-                return os.pwritev(descriptor, parts, offset, self._flags)
-            except OSError as error:
-                if error.errno not in NO_WRITE_THROUGH:
-                    raise
-                self._flags = 0  # nothing was written; from now on each sync is a call
-                self._synced.discard(name)
-        return os.pwritev(descriptor, parts, offset)
-
-    @staticmethod
-    def _write_rest(descriptor: int, offset: int, rest: memoryview) -> None:
-        while rest:
-            written = os.pwrite(descriptor, rest, offset)
-            offset += written
-            rest = rest[written:]

@@ -9,12 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from spanwire.stores.disk import MAX_PARTS_PER_WRITE, WRITE_THROUGH, FileDisk
+from spanwire.stores.disk import WRITE_THROUGH, FileDisk
 from spanwire.stores.journal.segment import SPARE_NAME
+from spanwire.stores.journal.whole_write import MAX_PARTS_PER_WRITE
 
 
 class Syncs:
-    """Counts the syncs that are calls of their own, and the writes that sync themselves."""
+    """Counts the syncs that are calls of their own, and the writes that sync themselves; not those that only make a
+    file longer.
+    """
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.syncs = 0
@@ -34,7 +37,7 @@ class Syncs:
             if self.refusal:
                 raise OSError(self.refusal, os.strerror(self.refusal))
             self.synced_writes += 1
-        else:
+        elif offset < os.fstat(descriptor).st_size:
             self.plain_writes += 1
         return self._pwritev(descriptor, parts, offset, flags)
 
@@ -128,20 +131,32 @@ def test_more_parts_than_one_call_takes_are_written_first_and_synced_then(tmp_pa
     assert disk.read("a", 0, MAX_PARTS_PER_WRITE + 1) == b"z" * (MAX_PARTS_PER_WRITE + 1)
 
 
-def test_a_short_write_is_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pwritev, pwrite = os.pwritev, os.pwrite
-    disk = prepared(tmp_path, write_through=True)
+@pytest.mark.parametrize("write_through", [False, True])
+def test_a_short_write_is_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, write_through: bool) -> None:
+    pwritev = os.pwritev
+    disk = prepared(tmp_path, write_through)
+    sizes: list[int] = []
 
     def short_pwritev(descriptor: int, parts: list[bytes], offset: int, flags: int = 0) -> int:
+        sizes.append(sum(map(len, parts)))
         return pwritev(descriptor, [b"".join(parts)[:3]], offset, flags)
 
     monkeypatch.setattr(os, "pwritev", short_pwritev)
-    monkeypatch.setattr(os, "pwrite", lambda descriptor, data, offset: pwrite(descriptor, data[:2], offset))
     disk.write("a", 1, [b"abc", b"defg", b"h"])
     disk.resize("b", 5)
     monkeypatch.undo()
     assert disk.read("a", 0, 10) == b"\0abcdefgh\0"
     assert disk.read("b", 0, 10) == bytes(5)
+    assert sizes == [8, 5, 2, 5, 2]
+
+
+def test_a_system_that_takes_no_bytes_is_no_endless_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    disk = prepared(tmp_path, False)
+    monkeypatch.setattr(os, "pwritev", lambda descriptor, parts, offset, flags=0: 0)
+    with pytest.raises(OSError, match="takes no more bytes"):
+        disk.write("a", 0, [b"abc"])
+    with pytest.raises(OSError, match="takes no more bytes"):
+        disk.resize("a", 8192)
 
 
 def test_when_others_have_all_open_files_the_disk_goes_on_with_its_own(

@@ -24,13 +24,13 @@ class FullDisk:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.is_full = False
-        self._pwrite = os.pwrite
-        monkeypatch.setattr(os, "pwrite", self.pwrite)
+        self._pwritev = os.pwritev
+        monkeypatch.setattr(os, "pwritev", self.pwritev)
 
-    def pwrite(self, descriptor: int, data: bytes, offset: int) -> int:
-        if self.is_full and offset + len(data) > os.fstat(descriptor).st_size:
+    def pwritev(self, descriptor: int, parts: list[bytes], offset: int, flags: int = 0) -> int:
+        if self.is_full and offset + sum(map(len, parts)) > os.fstat(descriptor).st_size:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        return self._pwrite(descriptor, data, offset)
+        return self._pwritev(descriptor, parts, offset, flags)
 
 
 @pytest.fixture

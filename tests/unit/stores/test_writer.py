@@ -186,3 +186,18 @@ def test_a_timed_sync_that_fails_ends_the_writer() -> None:
         " broker again"
     )
     driver.writer.stop()
+
+
+def test_a_write_that_was_taken_in_part_before_the_room_went_is_written_again_whole() -> None:
+    driver = WriterDriver()
+    batch = driver.batch()
+    step = driver.disk.steps
+    driver.disk.takes = lambda size: size // 2 if driver.disk.steps == step else size
+    driver.disk.fail_at = {step + 1: errno.ENOSPC}
+    driver.writer.hand_over(batch, 0)
+    driver.until((0, True))
+    driver.writer.stop()
+    assert driver.told == [(0, False), ("written", 2), (0, True)]
+    assert f"write {segment_name(1)} {batch.offset} {batch.size}" in driver.disk.trace
+    driver.journal.reopen()
+    assert list(driver.journal.recovered[0].sequences) == [1]

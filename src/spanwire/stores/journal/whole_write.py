@@ -1,0 +1,58 @@
+"""Writes that come to their end although the system takes them in parts.
+
+A write may take fewer bytes than it was given and say how many (POSIX.1-2017, write(); Linux pwritev(2)): at a limit,
+at the end of the room on a disk, after a signal. What is left is written behind it. No I/O here: that is in whoever is
+a `PartWriter`.
+"""
+
+from __future__ import annotations
+
+import errno
+from typing import Final, Protocol
+
+MAX_PARTS_PER_WRITE: Final = 1024  # IOV_MAX of Linux and macOS
+MAX_ZEROS: Final = 1024 * 1024  # bytes of one write that only makes a file longer
+_ZEROS: Final = bytes(MAX_ZEROS)
+
+
+class PartWriter(Protocol):
+    """One directory of files, as the operating system writes them."""
+
+    def write_some(self, name: str, offset: int, parts: list[bytes] | list[memoryview]) -> int:
+        """Write the beginning of at most `MAX_PARTS_PER_WRITE` parts, one behind the other, as far as the system takes
+        them; gives the number of bytes that it took. Raises `OSError`.
+        """
+        ...
+
+
+def write_whole(writer: PartWriter, name: str, offset: int, parts: list[bytes]) -> None:
+    """Write all parts one behind the other. Raises `OSError`, after which any beginning of them may be there."""
+    for first in range(0, len(parts), MAX_PARTS_PER_WRITE):
+        some = parts if len(parts) <= MAX_PARTS_PER_WRITE else parts[first : first + MAX_PARTS_PER_WRITE]
+        size = 0
+        for part in some:
+            size += len(part)
+        taken = writer.write_some(name, offset, some)
+        if taken < size:
+            _write_rest(writer, name, offset, memoryview(b"".join(some)), taken)
+        offset += size
+
+
+def _write_rest(writer: PartWriter, name: str, offset: int, data: memoryview, taken: int) -> None:
+    size = len(data)
+    more = taken
+    while taken < size:
+        if more <= 0:
+            raise OSError(errno.EIO, "the system takes no more bytes", name)
+        more = writer.write_some(name, offset + taken, [data[taken:]])
+        taken += more
+
+
+def fill(writer: PartWriter, name: str, start: int, end: int) -> None:
+    """Write zeros from ``start`` to ``end``. Raises `OSError`."""
+    while start < end:
+        some = _ZEROS if end - start >= MAX_ZEROS else _ZEROS[: end - start]
+        taken = writer.write_some(name, start, [some])
+        if taken <= 0:
+            raise OSError(errno.EIO, "the system takes no more bytes", name)
+        start += taken
