@@ -20,6 +20,7 @@ MESSAGE_FORMATS: Final[dict[str, str]] = {
 }
 
 ADVISORY_FORMAT: Final = "spanwire.protocols.openwire.advisory_format:OpenWireAdvisoryFormat"
+STATISTICS_FORMAT: Final = "spanwire.protocols.openwire.statistics_format:OpenWireStatisticsFormat"
 
 AUTO: Final = "auto"  # the first bytes of a client tell its protocol
 

@@ -219,6 +219,13 @@ class ViewFormat:
     def encode_from_view(self, view: MessageView) -> Message:
         return self.message(view)
 
+    def restamped(self, message: Message, timestamp_ms: int, expiration_ms: int, persistent: bool) -> Message:
+        view = self.view(message)
+        view.timestamp_ms = timestamp_ms
+        view.expiration_ms = expiration_ms
+        view.persistent = persistent
+        return self.message(view)
+
     def first_for_consumer(self, message: Message) -> Message:
         return message
 

@@ -1,5 +1,5 @@
-"""Dead letters that nobody wants: dropped as they come, by what they were sent to (ActiveMQ, "Message Redelivery and DLQ
-Handling", the discarding DLQ plugin).
+"""Dead letters that nobody wants: dropped as they come, by what they were sent to (ActiveMQ, "Message Redelivery and
+DLQ Handling", the discarding DLQ plugin).
 """
 
 from __future__ import annotations

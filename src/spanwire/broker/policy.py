@@ -134,7 +134,11 @@ class PolicyMap:
 
 
 def _wildcards_last(entry: PolicyEntry) -> tuple[int, int, int]:
+    return wildcards_last(entry.destination)
+
+
+def wildcards_last(pattern: Destination) -> tuple[int, int, int]:
     """Sorts exact names first, then patterns by how much they pin down."""
-    elements = entry.destination.elements
+    elements = pattern.elements
     stars = sum(1 for element in elements if element in ("*", ">"))
     return (1 if elements[-1] == ">" else 0, stars, -len(elements))

@@ -206,6 +206,10 @@ class MessageFormat(Protocol):
         """
         ...
 
+    def restamped(self, message: Message, timestamp_ms: int, expiration_ms: int, persistent: bool) -> Message:
+        """A copy with another time, end (0: none) and delivery mode that shares content and properties."""
+        ...
+
 
 class AdvisoryFormat(Protocol):
     """Builds advisory messages; only called when somebody listens."""
@@ -219,6 +223,21 @@ class AdvisoryFormat(Protocol):
         `RemovedSubject` or None; ``properties`` are the string and int properties to set; ``number`` makes the message
         id unique.
         """
+        ...
+
+
+class StatisticsFormat(Protocol):
+    """Builds the answers of the statistics plugin."""
+
+    def statistics(
+        self,
+        destination: Destination,
+        entries: dict[str, PropertyValue],
+        correlation_id: str | None,
+        number: int,
+        wall_ms: int,
+    ) -> Message:
+        """A map message with ``entries`` for ``destination``; ``number`` makes its id unique."""
         ...
 
 

@@ -57,10 +57,21 @@ class SchedulerSettings:
     max_jobs: int = MAX_JOBS
 
 
+@dataclass(frozen=True)
+class Redelivery:
+    """What a message that failed once more (`spanwire.broker.redelivery`) takes along: the destination or durable
+    subscription that it goes back to, how often it will have been delivered again, the brokers that it came through.
+    """
+
+    home: Destination
+    count: int
+    broker_path: tuple[str, ...]
+
+
 class Job:
     """One message that waits, and how it goes on. ``repeat`` counts what is left after the next time; ``is_series``
     says that each of its messages gets an id of its own. It was sent by ``principal``, whose rights it is delivered
-    with.
+    with; one with a ``redelivery`` goes where it was.
     """
 
     __slots__ = (
@@ -73,6 +84,7 @@ class Job:
         "number",
         "period_ms",
         "principal",
+        "redelivery",
         "repeat",
         "sequence",
         "size",
@@ -90,6 +102,7 @@ class Job:
         period_ms: int,
         repeat: int,
         is_series: bool,
+        redelivery: Redelivery | None = None,
     ) -> None:
         self.number: Final[int] = number
         self.job_id: Final[str] = job_id
@@ -101,12 +114,13 @@ class Job:
         self.period_ms: Final[int] = period_ms
         self.repeat = repeat
         self.is_series: Final[bool] = is_series
+        self.redelivery: Final[Redelivery | None] = redelivery
         self.sequence = 0
         self.message: Message | None = None
 
     def fact(self, due_ms: int, repeat: int) -> Fact:
         """The job as the store keeps it, with its next time and what is left then."""
-        value = {
+        value: dict[str, object] = {
             "id": self.job_id,
             "user": self.principal.name,
             "groups": sorted(self.principal.groups),
@@ -118,6 +132,11 @@ class Job:
             "repeat": repeat,
             "series": self.is_series,
         }
+        redelivery = self.redelivery
+        if redelivery is not None:
+            value["home"] = [redelivery.home.kind, redelivery.home.name]
+            value["redeliveries"] = redelivery.count
+            value["path"] = list(redelivery.broker_path)
         return Fact(SCHEDULES, str(self.number).encode("ascii"), json.dumps(value).encode("ascii"))
 
     def end(self) -> Fact:
@@ -140,8 +159,15 @@ def decode_job(key: bytes, value: bytes) -> Job:
         repeat: int = found["repeat"]
         is_series: bool = found["series"]
         principal = Principal(user, frozenset(groups))
-        return Job(int(key), job_id, principal, size, due_ms, cron, delay_ms, period_ms, repeat, is_series)
-    except (ValueError, KeyError, TypeError):
+        redelivery: Redelivery | None = None
+        if "home" in found:
+            kind: int = found["home"][0]
+            name: str = found["home"][1]
+            count: int = found["redeliveries"]
+            path: list[str] = found["path"]
+            redelivery = Redelivery(Destination(kind, name), count, tuple(path))
+        return Job(int(key), job_id, principal, size, due_ms, cron, delay_ms, period_ms, repeat, is_series, redelivery)
+    except (ValueError, KeyError, IndexError, TypeError):
         raise StoreError(
             "a scheduled message in the store cannot be read: stop the broker and run spanwire store check"
         ) from None
@@ -197,6 +223,15 @@ class Schedule(BrokerDestination):
         due_ms = wall_ms + (job.delay_ms if job.delay_ms > 0 else job.period_ms)
         number, period_ms = self._next_number(), job.period_ms
         return Job(number, job_id, job.principal, job.size, due_ms, "", job.delay_ms, period_ms, job.repeat, True)
+
+    def redelivery(self, message: Message, principal: Principal, due_ms: int, redelivery: Redelivery) -> Job:
+        """A job that brings ``message`` back; nothing knows it yet. Raises `ResourceAllocationError` when there are too
+        many.
+        """
+        self.check_room()
+        number = self._next_number()
+        job_id = f"{message.message_id.producer_id}:{number}"
+        return Job(number, job_id, principal, message.size, due_ms, "", 0, 0, 0, False, redelivery)
 
     def check_room(self, count: int = 0) -> None:
         """Raises `ResourceAllocationError` when there may be none but the jobs there are and ``count`` more."""

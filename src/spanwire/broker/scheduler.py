@@ -168,6 +168,22 @@ class Scheduler(DelayedSender):
         self._schedule.enter(job, sequences[0], None)
         return self._sending.answer_when_stored(state, token)
 
+    def bring_back(self, job: Job, message: Message, removals: list[tuple[Destination, int]]) -> None:
+        """Keep ``message`` for ``job`` in place of what ``removals`` name."""
+        store = self._context.store
+        if store is None:
+            self._schedule.enter(job, 0, message)
+            return
+        fact = job.fact(job.due_ms, job.repeat)
+        sequences = store.append_unit([(LINE, stored_form(message, job.number))], removals, [fact])
+        self._unstored.add(message.size)
+        self._schedule.enter(job, sequences[0], None)
+
+    @property
+    def schedule(self) -> Schedule:
+        """Its jobs."""
+        return self._schedule
+
     # -- as time passes ------------------------------------------------------------------------------------------------
 
     def next_timeout(self) -> float | None:
@@ -259,6 +275,12 @@ class Scheduler(DelayedSender):
 
     def _entries(self, job: Job, message: Message) -> list[WithheldMessage]:
         """Where the message goes now; a dead letter where it is refused."""
+        redelivery = job.redelivery
+        if redelivery is not None:
+            home = self._sending.home_again(redelivery.home)
+            message.redelivery_count = redelivery.count
+            message.broker_path = redelivery.broker_path
+            return [] if home is None else [WithheldMessage(home, message, 0)]
         try:
             targets = self._sending.targets(self._own_state(job.principal), message)
         except JmsError as error:
@@ -311,7 +333,10 @@ class Scheduler(DelayedSender):
             found = store.append_unit(additions, removals, facts)
             sequences = found[:own]
             for place, sequence in zip(places, found[own:], strict=True):
-                entries[place] = WithheldMessage(entries[place].home, entries[place].message, sequence)
+                entry = WithheldMessage(entries[place].home, entries[place].message, sequence)
+                entries[place] = entry
+                if entry.message.redelivery_count > 0:
+                    store.note_redelivery(entry.home.destination, sequence, entry.message.redelivery_count)
         if due_ms == 0:
             self._schedule.leave(job)
         else:

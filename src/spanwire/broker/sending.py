@@ -238,6 +238,13 @@ class Sending(ParkedSender):
         if done or error is not None:
             tell(state, parked.token, error)
 
+    def home_again(self, destination: Destination) -> BrokerDestination | None:
+        """Where a message goes back to that was there before; None when that is gone for good."""
+        if destination.kind == SUBSCRIPTION:
+            durable = self._map.durables.get(destination.name)
+            return None if durable is None else durable.line
+        return self._map.find(destination) if destination.is_temporary else self._destinations.ensure_own(destination)
+
     def hand_in(self, state: ConnectionState, message: Message) -> bool:
         """A message of the broker's own, that nobody waits for; False when there is no room for it now."""
         targets = self.targets(state, message)

@@ -13,8 +13,10 @@ from typing import TypedDict, Unpack
 
 from spanwire.broker.broker import Broker
 from spanwire.broker.connection_state import ConnectionState
+from spanwire.broker.logged_broker import LoggedBroker
+from spanwire.broker.plugged_broker import PluggedBroker, PluginSettings
 from spanwire.broker.policy import PolicyEntry, PolicyMap
-from spanwire.broker.ports import NO_TOKEN, AdvisoryFormat, Authenticator, Authorizer
+from spanwire.broker.ports import NO_TOKEN, AdvisoryFormat, Authenticator, Authorizer, StatisticsFormat
 from spanwire.broker.schedule import SchedulerSettings
 from spanwire.broker.subscription import Subscription
 from spanwire.broker.transactions import MAX_UNCOMMITTED
@@ -381,11 +383,18 @@ class Stage:
         virtual: VirtualSettings | None = None,
         scheduler: SchedulerSettings | None = None,
         upkeep: UpkeepSettings | None = None,
+        plugins: PluginSettings | None = None,
+        statistics_format: StatisticsFormat | None = None,
     ) -> None:
         self.environment = FixedEnvironment()
         self.dispatches: list[tuple[Listener, Delivery]] = []  # all dispatches in their order
         self.store = store if store is not None else LateStore()
-        self.broker = Broker(
+        self.plugins = plugins
+        broker_class = Broker
+        if plugins is not None:
+            broker_class = PluggedBroker if plugins.event_log is None else LoggedBroker
+        usage_limits = limits if limits is not None else UsageLimits(memory_bytes=memory_limit_bytes)
+        self.broker = broker_class(
             "stage",
             "ID:stage",
             self.environment,
@@ -395,12 +404,17 @@ class Stage:
             authenticator=authenticator,
             authorizer=authorizer,
             policies=PolicyMap(list(policies)),
-            limits=limits if limits is not None else UsageLimits(memory_bytes=memory_limit_bytes),
+            limits=usage_limits,
             max_uncommitted=max_uncommitted,
             virtual=virtual,
             scheduler=scheduler,
             upkeep=upkeep,
         )
+        if plugins is not None and isinstance(self.broker, PluggedBroker):
+            addresses = {"openwire": "tcp://host:61616", "dataDirectory": "/data"}
+            self.broker.plug_in(plugins, statistics_format, usage_limits, addresses)
+            if plugins.event_log is not None and isinstance(self.broker, LoggedBroker):
+                self.broker.log_events(plugins.event_log)
 
     @property
     def now(self) -> Time:
@@ -480,7 +494,7 @@ class Stage:
     ) -> Stage:
         """A new broker over what the store kept."""
         store = self.store.crash(position)
-        stage = Stage(*policies, store=store, scheduler=scheduler)
+        stage = Stage(*policies, store=store, scheduler=scheduler, plugins=self.plugins)
         stage.environment.time = self.environment.time
         stage.broker.recover(store.recovered(), clean, stage.now, store.facts)
         return stage

@@ -173,6 +173,11 @@ class TextFormat:
             group=message.group_id,
         )
 
+    def restamped(self, message: Message, timestamp_ms: int, expiration_ms: int, persistent: bool) -> Message:
+        head = {**_head(message), "timestamp": timestamp_ms, "expiration": expiration_ms, "persistent": persistent}
+        encoded = json.dumps(head).encode()
+        return self.index(len(encoded).to_bytes(4, "big") + encoded + message.raw[message.content_start :])
+
     def first_for_consumer(self, message: Message) -> Message:
         head = {**_head(message), "first": True}
         encoded = json.dumps(head).encode()

@@ -217,6 +217,35 @@ class OpenWireMessageFormat(MessageFormat):
         copy.link_number = message.link_number
         return copy
 
+    def restamped(self, message: Message, timestamp_ms: int, expiration_ms: int, persistent: bool) -> Message:
+        """A copy with another time, end and delivery mode that shares content, properties and tail."""
+        structure = self._decoded(head_of(message) + NULLS + tail_of(message))
+        structure.timestamp = timestamp_ms
+        structure.expiration = expiration_ms
+        structure.persistent = persistent
+        found = self.index(self.octets_of(structure))
+        copy = Message(
+            self.format_id,
+            message.raw,
+            message.content_start,
+            message.properties_start,
+            message.tail_start,
+            message.destination,
+            message.message_id,
+            persistent,
+            message.priority,
+            expiration_ms,
+            timestamp_ms,
+            message.group_id,
+            found.format_index & ~FLAGS | message.format_index & FLAGS,
+        )
+        copy.head = found.raw[: found.content_start]
+        copy.tail = message.tail
+        copy.broker_path = message.broker_path
+        copy.redelivery_count = message.redelivery_count
+        copy.link_number = message.link_number
+        return copy
+
     def octets_of(self, structure: wire.Message) -> bytes:
         """A message structure as octets of this layout; raises `OpenWireEncodeError`."""
         out = BytesWriter()

@@ -20,6 +20,7 @@ from spanwire.protocols.stomp.errors import StompProtocolError
 from spanwire.protocols.stomp.frames import V1_2
 from spanwire.protocols.stomp.layout import (
     FLAG_BITS,
+    FLAGS,
     head_of,
     is_bytes,
     line_flags,
@@ -259,6 +260,43 @@ class StompMessageFormat(MessageFormat):
         )
         copy.head = message.head
         copy.tail = encode_headers(list(tail.items()), V1_2)
+        copy.broker_path = message.broker_path
+        copy.redelivery_count = message.redelivery_count
+        copy.link_number = message.link_number
+        return copy
+
+    def restamped(self, message: Message, timestamp_ms: int, expiration_ms: int, persistent: bool) -> Message:
+        """A copy with another time, end and delivery mode that shares the bytes of the body. A header that is the
+        user's own property stays as it is.
+        """
+        head = head_of(message)
+        if head.get("timestamp") == str(message.timestamp_ms):
+            head["timestamp"] = str(timestamp_ms)
+        if head.get("expires", str(message.expiration_ms)) == str(message.expiration_ms):
+            head["expires"] = str(expiration_ms)
+        if persistent:
+            head["persistent"] = "true"
+        else:
+            head.pop("persistent", None)
+        new_head = encode_headers(list(head.items()), V1_2)
+        first_end = new_head.find(b"\n")
+        copy = Message(
+            FORMAT_STOMP,
+            message.raw,
+            message.content_start,
+            message.properties_start,
+            message.tail_start,
+            message.destination,
+            message.message_id,
+            persistent,
+            message.priority,
+            expiration_ms,
+            timestamp_ms,
+            message.group_id,
+            first_end << FLAG_BITS | message.format_index & FLAGS,
+        )
+        copy.head = new_head + b"\n"
+        copy.tail = message.tail
         copy.broker_path = message.broker_path
         copy.redelivery_count = message.redelivery_count
         copy.link_number = message.link_number

@@ -1154,6 +1154,9 @@ class Unreadable:
     def first_for_consumer(self, message: Message) -> Message:
         return self._stomp.first_for_consumer(message)
 
+    def restamped(self, message: Message, timestamp_ms: int, expiration_ms: int, persistent: bool) -> Message:
+        return self._stomp.restamped(message, timestamp_ms, expiration_ms, persistent)
+
     def readdressed(self, message: Message, destination: Destination) -> Message:
         return self._stomp.readdressed(message, destination)
 
