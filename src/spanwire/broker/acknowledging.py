@@ -50,6 +50,8 @@ class Acknowledgements:
         cause: str,
     ) -> bool:
         """What `Broker.acknowledge` promises; in a transaction the references are settled by its commit."""
+        if subscription.info.browser:
+            return self._browsed(subscription, ack_type, first, last)
         if self._note(subscription, ack_type, first, last):
             self._consuming.refill(subscription)
             return True
@@ -75,6 +77,18 @@ class Acknowledgements:
             if self._flow.parked:
                 self._flow.unpark()
         return len(references)
+
+    def _browsed(self, subscription: Subscription, ack_type: int, first: MessageId | None, last: MessageId) -> bool:
+        """A browser is done with what it acknowledges in any way and any transaction, or tells that it has shown; a
+        message that it has told of before is no mistake.
+        """
+        if ack_type != REDELIVERED_ACK:
+            for reference in subscription.take_shown(last if ack_type == INDIVIDUAL_ACK else first, last):
+                reference.home.settled(reference)
+            self._consuming.refill(subscription)
+            if self._flow.parked:
+                self._flow.unpark()
+        return True
 
     def _acknowledge_later(
         self,

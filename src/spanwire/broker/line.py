@@ -446,6 +446,14 @@ class MessageLine:
             messages += chunk.live
         return found
 
+    def last_sequence(self) -> int:
+        """The sequence of the youngest message that the store has, as far as the last piece knows one; else 0."""
+        tail = self._chunks[-1]
+        packed = tail.packed
+        if packed is not None:
+            return max(0, max(packed.numbers, default=0))
+        return max([item.sequence for item in tail.items if item is not None], default=0)
+
     def clear(self) -> list[Chunk]:
         """Remove and give everything."""
         found = [chunk for chunk in self._chunks if chunk.live > 0]

@@ -395,6 +395,26 @@ class Queue(BrokerDestination):
         """How many of its messages a reader of its own should ask the store for at a time."""
         return self._backlog.page_messages(at_most)
 
+    def line_of(self, reference: MessageReference) -> MessageLine:
+        """The line in which ``reference`` stood, or would stand."""
+        return self._backlog.line_of(reference.message.priority)
+
+    def out(self, at_most: int) -> list[MessageReference]:
+        """What its consumers have and did not acknowledge, ``at_most`` so many."""
+        found: list[MessageReference] = []
+        for consumer in self._consumers.all:
+            subscription = consumer.subscription
+            for reference in subscription.dispatched[subscription.first :]:
+                if len(found) >= at_most:
+                    return found
+                if reference.home is self:
+                    found.append(reference)
+        return found
+
+    def redeliveries_of(self, sequence: int) -> int:
+        """How often a message that waits on the disk was delivered before."""
+        return self._backlog.redelivery_count(sequence)
+
     def from_disk(self, message: Message, sequence: int) -> MessageReference:
         """A message that waits on the disk, as a reader of its own has read it."""
         return MessageReference(self, message, sequence, 0, self._backlog.redelivery_count(sequence))

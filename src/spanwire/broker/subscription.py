@@ -198,6 +198,26 @@ class Subscription:
             self._shrink_extension(min(end - self.first, self.extension) - (start - self.first))
         return taken
 
+    def take_shown(self, first: MessageId | None, last: MessageId) -> list[MessageReference]:
+        """For a browser: those from ``first``, or from the oldest if that is not out, to ``last`` that are out."""
+        start = self.first
+        end = self.first
+        for position in range(self.first, len(self.dispatched)):
+            message_id = self.dispatched[position].message.message_id
+            if first is not None and message_id.equals(first):
+                start = position
+            if message_id.equals(last):
+                end = position + 1
+                break
+        if end <= start:
+            return []
+        taken = self.dispatched[start:end]
+        if start == self.first:
+            self._drop_front(len(taken))
+        else:
+            del self.dispatched[start:end]
+        return taken
+
     def take_one(self, message_id: MessageId) -> MessageReference:
         """The dispatched reference of this id; raises `IllegalStateError` if there is none."""
         position = self._find(message_id, self.first)

@@ -41,18 +41,11 @@ NOT_YET: Final[dict[str, NotYet]] = {
     ),
     "acknowledgement.the_broker_redelivers_later_where_its_plugin_says_so": _PLUGIN,
     "acknowledgement.the_broker_gives_up_after_the_redeliveries_of_its_plugin": _PLUGIN,
-    "queues.a_browser_sees_what_is_out_elsewhere": NotYet("browsers see waiting messages alone", silent=True),
-    "destinations.a_queue_that_nobody_uses_is_removed_where_the_policy_says_so": NotYet(
-        "removal of unused destinations", configured="later feature: removal of unused destinations"
-    ),
     # topics
     "topics.a_retroactive_consumer_gets_the_last_ones": _RETROACTIVE,
     "topics.every_consumer_gets_the_last_image_where_the_policy_says_so": _RETROACTIVE,
     # transactions
     # time
-    "timing.the_sweep_finds_expired_messages_nobody_asks_for": NotYet(
-        "expireMessagesPeriod switches the sweep on or off; its time is always 30 s", silent=True
-    ),
     # advisories
     "advisories.a_message_nobody_takes_is_told_where_the_policy_says_so": _ADVISORIES,
     "advisories.a_delivered_message_is_told_where_the_policy_says_so": _ADVISORIES,

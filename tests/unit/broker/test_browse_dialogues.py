@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from spanwire.broker.browse import MAX_OUT_SHOWN
+from spanwire.broker.policy import PolicyEntry
+from spanwire.broker.queue_policy import QueuePolicy
+from spanwire.model.acks import DELIVERED_ACK
 from spanwire.model.errors import InvalidDestinationError
 from tests.support.dialogue.broker_dialogue import Stage, destination
 
@@ -167,3 +171,132 @@ def test_large_messages_are_read_for_a_browser_a_few_at_a_time() -> None:
     assert pages[:3] == [16, 6, 5]
     assert sum(pages) == 40
     assert max(pages[3:]) <= 5
+
+
+def test_a_browser_shows_what_is_out_at_consumers_in_the_order_of_the_queue() -> None:
+    stage = Stage()
+    producer = stage.peer("p")
+    for number in range(8):
+        producer.sends(QUEUE, str(number), properties={"n": number})
+    even = stage.peer("c").consumes(QUEUE, prefetch=3, selector="n = 0 OR n = 2 OR n = 4")
+    first = stage.peer("d").consumes(QUEUE, prefetch=1, selector="n = 5")
+    assert (even.takes(), first.takes()) == (["0", "2", "4"], ["5"])
+    before = fingerprint(stage)
+    browser = stage.peer("b").consumes(QUEUE, browser=True)
+    assert (browser.takes(), browser.ends) == ([str(number) for number in range(8)], 1)
+    browser.leaves()
+    assert fingerprint(stage) == before
+    even.acknowledges("0")
+    again = stage.peer("b2").consumes(QUEUE, browser=True)
+    assert again.takes() == [str(number) for number in range(1, 8)]
+
+
+def test_a_browser_shows_what_is_out_and_what_waits_on_the_disk_behind_it() -> None:
+    stage = Stage()
+    stage.peer("p").sends(QUEUE, *[str(number) for number in range(350)])
+    stage.syncs()
+    again = stage.restarts()
+    listener = again.peer("c").consumes(QUEUE, prefetch=7)
+    again.settle()
+    assert listener.takes() == [str(number) for number in range(7)]
+    before = (again.view(QUEUE), again.memory())
+    browser = again.peer("b").consumes(QUEUE, browser=True, prefetch=500)
+    again.settle()
+    assert (browser.takes(), browser.ends) == ([str(number) for number in range(350)], 1)
+    browser.leaves()
+    assert (again.view(QUEUE), again.memory()) == before
+
+
+def test_a_browser_tells_how_often_a_message_was_delivered() -> None:
+    stage = Stage()
+    stage.peer("p").sends(QUEUE, "1", "2", "3")
+    stage.peer("c").consumes(QUEUE, prefetch=1).leaves()
+    stage.peer("d").consumes(QUEUE, prefetch=1)
+    browser = stage.peer("b").consumes(QUEUE, browser=True)
+    assert browser.redelivery_counts() == [("1", 1), ("2", 0), ("3", 0)]
+
+
+def test_what_is_acknowledged_or_comes_back_while_a_browser_looks_is_shown_once_or_not_at_all() -> None:
+    stage = Stage()
+    stage.peer("p").sends(QUEUE, *[str(number) for number in range(250)])
+    keeper = stage.peer("c").consumes(QUEUE, prefetch=200)
+    browser = stage.peer("b").consumes(QUEUE, browser=True, prefetch=1)
+    assert browser.takes() == ["0"]
+    keeper.acknowledges("149")
+    assert keeper.out[-1] == "249"
+    browser.acknowledges("0")
+    keeper.leaves()  # 150 to 249 stand in the line again
+    for _ in range(300):
+        if browser.ends:
+            break
+        browser.acknowledges(browser.out[-1])
+        stage.settle()
+    seen = [int(text) for text in browser.out]
+    assert seen == sorted(set(seen))
+    assert set(range(150, 250)) <= set(seen)
+    assert max(number for number in seen if number < 150) < 110  # one page at most was on its way
+    browser.leaves()
+    other = stage.peer("d").consumes(QUEUE)
+    assert other.takes() == [str(number) for number in range(150, 250)]
+    other.acknowledges("249")
+    assert stage.memory() == 0
+
+
+def test_a_browser_that_leaves_amid_its_look_lets_go_of_what_was_out() -> None:
+    stage = Stage()
+    stage.peer("p").sends(QUEUE, *[str(number) for number in range(20)])
+    keeper = stage.peer("c").consumes(QUEUE, prefetch=10)
+    browser = stage.peer("b").consumes(QUEUE, browser=True, prefetch=1)
+    keeper.acknowledges("9")
+    browser.leaves()
+    keeper.acknowledges("19", first="10")
+    assert stage.memory() == 0
+    assert stage.view(QUEUE).dequeued == 20
+
+
+def test_priorities_are_browsed_in_their_order_with_what_is_out() -> None:
+    stage = Stage(PolicyEntry(destination("queue://>"), queue=QueuePolicy(prioritized_messages=True)))
+    producer = stage.peer("p")
+    for priority in (1, 9, 4, 9, 1, 4):
+        producer.sends(QUEUE, f"{priority}", priority=priority)
+    stage.peer("c").consumes(QUEUE, prefetch=3)
+    browser = stage.peer("b").consumes(QUEUE, browser=True)
+    assert browser.takes() == ["9", "9", "4", "4", "1", "1"]
+
+
+def test_a_browser_that_only_tells_what_it_has_shown_keeps_no_bodies() -> None:
+    stage = Stage()
+    stage.peer("p").sends(QUEUE, *[f"{number:04}" * 1_000 for number in range(300)])
+    stage.syncs()
+    again = stage.restarts()
+    browser = again.peer("b").consumes(QUEUE, browser=True, prefetch=5)
+    for _ in range(100):
+        again.settle()
+        assert again.memory() <= 500_000  # a page and a window
+        if browser.ends:
+            break
+        browser.acknowledges(browser.out[-1], ack_type=DELIVERED_ACK)
+    assert len(browser.out) == 300
+    browser.acknowledges(browser.out[-1], first=browser.out[0], count=60)  # as clients do at the end
+    browser.acknowledges_one(browser.out[3])
+    browser.peer.begins(1)
+    browser.acknowledges(browser.out[-1], first=browser.out[0], count=60, transaction=1)
+    browser.peer.commits(1)
+    assert again.memory() == 0
+    assert len(again.store.kept(destination(QUEUE))) == 300
+
+
+def test_a_browser_shows_no_more_of_what_is_out_than_its_limit() -> None:
+    stage = Stage()
+    producer = stage.peer("p")
+    producer.sends(QUEUE, *[str(number) for number in range(MAX_OUT_SHOWN + 5)], persistent=False)
+    keeper = stage.peer("c").consumes(QUEUE, prefetch=32_766)
+    for _ in range(20):
+        keeper.peer.flushes()
+        stage.settle()
+    assert stage.view(QUEUE).in_flight == MAX_OUT_SHOWN + 5
+    browser = stage.peer("b").consumes(QUEUE, browser=True, prefetch=32_766)
+    for _ in range(20):
+        browser.peer.flushes()
+        stage.settle()
+    assert (len(browser.takes()), browser.ends) == (MAX_OUT_SHOWN, 1)

@@ -182,7 +182,7 @@ class BrokerConfiguration:
     policies: tuple[PolicyEntry, ...] = ()
     virtual: VirtualSettings = field(default_factory=VirtualSettings)
     scheduler: SchedulerSettings | None = None
-    upkeep: UpkeepSettings = UpkeepSettings()
+    upkeep: UpkeepSettings = field(default_factory=UpkeepSettings)
     authentication: AuthenticationConfiguration | None = None
     authorization: AuthorizationConfiguration | None = None
     source: str = "built-in default"
