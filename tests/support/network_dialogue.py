@@ -29,6 +29,7 @@ from spanwire.model.info import ConnectionInfo, ConsumerInfo
 from spanwire.model.message import FORMAT_OPENWIRE_10, Message
 from spanwire.model.message_view import INT_VALUE, TEXT, MessageView
 from spanwire.network.bridge import NetworkBridge, State
+from spanwire.network.routes import NetworkRoutes
 from spanwire.network.settings import BridgeSettings
 from spanwire.protocols.base import ConnectionSettings
 from spanwire.protocols.openwire.advisory_format import OpenWireAdvisoryFormat
@@ -132,14 +133,14 @@ class Inbox:
 class Client:
     """A client of one site, in process: duck-typed to `spanwire.broker.ports.ClientConnection`."""
 
-    def __init__(self, site: Site, number: int) -> None:
+    def __init__(self, site: Site, number: int, client_id: str | None = None) -> None:
         self.site = site
         self.granted: list[str] = []
         self.settled: list[str] = []
         self.refused: list[str] = []
         self.inboxes: list[Inbox] = []
         connection_id = f"ID:{site.name}-client-{site.generation}:{number}"
-        info = ConnectionInfo(connection_id, f"client-{connection_id}")
+        info = ConnectionInfo(connection_id, client_id or f"client-{connection_id}")
         self.state = site.broker.add_connection(self, info, site.network.now)
         self.connection_id = connection_id
         site.broker.add_session(self.state, SessionId(connection_id, 1))
@@ -178,15 +179,25 @@ class Client:
         return message
 
     def consumes(
-        self, destination: str, *, selector: str | None = None, prefetch: int = 100, manual: bool = False
+        self,
+        destination: str,
+        *,
+        selector: str | None = None,
+        prefetch: int = 100,
+        manual: bool = False,
+        durable: str | None = None,
     ) -> Inbox:
-        """A consumer; it reads by itself when the network settles, unless ``manual``."""
+        """A consumer; it reads by itself when the network settles, unless ``manual``. ``durable`` names its durable
+        subscription.
+        """
         self._consumers += 1
         info = ConsumerInfo(
             ConsumerId(self.connection_id, 1, self._consumers),
             parse_destination(destination),
             prefetch_size=prefetch,
             selector=selector,
+            subscription_name=durable,
+            client_id=self.state.info.client_id,
         )
         inbox = Inbox(self, info)
         inbox.manual = manual
@@ -269,6 +280,7 @@ class Site:
     def starts(self) -> None:
         """The broker comes up with what the disk has kept."""
         self.generation += 1
+        self.routes = NetworkRoutes()
         opened = open_journal(self.disk, STORE_ID, SEGMENT_BYTES)
         self.journal = opened.journal
         audit = ProducerAudit(identity=self.name.encode().ljust(8, b"."))
@@ -294,7 +306,9 @@ class Site:
             limits=UsageLimits(memory_bytes=self._memory_limit_bytes),
             producer_audit=audit,
         )
-        self.broker.recover(opened.recovery.destinations(), opened.recovery.clean, self.network.now)
+        self.broker.recover(
+            opened.recovery.destinations(), opened.recovery.clean, self.network.now, opened.recovery.facts()
+        )
 
     def crashes(self, disk: SimulatedDisk | None = None) -> None:
         """The power goes and comes back: clients and links are gone, the disk has what was synced."""
@@ -303,10 +317,10 @@ class Site:
         self.network.site_gone(self)
         self.starts()
 
-    def client(self) -> Client:
+    def client(self, client_id: str | None = None) -> Client:
         """A new client."""
         self._number += 1
-        made = Client(self, self._number)
+        made = Client(self, self._number, client_id)
         self.clients.append(made)
         return made
 
@@ -364,6 +378,7 @@ class Link:
         self.to_far: deque[bytes] = deque()
         self.to_near: deque[bytes] = deque()
         self.enabled = True
+        self.stalled = False  # nothing arrives at the far end any more, and nothing is lost
 
     @property
     def running(self) -> bool:
@@ -374,7 +389,10 @@ class Link:
         """A new socket."""
         now = self.near.network.now
         preferences = WireFormatPreferences()
-        self.bridge = NetworkBridge(self.near.broker, self.settings, f"tcp://{self.near.name}:61616", preferences, now)
+        near = self.near
+        self.bridge = NetworkBridge(
+            near.broker, self.settings, f"tcp://{near.name}:61616", preferences, now, near.routes
+        )
         self.peer = OpenWireBrokerConnection(self.far.broker, ConnectionSettings(f"tcp://{self.near.name}:40000"), now)
         self.to_far.clear()
         self.to_near.clear()
@@ -420,10 +438,10 @@ class Link:
         busy = False
         for _ in range(count):
             bridge, peer = self.bridge, self.peer
-            if bridge is None or peer is None or not (self.to_far or self.to_near):
+            if bridge is None or peer is None or not (self.to_near or (self.to_far and not self.stalled)):
                 return busy
             busy = True
-            if self.to_far and peer.wants_read:
+            if self.to_far and peer.wants_read and not self.stalled:
                 peer.receive_data(self.to_far.popleft(), now)
             if self.to_near:
                 bridge.receive_data(self.to_near.popleft(), now)

@@ -11,6 +11,7 @@ from typing import Final
 from spanwire.broker.connection_state import ConnectionState
 from spanwire.broker.context import BrokerContext
 from spanwire.broker.destination_map import DestinationMap
+from spanwire.broker.durable_subscription import SubscriptionTerms
 from spanwire.broker.ports import AdvisoryFormat, RemovedSubject, RoutedDestination
 from spanwire.broker.reference import BrokerDestination, MessageReference
 from spanwire.broker.rights import Rights
@@ -129,6 +130,12 @@ class Advisories:
             self._publish(consumer_advisory(destination), subject, {"consumerCount": count})
             if destination.is_pattern:
                 self._forget(consumer_advisory(destination))  # no destination goes that could take it along
+
+    def subscription_removed(self, terms: SubscriptionTerms, connection_id: str) -> None:
+        """A durable subscriber wants no more messages."""
+        for topic in terms.topic.parts():
+            if not topic.is_advisory:
+                self._publish(consumer_advisory(topic), RemovedSubject(connection_id, terms), {})
 
     def producer_added(self, info: ProducerInfo, destination: Destination, count: int) -> None:
         """``destination`` has one more producer."""

@@ -348,7 +348,9 @@ class Broker:
     def unsubscribe(self, state: ConnectionState, name: str, now: Time) -> None:
         """Delete a durable subscription of this client."""
         self._turn(now)
-        self._durables.unsubscribe(state, name)
+        gone = self._durables.unsubscribe(state, name)
+        if self._advisories is not None:
+            self._advisories.subscription_removed(gone, state.connection_id)
         self._flow.unpark()
 
     def set_prefetch(self, subscription: Subscription, prefetch_size: int, now: Time) -> None:

@@ -135,9 +135,9 @@ class Durables:
                 durable.active = False
                 durable.offline_since = self._context.monotonic
 
-    def unsubscribe(self, state: ConnectionState, name: str) -> None:
-        """Delete a subscription of this client with all that waits for it. Raises `InvalidDestinationError` when there
-        is none, `JmsError` while it has a consumer.
+    def unsubscribe(self, state: ConnectionState, name: str) -> SubscriptionTerms:
+        """Delete a subscription of this client with all that waits for it; gives what it was. Raises
+        `InvalidDestinationError` when there is none, `JmsError` while it has a consumer.
         """
         client_id = state.info.client_id or ""
         found = self._map.durables.get(subscription_key(client_id, name))
@@ -148,6 +148,7 @@ class Durables:
         if found.active:
             raise JmsError("Durable consumer is in use")
         self._delete(found)
+        return found.terms
 
     def remove_offline(self, timeout_ms: int, at_most: int) -> bool:
         """Delete those that have had no subscriber for ``timeout_ms``, counted from this start of the broker at the

@@ -13,6 +13,7 @@ from spanwire.broker.context import BrokerContext
 from spanwire.broker.dead_letters import CAUSE, restore
 from spanwire.broker.destination_map import DestinationMap
 from spanwire.broker.destinations import Destinations
+from spanwire.broker.durable_subscription import SubscriptionTerms
 from spanwire.broker.formats import MessageFormats
 from spanwire.broker.message_values import BoundMessageValues
 from spanwire.broker.queue import Queue
@@ -346,6 +347,11 @@ class Operations:
             return [] if found is None else [found.destination]
         homes = [home.destination for home in self._map.matching(pattern) if isinstance(home, Queue)]
         return sorted(homes, key=_name_of)
+
+    def durable_terms(self, client_id: str) -> list[SubscriptionTerms]:
+        """The durable subscriptions of one client, whether or not it is there."""
+        found = [durable.terms for durable in self._map.durables.values()]
+        return [terms for terms in found if terms.client_id == client_id]
 
     def remove(
         self, destination: Destination, selector: str | None, observer: OperationObserver, limit: int, now: Time

@@ -42,6 +42,8 @@ class AdvisoryReader:
             consumer_id_of(subject.consumer_id),
             destination,
             selector=subject.selector,
+            subscription_name=subject.subscription_name,
+            client_id=subject.client_id,
             browser=subject.browser,
             exclusive=subject.exclusive,
             priority=min(max(subject.priority, -128), 127),

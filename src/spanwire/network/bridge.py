@@ -25,10 +25,18 @@ from spanwire.model.environment import Time
 from spanwire.model.errors import JmsError, ProtocolError, RemoteProtocolError, SpanwireError, StoreError
 from spanwire.model.ids import SessionId
 from spanwire.model.message import Message
-from spanwire.network.demand import BRIDGE_SESSION, DemandSubscription, Forwarded, Forwarding, local_login
+from spanwire.network.demand import (
+    BRIDGE_SESSION,
+    DemandSubscription,
+    Forwarded,
+    Forwarding,
+    RemoteConsumer,
+    local_login,
+)
 from spanwire.network.forwarding import MessageForwarder
 from spanwire.network.local import LocalBroker
 from spanwire.network.remote import RemoteBroker, said
+from spanwire.network.routes import NetworkRoutes
 from spanwire.network.settings import BridgeSettings
 from spanwire.protocols.base import ProtocolConnection
 from spanwire.protocols.openwire import _marshallers as wire
@@ -67,6 +75,7 @@ class NetworkBridge(ClientConnection, ProtocolConnection, Forwarding):
         broker_url: str,
         preferences: WireFormatPreferences,
         now: Time,
+        routes: NetworkRoutes | None = None,
     ) -> None:
         self.settings: Final[BridgeSettings] = settings
         self.state = State.NEGOTIATING
@@ -75,6 +84,7 @@ class NetworkBridge(ClientConnection, ProtocolConnection, Forwarding):
         self.forwarded = 0
         self._broker: Final[Broker] = broker
         self._broker_url: Final[str] = broker_url
+        self._routes: Final[NetworkRoutes] = routes if routes is not None else NetworkRoutes()
         self._remote: Final[RemoteBroker] = RemoteBroker(broker.ids.next_id(), preferences)
         self._deadline = now.monotonic + START_DEADLINE
         self._monitor: InactivityMonitor | None = None
@@ -216,8 +226,8 @@ class NetworkBridge(ClientConnection, ProtocolConnection, Forwarding):
         forwarder = self._forwarder
         local = self._local
         assert forwarder is not None and local is not None
-        if message.destination.is_advisory:  # each broker tells its own
-            local.answered(entry)
+        if message.destination.is_advisory or (demand.is_durable and not local.demand.passes(message)):
+            local.answered(entry)  # each broker tells its own advisories; a durable subscription has no filter
             return
         command_id = self._remote.next_command_id()
         answered = message.persistent or self.settings.always_sync_send
@@ -237,6 +247,15 @@ class NetworkBridge(ClientConnection, ProtocolConnection, Forwarding):
         """The destination of ``demand`` is gone here."""
         if self._local is not None:
             self._local.ended(demand)
+
+    def replaced(self, demand: DemandSubscription, now: Time) -> list[RemoteConsumer]:
+        """There is a better route to what ``demand`` is for; gives those to be reconsidered when it is made."""
+        return [] if self._local is None or self.closed else self._local.takes_back(demand, now)
+
+    def reconsider(self, consumer: RemoteConsumer, now: Time) -> None:
+        """The better route to a consumer that this bridge told of is gone."""
+        if self._local is not None and not self.closed:
+            self._local.reconsider(consumer, now)
 
     # -- commands ------------------------------------------------------------------------------------------------------
 
@@ -295,9 +314,9 @@ class NetworkBridge(ClientConnection, ProtocolConnection, Forwarding):
         self._forwarder = MessageForwarder(
             broker.broker_id, remote.producer_id, broker.formats, message_format, version, wire_format.max_frame_size
         )
-        self._local = LocalBroker(broker, client, settings, remote, self)
+        self._local = LocalBroker(broker, client, settings, remote, self, self._routes)
         self._login_id = remote.introduces(settings, broker.broker_id, broker.name, self._broker_url)
-        self._subscribe_id = remote.subscribes(settings.bridge_temporary)
+        self._subscribe_id = remote.subscribes(settings.advisory_topics())
         self.state = State.STARTING
 
     def _response(self, command: wire.Response, now: Time) -> None:
@@ -307,6 +326,8 @@ class NetworkBridge(ClientConnection, ProtocolConnection, Forwarding):
             self._local.answered(entry)
         elif command.correlation_id == self._login_id:
             self._remote.logged_in()
+            if self._local is not None:
+                self._local.starts(now)
         elif command.correlation_id == self._subscribe_id and self.state is State.STARTING:
             self.state = State.RUNNING
             self.was_running = True

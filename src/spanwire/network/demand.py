@@ -13,6 +13,7 @@ from spanwire.broker.ports import MessageConsumer
 from spanwire.broker.reference import MessageReference
 from spanwire.broker.subscription import Subscription
 from spanwire.model.destination import Destination
+from spanwire.model.environment import Time
 from spanwire.model.errors import JmsError
 from spanwire.model.ids import ConsumerId, MessageId
 from spanwire.model.info import ConnectionInfo, ConsumerInfo
@@ -21,6 +22,7 @@ from spanwire.model.routing import MAX_PATH, NetworkFilter
 from spanwire.network.settings import BridgeSettings
 
 BRIDGE_SESSION: Final = 1  # at both ends
+DURABLE_PREFIX: Final = "NC-DS_"  # ActiveMQ's
 MAX_DEMAND: Final = 10_000  # remote consumers of one bridge: ten connections' worth of the most consumers one may have
 
 
@@ -48,19 +50,51 @@ class Forwarding(Protocol):
         """The broker here ended this subscription."""
         ...
 
+    def replaced(self, demand: DemandSubscription, now: Time) -> list[RemoteConsumer]:
+        """There is a better route to what ``demand`` is for; gives those to be reconsidered when it is made."""
+        ...
+
+    def reconsider(self, consumer: RemoteConsumer, now: Time) -> None:
+        """The better route to a consumer that this bridge told of is gone."""
+        ...
+
 
 class DemandSubscription(MessageConsumer):
-    """One consumer here for one or more remote ones; ``out`` are its messages in the order in which they came."""
+    """One consumer here for one or more remote ones; ``out`` are its messages in the order in which they came.
 
-    def __init__(self, bridge: Forwarding, info: ConsumerInfo, remote_id: ConsumerId, from_network: bool) -> None:
+    ``consumers`` are those remote ones, by id, ``subscribers`` the durable subscriptions behind a durable one. One
+    that is ``kept`` serves whether or not anybody consumes: its destination is a static one, or it is durable and was
+    found in the store.
+    """
+
+    def __init__(self, bridge: Forwarding, info: ConsumerInfo, from_network: bool, kept: bool = False) -> None:
         self.info: Final[ConsumerInfo] = info
-        self.remote_ids: Final[set[str]] = {str(remote_id)}
+        self.consumers: Final[dict[str, RemoteConsumer]] = {}
+        self.subscribers: Final[set[str]] = set()
         self.from_network: Final[bool] = from_network
+        self.kept = kept
         self.out: Final[deque[Forwarded]] = deque()
         self.subscription: Subscription | None = None
         self.touched = False
         self.leaving = False
         self._bridge: Final[Forwarding] = bridge
+
+    @property
+    def is_durable(self) -> bool:
+        """Whether messages wait here for it while the link is down."""
+        return self.info.subscription_name is not None
+
+    @property
+    def bridge(self) -> Forwarding:
+        """Whose it is."""
+        return self._bridge
+
+    def serves(self, consumer: RemoteConsumer) -> None:
+        """One more remote consumer gets its messages through this subscription."""
+        info = consumer.info
+        self.consumers[str(info.consumer_id)] = consumer
+        if info.subscription_name is not None and self.is_durable:
+            self.subscribers.add(subscriber_key(info.client_id, info.subscription_name))
 
     def dispatch(self, message: Message, sequence: int, redelivery_count: int) -> None:
         """Forward ``message``."""
@@ -94,6 +128,12 @@ class RemoteConsumer:
         self.destination = info.destination
         self.path: Final[tuple[str, ...]] = path  # ends with the remote broker
 
+    def aliases(self) -> list[str]:
+        """The ids of all consumers that it stands for, its own last: what two routes to one consumer have in common."""
+        found = [str(one) for one in self.info.network_consumer_path]
+        found.append(str(self.info.consumer_id))
+        return found
+
 
 class DemandTable:
     """The remote consumers of one bridge and the subscriptions that serve them.
@@ -101,15 +141,25 @@ class DemandTable:
     Which of them is demand at all is asked of the `BridgeSettings`; making the subscriptions is left to the bridge.
     """
 
-    def __init__(self, settings: BridgeSettings, remote_broker_id: str, local_connection_id: str) -> None:
+    def __init__(
+        self, settings: BridgeSettings, remote_broker_id: str, local_connection_id: str, broker_name: str = ""
+    ) -> None:
         self._settings: Final[BridgeSettings] = settings
         self._filter: Final[NetworkFilter] = NetworkFilter(
-            remote_broker_id, settings.message_ttl, settings.excluded, settings.included
+            remote_broker_id, settings.message_ttl, settings.excluded, settings.let_through
         )
+        self._path: Final[tuple[str, ...]] = (remote_broker_id,)
         self._connection_id: Final[str] = local_connection_id
+        self._broker_name: Final[str] = broker_name
         self._number = 0
         self._remote: Final[dict[str, list[DemandSubscription]]] = {}
         self.subscriptions: Final[list[DemandSubscription]] = []
+
+    def passes(self, message: Message) -> bool:
+        """Whether a message that a durable subscription has may go to the remote broker. What may not, must not wait
+        in the subscription for ever; so that is asked only when it is about to go.
+        """
+        return self._filter.passes(message.broker_path) and self._filter.covers(message.destination)
 
     @property
     def remote_count(self) -> int:
@@ -120,67 +170,125 @@ class DemandTable:
         """Whether this remote consumer is served already."""
         return str(consumer_id) in self._remote
 
+    def serving(self, consumer_id: ConsumerId) -> list[DemandSubscription]:
+        """The subscriptions that serve this remote consumer."""
+        return self._remote.get(str(consumer_id), [])
+
     def is_full(self) -> bool:
         """Whether one more remote consumer is too many."""
         return len(self._remote) >= MAX_DEMAND
 
+    def wants_durable(self, consumer: RemoteConsumer) -> bool:
+        """Whether messages for this consumer have to wait here while the link is down."""
+        destination = consumer.destination
+        if destination.is_queue or destination.is_temporary:
+            return False
+        return consumer.info.subscription_name is not None or self._settings.is_forced_durable(destination)
+
     def joined(self, consumer: RemoteConsumer) -> bool:
         """Let subscriptions that cover the destination serve this consumer, too (conduit). False if there is none."""
         info = consumer.info
-        if not self._settings.conduit or (info.network_subscription and info.destination.is_queue):
+        if not self._may_join(info):
             return False
+        durable = self.wants_durable(consumer)
         found: list[DemandSubscription] = []
-        for demand in self.subscriptions:
-            if (
-                not demand.leaving
-                and not demand.from_network
-                and _covers(demand.info.destination, consumer.destination)
-            ):
-                demand.remote_ids.add(str(info.consumer_id))
+        for demand in self.covering(consumer.destination):
+            if demand.is_durable or not durable:
+                demand.serves(consumer)
                 found.append(demand)
         if not found:
             return False
         self._remote[str(info.consumer_id)] = found
         return True
 
+    def _may_join(self, info: ConsumerInfo) -> bool:
+        if not self._settings.conduit:
+            return False
+        return not info.network_subscription or not info.destination.is_queue or self._settings.conduit_network_queues
+
+    def covering(self, destination: Destination) -> list[DemandSubscription]:
+        """The subscriptions that serve everything in ``destination`` and may serve more than one consumer."""
+        found: list[DemandSubscription] = []
+        for demand in self.subscriptions:
+            if demand.leaving or (demand.from_network and not self._settings.conduit_network_queues):
+                continue
+            if _covers(demand.info.destination, destination):
+                found.append(demand)
+        return found
+
     def local_info(self, consumer: RemoteConsumer) -> ConsumerInfo:
         """The announcement here of a new subscription for this consumer."""
         settings = self._settings
         info = consumer.info
-        self._number += 1
+        name = None
+        if self.wants_durable(consumer):
+            name = durable_name(self._broker_name, consumer.destination, None if settings.conduit else info)
         return ConsumerInfo(
-            ConsumerId(self._connection_id, BRIDGE_SESSION, self._number),
+            self._next_id(),
             consumer.destination,
             prefetch_size=settings.prefetch_size,
             selector=None if settings.conduit else info.selector,
+            subscription_name=name,
             exclusive=info.exclusive,
             priority=settings.priority(info.priority, consumer.path),
             network_subscription=True,
             broker_path=consumer.path,
             network_consumer_path=(*info.network_consumer_path[1 - MAX_PATH :], info.consumer_id),
-            network_filter=self._filter,
+            network_filter=self._filter if name is None else None,
         )
 
-    def add(self, demand: DemandSubscription, consumer: RemoteConsumer) -> None:
-        """``demand`` was made for this consumer."""
-        self._remote[str(consumer.info.consumer_id)] = [demand]
+    def static_info(self, destination: Destination, subscription_name: str | None = None) -> ConsumerInfo:
+        """The announcement here of a subscription that serves whether or not anybody consumes."""
+        settings = self._settings
+        consumer_id = self._next_id()
+        return ConsumerInfo(
+            consumer_id,
+            destination,
+            prefetch_size=settings.prefetch_size,
+            subscription_name=subscription_name,
+            priority=settings.priority(0, self._path),
+            network_subscription=True,
+            broker_path=self._path,
+            network_consumer_path=(consumer_id,),
+            network_filter=self._filter if subscription_name is None else None,
+        )
+
+    def _next_id(self) -> ConsumerId:
+        self._number += 1
+        return ConsumerId(self._connection_id, BRIDGE_SESSION, self._number)
+
+    def add(self, demand: DemandSubscription, consumer: RemoteConsumer | None) -> None:
+        """``demand`` was made for this consumer; a static one for none."""
+        if consumer is not None:
+            self._remote[str(consumer.info.consumer_id)] = [demand]
+            demand.serves(consumer)
         self.subscriptions.append(demand)
 
     def leave(self, consumer_id: ConsumerId) -> list[DemandSubscription]:
-        """A remote consumer left; gives the subscriptions that serve nobody any more."""
-        key = str(consumer_id)
-        idle: list[DemandSubscription] = []
-        for demand in self._remote.pop(key, []):
-            demand.remote_ids.discard(key)
-            if not demand.remote_ids:
-                idle.append(demand)
-        return idle
+        """A remote consumer left; gives the subscriptions that served it, which have it still."""
+        return self._remote.pop(str(consumer_id), [])
+
+    def is_idle(self, demand: DemandSubscription) -> bool:
+        """Whether it serves nobody; a durable one serves also durable subscribers that are away."""
+        if demand.kept or demand.consumers:
+            return False
+        return not demand.subscribers or self._settings.dynamic_only
+
+    def unsubscribed(self, key: str) -> list[DemandSubscription]:
+        """A durable subscription is gone there; gives the durable ones that nobody needs any more."""
+        needless: list[DemandSubscription] = []
+        for demand in self.subscriptions:
+            if key in demand.subscribers:
+                demand.subscribers.discard(key)
+                if not demand.subscribers and self.is_idle(demand):
+                    needless.append(demand)
+        return needless
 
     def remove(self, demand: DemandSubscription) -> None:
         """``demand`` has ended."""
         if demand in self.subscriptions:
             self.subscriptions.remove(demand)
-        for key in list(demand.remote_ids):
+        for key in list(demand.consumers):
             served = self._remote.get(key)
             if served is not None and demand in served:
                 served.remove(demand)
@@ -193,13 +301,28 @@ def local_login(settings: BridgeSettings, connection_id: str, broker_name: str, 
     password = settings.password
     return ConnectionInfo(
         connection_id=connection_id,
-        client_id=f"{settings.name}_{remote_name}_inbound_{broker_name}",
+        client_id=settings.client_id_token.join([settings.name, remote_name, "inbound", broker_name]),
         user_name=settings.user_name,
         password=None if password is None else password.reveal(),
         remote_address=f"vm://{broker_name}#{settings.name}",
         protocol="network",
         max_consumers=MAX_DEMAND,
     )
+
+
+def durable_name(broker_name: str, topic: Destination, info: ConsumerInfo | None) -> str:
+    """The name here of a durable subscription for remote ones; without a conduit each has its own. It is the same
+    after every reconnect, so that the bridge finds what waits.
+    """
+    if info is None or info.subscription_name is None:
+        return f"{DURABLE_PREFIX}{broker_name}_{topic.name}"
+    return f"{DURABLE_PREFIX}{broker_name}_{topic.name}_{info.client_id or ''}_{info.subscription_name}"
+
+
+def subscriber_key(client_id: str | None, name: str) -> str:
+    """One durable subscription of the remote broker."""
+    client = client_id or ""
+    return f"{len(client)}:{client}:{name}"
 
 
 def _covers(pattern: Destination, destination: Destination) -> bool:

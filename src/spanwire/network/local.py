@@ -15,19 +15,24 @@ from spanwire.broker.connection_state import ConnectionState
 from spanwire.broker.ports import NO_TOKEN
 from spanwire.broker.subscription import Subscription
 from spanwire.model.acks import INDIVIDUAL_ACK, LAST_DELIVERED_UNSET, POISON_ACK, STANDARD_ACK
+from spanwire.model.destination import Destination
 from spanwire.model.environment import Time
 from spanwire.model.errors import JmsError, SpanwireError
-from spanwire.model.ids import MessageId
+from spanwire.model.ids import ConsumerId, MessageId
+from spanwire.model.info import ConsumerInfo
 from spanwire.network.advisories import AdvisoryReader
 from spanwire.network.demand import (
+    DURABLE_PREFIX,
     MAX_DEMAND,
     DemandSubscription,
     DemandTable,
     Forwarded,
     Forwarding,
     RemoteConsumer,
+    subscriber_key,
 )
 from spanwire.network.remote import RemoteBroker
+from spanwire.network.routes import NetworkRoutes
 from spanwire.network.settings import BridgeSettings
 from spanwire.network.temporaries import RemoteTemporaries
 from spanwire.protocols.openwire import _marshallers as wire
@@ -51,14 +56,16 @@ class LocalBroker:
         settings: BridgeSettings,
         remote: RemoteBroker,
         bridge: Forwarding,
+        routes: NetworkRoutes,
     ) -> None:
         self.client: Final[ConnectionState] = client
-        self.demand: Final[DemandTable] = DemandTable(settings, remote.broker_id, client.connection_id)
+        self.demand: Final[DemandTable] = DemandTable(settings, remote.broker_id, client.connection_id, broker.name)
         self.acknowledged = 0
         self._broker: Final[Broker] = broker
         self._settings: Final[BridgeSettings] = settings
         self._remote: Final[RemoteBroker] = remote
         self._bridge: Final[Forwarding] = bridge
+        self._routes: Final[NetworkRoutes] = routes
         self._temporaries: Final[RemoteTemporaries] = RemoteTemporaries(broker, client, settings, remote.broker_id)
         self._reader: Final[AdvisoryReader] = AdvisoryReader()
         self._given_up: Final[list[tuple[Forwarded, str]]] = []
@@ -66,6 +73,28 @@ class LocalBroker:
         self._refusals_logged = 0
 
     # -- demand --------------------------------------------------------------------------------------------------------
+
+    def starts(self, now: Time) -> None:
+        """The remote broker has accepted the bridge: what goes there whether or not anybody consumes."""
+        settings = self._settings
+        for destination in settings.static:
+            if settings.permits(destination):
+                self._make_standing(destination, None, now)
+            else:
+                logger.warning(
+                    "network connector %s: %s is static and excluded, so it stays here", settings.name, destination
+                )
+        if not settings.conduit or settings.dynamic_only:
+            return
+        for terms in self._broker.operations.durable_terms(self.client.info.client_id or ""):
+            if terms.name.startswith(DURABLE_PREFIX) and settings.permits(terms.topic):
+                self._make_standing(terms.topic, terms.name, now)
+
+    def _make_standing(self, destination: Destination, durable_name: str | None, now: Time) -> None:
+        try:
+            self._make(self.demand.static_info(destination, durable_name), None, now)
+        except JmsError as error:
+            self._log_refusal(error)
 
     def told(self, subject: DataStructure | None, now: Time) -> None:
         """An advisory of the remote broker came."""
@@ -77,10 +106,13 @@ class LocalBroker:
             elif isinstance(subject, wire.RemoveInfo):
                 consumer_id = self._reader.removed_consumer(subject)
                 if consumer_id is not None:
-                    for idle in self.demand.leave(consumer_id):
-                        self._remove(idle, now)
+                    self._leave(consumer_id, now)
             elif isinstance(subject, wire.DestinationInfo):
                 self._temporaries.told(subject, now)
+            elif isinstance(subject, wire.RemoveSubscriptionInfo):
+                key = subscriber_key(subject.client_id, subject.subscription_name or "")
+                for needless in self.demand.unsubscribed(key):
+                    self._remove(needless, now)
         except JmsError as error:
             self._log_refusal(error)
 
@@ -96,17 +128,83 @@ class LocalBroker:
         if demand.is_full():
             raise JmsError(f"the remote broker has more than {MAX_DEMAND} consumers; the demand of more is left out")
         if demand.joined(consumer):
+            for joined in demand.serving(info.consumer_id):
+                self._routes.serves(joined, consumer)
             return
-        subscription = DemandSubscription(
-            self._bridge,
-            demand.local_info(consumer),
-            info.consumer_id,
-            info.network_subscription and info.destination.is_queue,
-        )
-        made = self._broker.add_consumer(self.client, subscription.info, subscription, now)
-        subscription.subscription = made
-        demand.add(subscription, consumer)
+        made = demand.local_info(consumer)
+        outdone: list[DemandSubscription] = []
+        if self._settings.suppresses(wanted) and not self._is_best(consumer, made.priority, outdone):
+            self._routes.forget(self._bridge, str(info.consumer_id))
+            self._routes.pass_over(self._bridge, consumer)
+            return
+        if made.subscription_name is not None and self._settings.conduit:
+            for plain in demand.covering(wanted):
+                if plain not in outdone and not plain.kept:
+                    outdone.append(plain)
+        self._replace(outdone, made, consumer, now)
+
+    def _is_best(self, consumer: RemoteConsumer, priority: int, outdone: list[DemandSubscription]) -> bool:
+        """Whether no other route serves this consumer as well; those that are worse are added to ``outdone``. A durable
+        subscription stays what it is, for messages wait in it.
+        """
+        for rival in self._routes.rivals(consumer):
+            if rival.is_durable or rival.info.priority >= priority:
+                return False
+            outdone.append(rival)
+        return True
+
+    def _replace(
+        self, outdone: list[DemandSubscription], info: ConsumerInfo, consumer: RemoteConsumer, now: Time
+    ) -> None:
+        """A new subscription in place of others; what else they served is looked at anew."""
+        homeless: list[RemoteConsumer] = []
+        bridges: list[Forwarding] = []
+        for other in outdone:
+            for one in other.bridge.replaced(other, now):
+                homeless.append(one)
+                bridges.append(other.bridge)
+        self._make(info, consumer, now)
+        for place, one in enumerate(homeless):
+            bridges[place].reconsider(one, now)
+
+    def _make(self, info: ConsumerInfo, consumer: RemoteConsumer | None, now: Time) -> None:
+        from_network = False
+        if consumer is not None:
+            from_network = consumer.info.network_subscription and consumer.info.destination.is_queue
+        demand = DemandSubscription(self._bridge, info, from_network, kept=consumer is None)
+        made = self._broker.add_consumer(self.client, info, demand, now)
+        demand.subscription = made
+        self.demand.add(demand, consumer)
+        if consumer is not None:
+            self._routes.serves(demand, consumer)
         self._broker.start_consumer(made, now)
+
+    def _leave(self, consumer_id: ConsumerId, now: Time) -> None:
+        key = str(consumer_id)
+        self._routes.forget(self._bridge, key)
+        for demand in self.demand.leave(consumer_id):
+            consumer = demand.consumers.pop(key, None)
+            if self.demand.is_idle(demand):
+                self._remove(demand, now)
+            if consumer is not None:
+                self._routes.serves_no_more(demand, consumer, now)
+
+    def takes_back(self, demand: DemandSubscription, now: Time) -> list[RemoteConsumer]:
+        """End ``demand``; gives the remote consumers that it served."""
+        consumers = list(demand.consumers.values())
+        self.demand.remove(demand)
+        demand.consumers.clear()
+        self._remove(demand, now)
+        for consumer in consumers:
+            self._routes.withdraw(demand, consumer)
+        return consumers
+
+    def reconsider(self, consumer: RemoteConsumer, now: Time) -> None:
+        """This consumer may be served by this bridge after all."""
+        try:
+            self._add(consumer, now)
+        except JmsError as error:
+            self._log_refusal(error)
 
     def _remove(self, demand: DemandSubscription, now: Time) -> None:
         """Take nothing more; the subscription ends when the last of its messages is answered."""
@@ -121,9 +219,12 @@ class LocalBroker:
 
     def _end(self, demand: DemandSubscription, now: Time) -> None:
         self.demand.remove(demand)
-        if str(demand.info.consumer_id) in self.client.consumers:
-            self._broker.remove_consumer(self.client, demand.info.consumer_id, LAST_DELIVERED_UNSET, now)
-        self._temporaries.consumer_gone(demand.info.destination, now)
+        info = demand.info
+        if str(info.consumer_id) in self.client.consumers:
+            self._broker.remove_consumer(self.client, info.consumer_id, LAST_DELIVERED_UNSET, now)
+            if info.subscription_name is not None and not demand.subscribers:
+                self._broker.unsubscribe(self.client, info.subscription_name, now)
+        self._temporaries.consumer_gone(info.destination, now)
 
     def ended(self, demand: DemandSubscription) -> None:
         """The broker ended ``demand``: its destination is gone here."""
@@ -200,6 +301,12 @@ class LocalBroker:
         self._broker.remove_connection(self.client, now)
         self._given_up.clear()
         self._touched.clear()
+        self._routes.forget(self._bridge)
+        for demand in self.demand.subscriptions:
+            demand.leaving = True
+        for demand in self.demand.subscriptions:
+            for consumer in demand.consumers.values():
+                self._routes.serves_no_more(demand, consumer, now)
 
     def _acknowledge_one(self, subscription: Subscription, message_id: MessageId, now: Time) -> None:
         try:

@@ -37,8 +37,6 @@ from spanwire.protocols.openwire.wire_format import (
 
 MIB: Final = 1024 * 1024
 MAX_REMOTE_FRAME_BYTES: Final = 4 * MIB  # a remote broker sends a bridge answers and advisories, no messages
-CONSUMER_ADVISORIES: Final = "ActiveMQ.Advisory.Consumer.>"
-TEMPORARY_ADVISORIES: Final = "ActiveMQ.Advisory.TempQueue,ActiveMQ.Advisory.TempTopic"
 ADVISORY_PREFETCH: Final = 1_000
 ADVISORY_ACK_AT: Final = ADVISORY_PREFETCH * 3 // 4  # ActiveMQ's advisoryAckPercentage
 LAST_COMMAND_ID: Final = 0x7FFFFFFF  # a Java int; then the numbers begin anew
@@ -131,7 +129,7 @@ class RemoteBroker:
         return self.says(
             wire.ConnectionInfo(
                 connection_id=wire.ConnectionId(self._connection_id),
-                client_id=f"{settings.name}_{broker_name}_outbound",
+                client_id=settings.client_id_token.join([settings.name, broker_name, "outbound"]),
                 user_name=settings.user_name if remote_user is None else remote_user,
                 password=None if password is None else password.reveal(),
                 client_master=True,
@@ -139,12 +137,15 @@ class RemoteBroker:
             answered=True,
         )
 
-    def subscribes(self, temporary: bool) -> int:
-        """Announces session, producer and the consumer of advisories; gives the number of the last."""
+    def subscribes(self, topics: str) -> int:
+        """Announces session, producer and the consumer of the advisory ``topics``, if there are any; gives the number
+        of the last.
+        """
         session_id = wire.SessionId(connection_id=self._connection_id, value=BRIDGE_SESSION)
         self.says(wire.SessionInfo(session_id=session_id))
-        self.says(wire.ProducerInfo(producer_id=self.producer_id))
-        topics = f"{CONSUMER_ADVISORIES},{TEMPORARY_ADVISORIES}" if temporary else CONSUMER_ADVISORIES
+        number = self.says(wire.ProducerInfo(producer_id=self.producer_id), answered=not topics)
+        if not topics:
+            return number
         return self.says(
             wire.ConsumerInfo(
                 consumer_id=self._consumer_id,
@@ -183,7 +184,7 @@ def _properties(settings: BridgeSettings, broker_name: str) -> str:
     entries = {
         "brokerName": broker_name,
         "name": settings.name,
-        "conduitSubscriptions": "true" if settings.conduit else "false",
+        "conduitSubscriptions": _flag(settings.conduit),
         "consumerTTL": str(settings.consumer_ttl),
         "messageTTL": str(settings.message_ttl),
         "prefetchSize": str(settings.prefetch_size),
@@ -191,6 +192,10 @@ def _properties(settings: BridgeSettings, broker_name: str) -> str:
     }
     lines = [f"{name}={_escaped(value)}\n" for name, value in entries.items()]
     return "#\n" + "".join(lines)
+
+
+def _flag(value: bool) -> str:
+    return "true" if value else "false"
 
 
 def _escaped(text: str) -> str:

@@ -12,6 +12,8 @@ from spanwire.model.secret import Secret
 DEFAULT_NAME: Final = "NC"  # ActiveMQ's own
 DEFAULT_PREFETCH: Final = 1_000
 DEFAULT_TTL: Final = 1
+CONSUMER_ADVISORIES: Final = "ActiveMQ.Advisory.Consumer."
+TEMPORARY_ADVISORIES: Final = "ActiveMQ.Advisory.TempQueue,ActiveMQ.Advisory.TempTopic"
 
 
 @dataclass(frozen=True)
@@ -19,7 +21,9 @@ class BridgeSettings:
     """How the bridges of one network connector behave; the same for each broker that they lead to.
 
     ``user_name`` and ``password`` log in at both ends, ``remote_user_name`` and ``remote_password`` replace them at the
-    other one. ``excluded`` destinations are never forwarded; of ``included`` ones, if there are any, no others are.
+    other one. ``excluded`` destinations are never forwarded, whatever else names them; of ``included`` ones, if there
+    are any, no others are but the ``static`` ones, which go whether or not anybody consumes. ``advisory_filter`` is
+    ActiveMQ's destinationFilter.
     """
 
     name: str = DEFAULT_NAME
@@ -37,6 +41,46 @@ class BridgeSettings:
     remote_password: Secret | None = None
     excluded: tuple[Destination, ...] = ()
     included: tuple[Destination, ...] = ()
+    static: tuple[Destination, ...] = ()
+    forced_durable: tuple[Destination, ...] = ()
+    static_bridge: bool = False
+    advisory_filter: str | None = None
+    conduit_network_queues: bool = False
+    suppress_queue_duplicates: bool = False
+    suppress_topic_duplicates: bool = True
+    dynamic_only: bool = False
+    client_id_token: str = "_"
+
+    @property
+    def let_through(self) -> tuple[Destination, ...]:
+        """Of what is not excluded, only these pass; all if there are none."""
+        return (*self.included, *self.static) if self.included else ()
+
+    def advisory_topics(self) -> str:
+        """What to subscribe to at the remote broker, as a composite topic; empty for a static bridge."""
+        if self.static_bridge:
+            return ""
+        topics = self._consumer_advisories()
+        return f"{topics},{TEMPORARY_ADVISORIES}" if self.bridge_temporary else topics
+
+    def _consumer_advisories(self) -> str:
+        asked = self.advisory_filter
+        if asked is not None:
+            return asked if asked.startswith(CONSUMER_ADVISORIES) else CONSUMER_ADVISORIES + asked
+        named = [
+            f"{CONSUMER_ADVISORIES}{'Queue' if one.is_queue else 'Topic'}.{one.name}"
+            for one in self.included
+            if not one.is_temporary
+        ]
+        return ",".join(named) or CONSUMER_ADVISORIES + ">"
+
+    def is_forced_durable(self, destination: Destination) -> bool:
+        """Whether the subscription for a consumer of this topic is durable even when the consumer is not."""
+        return any(pattern.matches(destination) for pattern in self.forced_durable)
+
+    def suppresses(self, destination: Destination) -> bool:
+        """Whether of several routes to one consumer of ``destination`` only the best is taken."""
+        return self.suppress_queue_duplicates if destination.is_queue else self.suppress_topic_duplicates
 
     def wanted(self, destination: Destination, path: tuple[str, ...], own_broker_id: str) -> Destination | None:
         """What of ``destination`` is demand: of a composite the parts that `wants` lets through; None for nothing."""
@@ -52,9 +96,11 @@ class BridgeSettings:
         """Whether a consumer of ``destination`` beyond the brokers of ``path`` is demand for this bridge."""
         if destination.is_advisory or not demand_passes(path, own_broker_id, self.consumer_ttl):
             return False
-        if destination.is_temporary:
-            return self.bridge_temporary
-        return lets_through(destination, self.excluded, self.included)
+        return self.bridge_temporary if destination.is_temporary else self.permits(destination)
+
+    def permits(self, destination: Destination) -> bool:
+        """Whether the lists of the connector let ``destination`` through."""
+        return lets_through(destination, self.excluded, self.let_through)
 
     def priority(self, asked: int, path: tuple[str, ...]) -> int:
         """The priority here of a consumer that asked for ``asked`` beyond the brokers of ``path``."""

@@ -11,6 +11,7 @@ from typing import Final
 
 from librt.strings import BytesWriter
 
+from spanwire.broker.durable_subscription import SubscriptionTerms
 from spanwire.broker.ports import AdvisoryFormat, MessageFormat, RemovedSubject, RoutedDestination
 from spanwire.model.acks import LAST_DELIVERED_UNKNOWN
 from spanwire.model.destination import Destination
@@ -172,6 +173,12 @@ def _removed(removed: RemovedSubject) -> DataStructure:
     if isinstance(subject, Destination):
         connection_id = removed.connection_id if removed.connection_id else _owner(subject)
         return _destination(subject, connection_id, REMOVE_OPERATION)
+    if isinstance(subject, SubscriptionTerms):
+        return wire.RemoveSubscriptionInfo(
+            connection_id=wire.ConnectionId(removed.connection_id),
+            subscription_name=subject.name,
+            client_id=subject.client_id,
+        )
     object_id: DataStructure = wire.ConnectionId(removed.connection_id)
     if isinstance(subject, ConsumerId):
         object_id = wire_consumer_id(subject)
