@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Final
 
+from spanwire.broker.audit import printable
 from spanwire.broker.connection_state import ConnectionState
 from spanwire.broker.outlet import Outlet
 from spanwire.broker.ports import ClientConnection, Principal
@@ -12,6 +14,8 @@ from spanwire.model.errors import InvalidClientIdError, ResourceAllocationError
 from spanwire.model.info import ConnectionInfo
 
 MAX_CONNECTIONS: Final = 10_000  # logged-in connections of one broker
+
+logger = logging.getLogger(__name__)
 
 
 class Connections:
@@ -38,16 +42,32 @@ class Connections:
             raise ResourceAllocationError(f"the broker is at its maximum of {MAX_CONNECTIONS} connections")
 
     def predecessor(self, info: ConnectionInfo, principal: Principal) -> ConnectionState | None:
-        """The connection that this one replaces: a failover client may be back before its broken one is noticed here.
+        """The connection that this one replaces: a failover client may be back before its broken one is noticed here,
+        and where the connector says so the newest connection of a user has the client id.
         Raises `InvalidClientIdError` when the id is somebody else's.
         """
         holder = self._by_id.get(info.connection_id)
         if holder is None:
-            return None
+            return self._robbed(info, principal)
         if not info.reconnected or holder.principal.name != principal.name or holder.info.client_id != info.client_id:
             raise InvalidClientIdError(
                 f"Broker: {self._broker_name} - connection {info.connection_id} is registered already"
             )
+        return holder
+
+    def _robbed(self, info: ConnectionInfo, principal: Principal) -> ConnectionState | None:
+        """The connection of the same user that has to give up its client id. That of another user keeps it."""
+        if not info.steals_links or info.client_id is None:
+            return None
+        holder = self._by_client_id.get(info.client_id)
+        if holder is None or holder.principal.name != principal.name:
+            return None
+        logger.warning(
+            "client id %s: taken over by the connection from %s, that from %s is closed",
+            printable(info.client_id),
+            info.remote_address,
+            holder.info.remote_address,
+        )
         return holder
 
     def enter(self, connection: ClientConnection, info: ConnectionInfo, principal: Principal) -> ConnectionState:

@@ -25,9 +25,10 @@ class ConnectionInfo:
     ``reconnected`` says that the client had a connection of this id before: it may send again, under the same ids, what
     was not answered there.
 
-    The last five are the connector's word, not the client's: the distinguished name in its verified TLS certificate
+    The last six are the connector's word, not the client's: the distinguished name in its verified TLS certificate
     (as Java prints it: ``CN=orders, O=Example, C=DE``), how many consumers and producers it may have, and whether the
-    connection is inside TLS, and whether what a bridge of another kind of broker repeats is known by its makers.
+    connection is inside TLS, whether what a bridge of another kind of broker repeats is known by its makers, and
+    whether it takes its client id over from an older connection (``allowLinkStealing``).
     """
 
     connection_id: str
@@ -43,6 +44,7 @@ class ConnectionInfo:
     max_producers: int = MAX_PRODUCERS_PER_CONNECTION
     encrypted: bool = False
     audit_makers: bool = False
+    steals_links: bool = False
 
 
 @dataclass(frozen=True)

@@ -88,6 +88,7 @@ class ConnectionSettings:
         "max_producers",
         "options",
         "remote_address",
+        "steals_links",
     )
 
     def __init__(
@@ -106,6 +107,7 @@ class ConnectionSettings:
         certificate_subject: str | None = None,
         encrypted: bool = False,
         audit_makers: bool = False,
+        steals_links: bool = False,
     ) -> None:
         self.remote_address: Final[str] = remote_address
         self.local_uri: Final[str] = local_uri
@@ -120,6 +122,7 @@ class ConnectionSettings:
         self.certificate_subject: Final[str | None] = certificate_subject
         self.encrypted: Final[bool] = encrypted
         self.audit_makers: Final[bool] = audit_makers
+        self.steals_links: Final[bool] = steals_links
 
     def with_certificate(self, subject: str | None) -> ConnectionSettings:
         """The same inside TLS; ``subject`` None for a client that has shown no certificate."""
@@ -137,4 +140,5 @@ class ConnectionSettings:
             certificate_subject=subject,
             encrypted=True,
             audit_makers=self.audit_makers,
+            steals_links=self.steals_links,
         )

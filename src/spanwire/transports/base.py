@@ -168,6 +168,7 @@ class ConnectorSettings:
     max_consumers: int = MAX_CONSUMERS_PER_CONNECTION
     max_producers: int = MAX_PRODUCERS_PER_CONNECTION
     audit_makers: bool = False
+    steals_links: bool = False
     tls: TlsSettings | None = None
 
     def spoken(self) -> tuple[str, ...]:

@@ -131,6 +131,7 @@ class TransportConnector:
             max_consumers=self.settings.max_consumers,
             max_producers=self.settings.max_producers,
             audit_makers=self.settings.audit_makers,
+            steals_links=self.settings.steals_links,
         )
         try:
             return self._connection(settings, lambda reason, at: self._refused_connection(host, reason, at), now)

@@ -83,6 +83,7 @@ class Login:
             max_producers=self._settings.max_producers,
             encrypted=self._settings.encrypted,
             audit_makers=self._settings.audit_makers,
+            steals_links=self._settings.steals_links,
         )
 
 

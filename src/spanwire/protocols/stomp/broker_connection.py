@@ -301,6 +301,7 @@ class StompBrokerConnection(ClientConnection, ProtocolConnection):
             encrypted=self._settings.encrypted,
             max_consumers=self._settings.max_consumers,
             max_producers=self._settings.max_producers,
+            steals_links=self._settings.steals_links,
         )
         connection = self._broker.add_connection(self, info, now)
         self._connection = connection

@@ -234,6 +234,7 @@ class Interpreter:
                 "maximumProducersAllowedPerConnection", settings.max_producers, 1, MAX_PER_CONNECTION
             ),
             audit_makers=values.flag("auditNetworkProducers", settings.audit_makers),
+            steals_links=values.flag("allowLinkStealing", settings.steals_links),
         )
 
     def _destinations(self, broker: Element) -> tuple[Destination, ...]:

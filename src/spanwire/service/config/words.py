@@ -168,10 +168,9 @@ TRANSPORT_CONNECTOR: Final = Words(
     settings={
         **_all(
             YES,
-            "name uri autoStart auditNetworkProducers maximumConsumersAllowedPerConnection "
+            "name uri autoStart auditNetworkProducers allowLinkStealing maximumConsumersAllowedPerConnection "
             "maximumProducersAllowedPerConnection",
         ),
-        **_all(_only("false", "client ids that move to a new connection"), "allowLinkStealing"),
         **_all(_only("false", "dispatch by the sender's thread"), "disableAsyncDispatch"),
         "displayStackTrace": Rule(NO_EFFECT, ("false",), "errors are one line and go to the log"),
         **_all(_only("false", "monitoring of connectors"), "enableStatusMonitor"),
