@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from spanwire.registry import TRANSPORT_SCHEMES
-from spanwire.service.config import network, persistence, uri, virtual, words
+from spanwire.service.config import network, persistence, plugins, uri, virtual, words
 from spanwire.service.config.document import snake_case
 from spanwire.service.config.words import HONOURED, LATER, ONLY, Rule, Words
 
@@ -61,6 +61,15 @@ ELEMENTS: Final[dict[str, Words]] = {
     "authorizationMap": words.AUTHORIZATION_MAP,
     "authorizationEntry": words.AUTHORIZATION_ENTRY,
     "tempDestinationAuthorizationEntry": words.TEMPORARY_ENTRY,
+    "discarding": words.DISCARDING_LETTERS,
+    "discardingDLQBrokerPlugin": plugins.DISCARDING,
+    "redeliveryPlugin": plugins.REDELIVERY,
+    "redeliveryPolicyMap": plugins.REDELIVERY_MAP,
+    "redeliveryPolicy": plugins.REDELIVERY_POLICY,
+    "statisticsBrokerPlugin": plugins.STATISTICS,
+    "timeStampingBrokerPlugin": plugins.TIME_STAMPS,
+    "forcePersistencyModeBrokerPlugin": plugins.PERSISTENCE,
+    "loggingBrokerPlugin": plugins.EVENT_LOG,
 }
 OPTIONS: Final = {
     "of every transport": {**uri.SOCKET, **uri.WIRE_FORMAT},

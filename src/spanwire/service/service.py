@@ -34,6 +34,7 @@ from spanwire.service.config.model import BrokerConfiguration
 from spanwire.service.environment import RealEnvironment
 from spanwire.service.networking import Networking
 from spanwire.service.persistence import Persistence
+from spanwire.service.plugins import addresses, broker_class, plug_in
 from spanwire.service.security import Security
 from spanwire.service.usage import usage_limits
 from spanwire.transports.admission import Admission, ReceiveBudget
@@ -189,7 +190,8 @@ class BrokerService:
             self._room_changed,
         )
         broker_id = configuration.broker_id or IdGenerator(environment).next_id()
-        broker = Broker(
+        limits = usage_limits(configuration.usage, self._persistence.place)
+        broker = broker_class(configuration.plugins)(
             configuration.broker_name,
             broker_id,
             environment,
@@ -199,7 +201,7 @@ class BrokerService:
             authenticator=self._security.authenticator(),
             authorizer=self._security.authorizer(),
             policies=PolicyMap(list(configuration.policies)),
-            limits=usage_limits(configuration.usage, self._persistence.place),
+            limits=limits,
             max_uncommitted=configuration.max_uncommitted,
             producer_audit=self._persistence.audit,
             virtual=configuration.virtual,
@@ -207,6 +209,8 @@ class BrokerService:
             upkeep=configuration.upkeep,
         )
         self._broker = broker
+        places = addresses(self.connectors, configuration.broker_name, self.directory)
+        plug_in(broker, configuration.plugins, formats, limits, places)
         recovered = self._persistence.take_recovered(configuration.delete_all_messages_on_startup)
         broker.recover(recovered.destinations, recovered.clean, environment.now(), recovered.facts)
         for destination in configuration.destinations:

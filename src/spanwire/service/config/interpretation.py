@@ -20,6 +20,7 @@ from spanwire.service.config.model import (
 )
 from spanwire.service.config.network import NetworkReader
 from spanwire.service.config.persistence import PersistenceReader
+from spanwire.service.config.plugins import PluginReader
 from spanwire.service.config.policies import PolicyInterpreter
 from spanwire.service.config.properties import UnknownPlaceholderError, Variables
 from spanwire.service.config.security import SecurityInterpreter
@@ -86,6 +87,7 @@ class Interpreter:
             scheduler=_scheduler(settings),
             upkeep=upkeep(settings),
             policies=PolicyInterpreter(self.findings, self.inner).policies(broker),
+            plugins=PluginReader(self.findings, self.inner).plugins(broker, plugins),
             authentication=security.authentication(plugins),
             authorization=security.authorization(plugins),
             source=self.findings.source,

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from spanwire.broker.authorization_map import AccessList, AuthorizationEntry
+from spanwire.broker.plugged_broker import PluginSettings
 from spanwire.broker.policy import PolicyEntry
 from spanwire.broker.producer_audit import MAX_PRODUCERS
 from spanwire.broker.schedule import SchedulerSettings
@@ -183,6 +184,7 @@ class BrokerConfiguration:
     virtual: VirtualSettings = field(default_factory=VirtualSettings)
     scheduler: SchedulerSettings | None = None
     upkeep: UpkeepSettings = field(default_factory=UpkeepSettings)
+    plugins: PluginSettings = field(default_factory=PluginSettings)
     authentication: AuthenticationConfiguration | None = None
     authorization: AuthorizationConfiguration | None = None
     source: str = "built-in default"

@@ -16,6 +16,7 @@ from spanwire.broker.policy import (
     IndividualNames,
     PolicyEntry,
 )
+from spanwire.broker.schedule import MAX_DELAY_MS
 from spanwire.model.destination import QUEUE, TOPIC, Destination
 from spanwire.service.config import words
 from spanwire.service.config.document import Element, Findings
@@ -121,6 +122,7 @@ class PolicyInterpreter:
                     self._dead_letter_queue(shared),
                     process_expired=settings.flag("processExpired", True),
                     process_non_persistent=settings.flag("processNonPersistent", False),
+                    expiration_ms=settings.number("expiration", 0, 0, MAX_DELAY_MS),
                 )
             for individual in self.inner(strategy, "individualDeadLetterStrategy", words.INDIVIDUAL_DEAD_LETTERS):
                 settings = Settings(individual, self.findings)
@@ -128,7 +130,10 @@ class PolicyInterpreter:
                     process_expired=settings.flag("processExpired", True),
                     process_non_persistent=settings.flag("processNonPersistent", False),
                     individual=self._individual_names(individual),
+                    expiration_ms=settings.number("expiration", 0, 0, MAX_DELAY_MS),
                 )
+            if self.inner(strategy, "discarding", words.DISCARDING_LETTERS):
+                found = DeadLetterStrategy(discards=True)
         return found
 
     def _individual_names(self, element: Element) -> IndividualNames:

@@ -278,27 +278,33 @@ RECOVERY: Final = Words(
 
 SHARED_DEAD_LETTERS: Final = Words(
     settings={
-        **_all(YES, "deadLetterQueue processExpired processNonPersistent"),
-        **_all(_only("0", "expiry of dead letters"), "expiration"),
+        **_all(YES, "deadLetterQueue processExpired processNonPersistent expiration"),
         **_all(JAVA, "enableAudit maxAuditDepth maxProducersToAudit id"),
     },
     children=_all(YES, "deadLetterQueue"),
 )
 INDIVIDUAL_DEAD_LETTERS: Final = Words(
     settings={
-        **_all(YES, "queuePrefix topicPrefix queueSuffix topicSuffix processExpired processNonPersistent"),
+        **_all(YES, "queuePrefix topicPrefix queueSuffix topicSuffix processExpired processNonPersistent expiration"),
         **_all(_only("true", "topics of dead letters"), "useQueueForQueueMessages useQueueForTopicMessages"),
         **_all(_only("false", DURABLE), "destinationPerDurableSubscriber"),
-        **_all(_only("0", "expiry of dead letters"), "expiration"),
         **_all(JAVA, "enableAudit maxAuditDepth maxProducersToAudit id"),
     },
+    children={},
+)
+DISCARDING_LETTERS: Final = Words(
+    settings=_all(
+        Rule(NO_EFFECT, note="all dead letters are dropped"),
+        "deadLetterQueue expiration processExpired processNonPersistent enableAudit maxAuditDepth maxProducersToAudit "
+        "id",
+    ),
     children={},
 )
 DEAD_LETTER_STRATEGY: Final = Words(
     settings={},
     children={
-        **_all(YES, "sharedDeadLetterStrategy individualDeadLetterStrategy"),
-        **_all(_later("dead letters that are dropped"), "discarding bean"),
+        **_all(YES, "sharedDeadLetterStrategy individualDeadLetterStrategy discarding"),
+        **_all(_later("strategies of one's own; Spanwire runs no Java classes", "write <discarding/>"), "bean"),
     },
 )
 
@@ -363,21 +369,17 @@ PLUGINS: Final = Words(
         **_all(
             YES,
             "simpleAuthenticationPlugin jaasAuthenticationPlugin jaasCertificateAuthenticationPlugin "
-            "jaasDualAuthenticationPlugin authorizationPlugin",
+            "jaasDualAuthenticationPlugin authorizationPlugin discardingDLQBrokerPlugin "
+            "forcePersistencyModeBrokerPlugin loggingBrokerPlugin redeliveryPlugin statisticsBrokerPlugin "
+            "timeStampingBrokerPlugin",
         ),
         "shiroPlugin": _later("Shiro", "use jaasAuthenticationPlugin and authorizationPlugin", guards=True),
         "bean": _later("plugins of one's own; Spanwire runs no Java classes", guards=True),
         **_all(_later("drawings of the broker"), "connectionDotFilePlugin destinationDotFilePlugin"),
         "destinationPathSeparatorPlugin": _later("other separators in names"),
         "destinationsPlugin": _later("a file of destinations", "write <destinations>, remove it"),
-        "discardingDLQBrokerPlugin": _later("dead letters that are dropped"),
-        "forcePersistencyModeBrokerPlugin": _later("a forced delivery mode"),
-        "loggingBrokerPlugin": _later("a log of events", "use spanwire start --log-level debug, remove it"),
         **_all(_later("traces"), "multicastTraceBrokerPlugin traceBrokerPathPlugin udpTraceBrokerPlugin"),
-        "redeliveryPlugin": _later("redelivery by the broker"),
         "runtimeConfigurationPlugin": _later("changes while the broker runs", "restart it instead, remove it"),
-        "statisticsBrokerPlugin": _later("statistics in messages", "use spanwire dstat, remove it"),
-        "timeStampingBrokerPlugin": _later("timestamps by the broker"),
         "virtualSelectorCacheBrokerPlugin": _later(VIRTUAL),
     },
 )

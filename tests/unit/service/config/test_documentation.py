@@ -33,7 +33,7 @@ def test_the_obstacles_that_the_page_shows_are_those_that_are_told() -> None:
     shown = " ".join((DOCS / "howto" / "configuration.md").read_text("utf-8").split())
     text = (
         "<broker><transportConnectors><transportConnector uri='amqp://0.0.0.0:5672?x=1'/></transportConnectors>"
-        "<plugins><redeliveryPlugin/></plugins>"
+        "<plugins><destinationDotFilePlugin/></plugins>"
         "</broker>"
     )
     with pytest.raises(Exception, match="skip-unsupported") as raised:

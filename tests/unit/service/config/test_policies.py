@@ -115,7 +115,7 @@ def test_a_queue_keeps_its_messages_whatever_limit_waits_for_slow_consumers() ->
             "<deadLetterStrategy><individualDeadLetterStrategy useQueueForQueueMessages='false'/></deadLetterStrategy>",
             "topics of dead letters",
         ),
-        ("<deadLetterStrategy><discarding/></deadLetterStrategy>", "dead letters that are dropped"),
+        ("<deadLetterStrategy><bean class='x.Y'/></deadLetterStrategy>", "strategies of one's own"),
     ],
 )
 def test_a_policy_of_a_later_version_names_its_feature(inside: str, feature: str) -> None:

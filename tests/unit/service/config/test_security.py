@@ -84,7 +84,7 @@ def test_anonymous_access_is_off_unless_it_is_turned_on() -> None:
             USERS + "<jaasDualAuthenticationPlugin configuration='x'/>",
             "more than one of simpleAuthenticationPlugin and jaasAuthenticationPlugin",
         ),
-        (USERS + "<statisticsBrokerPlugin enabled='x'/>", "<statisticsBrokerPlugin> is not yet supported"),
+        (USERS + "<destinationsPlugin enabled='x'/>", "<destinationsPlugin> is not yet supported"),
         (USERS + "<bean class='evil.Plugin'/>", "<bean> is not yet supported"),
         (USERS + "<simpleAutorizationPlugin/>", "unknown element in <plugins>"),
         (USERS + "<authorizationPlugin/>", "<authorizationPlugin> must hold one <map><authorizationMap>"),

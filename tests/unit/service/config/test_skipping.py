@@ -108,7 +108,7 @@ def test_what_is_left_out_is_told_in_the_order_of_the_file() -> None:
             '<transportConnector uri="mqtt://0.0.0.0:1883"/>\n',
             '<transportConnector uri="tcp://127.0.0.1:0?soTimeout=5&amp;trace=true" discoveryUri="multicast://x"/>\n',
         )
-        + "<plugins><loggingBrokerPlugin/><statisticsBrokerPlugin/></plugins>",
+        + "<plugins><destinationDotFilePlugin/><traceBrokerPathPlugin/></plugins>",
         'startAsync="true"',
     )
     assert [line.removeprefix(f"{PATH}:") for line in configuration.skipped] == [
@@ -118,8 +118,8 @@ def test_what_is_left_out_is_told_in_the_order_of_the_file() -> None:
         "3: skipped: discoveryUri of <transportConnector> (later feature: discovery)",
         "3: skipped: the option soTimeout with another value than 0 (later feature: more options of connectors)",
         "3: skipped: the option trace with another value than false (later feature: more options of connectors)",
-        "4: skipped: <loggingBrokerPlugin> (later feature: a log of events)",
-        "4: skipped: <statisticsBrokerPlugin> (later feature: statistics in messages)",
+        "4: skipped: <destinationDotFilePlugin> (later feature: drawings of the broker)",
+        "4: skipped: <traceBrokerPathPlugin> (later feature: traces)",
     ]
     (connector,) = configuration.connectors
     assert not connector.options.keys() & {"soTimeout", "trace"}
@@ -292,15 +292,3 @@ def test_toml_is_treated_alike() -> None:
     assert str(raised.value).startswith("a.toml:4: <shiroPlugin> is not yet supported")
     configuration = read_configuration(text.partition(b"[plugins")[0], Path("a.toml"), {}, {}, skip_unsupported=True)
     assert [line.partition(": skipped: ")[0] for line in configuration.skipped] == ["a.toml:1", "a.toml:3"]
-
-
-@pytest.mark.parametrize("attributes", ["staticBridge='true'", "destinationFilter='Queue.A'"])
-def test_a_network_connector_that_lets_less_through_than_can_be_honoured_is_left_out_as_a_whole(
-    attributes: str,
-) -> None:
-    connector = f"<networkConnector name='narrow' uri='static:(tcp://h:1)' {attributes}/>"
-    other = "<networkConnector name='wide' uri='static:(tcp://h:2)' staticBridge='false'/>"
-    configuration = read(f"<networkConnectors>{connector}{other}</networkConnectors>")
-    assert [found.bridge.name for found in configuration.network_connectors] == ["wide"]
-    (line,) = configuration.skipped
-    assert f"skipped: <networkConnector> with {attributes.partition('=')[0]}" in line

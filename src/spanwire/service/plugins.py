@@ -1,0 +1,51 @@
+"""Plugs the plug-ins of a configuration into a broker that was made for them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import cast
+
+from spanwire import registry
+from spanwire.broker.broker import Broker
+from spanwire.broker.formats import MessageFormats
+from spanwire.broker.logged_broker import LoggedBroker
+from spanwire.broker.plugged_broker import PluggedBroker, PluginSettings
+from spanwire.broker.ports import MessageFormat, StatisticsFormat
+from spanwire.broker.usage import UsageLimits
+from spanwire.model.message import FORMAT_OPENWIRE_10
+from spanwire.transports.connector import TransportConnector
+
+StatisticsFormatClass = Callable[[str, MessageFormat], StatisticsFormat]
+
+
+def broker_class(plugins: PluginSettings) -> type[Broker]:
+    """What to make a broker of. `Broker` itself where there is nothing to plug in."""
+    if plugins.event_log is not None:
+        return LoggedBroker
+    return PluggedBroker if plugins.any else Broker
+
+
+def plug_in(
+    broker: Broker, plugins: PluginSettings, formats: MessageFormats, limits: UsageLimits, addresses: dict[str, str]
+) -> None:
+    """Do it before ``broker`` recovers. ``addresses`` are what statistics say of the broker's places."""
+    if not isinstance(broker, PluggedBroker):
+        return
+    statistics_format: StatisticsFormat | None = None
+    if plugins.statistics:
+        format_class = cast(StatisticsFormatClass, registry.load(registry.STATISTICS_FORMAT))
+        statistics_format = format_class(broker.ids.next_id(), formats.format(FORMAT_OPENWIRE_10))
+    broker.plug_in(plugins, statistics_format, limits, addresses)
+    if plugins.event_log is not None and isinstance(broker, LoggedBroker):
+        broker.log_events(plugins.event_log)
+
+
+def addresses(connectors: Sequence[TransportConnector], broker_name: str, directory: Path | None) -> dict[str, str]:
+    """The first connector of each scheme, by the names that statistics have for them."""
+    found = {"vm": f"vm://{broker_name}", "dataDirectory": "" if directory is None else str(directory)}
+    names = {"tcp": "openwire", "nio": "openwire", "nio+ssl": "ssl", "stomp+nio": "stomp", "stomp+nio+ssl": "stomp+ssl"}
+    for connector in connectors:
+        scheme = connector.settings.scheme
+        found.setdefault(names.get(scheme, scheme), connector.uri)
+    return found
