@@ -146,3 +146,21 @@ def test_dlq_alone_says_what_there_is(broker: Started) -> None:
     done = asked(broker, "dlq")
     assert done.returncode == 2
     assert "say what: retry" in done.stderr
+
+
+def test_a_paused_queue_takes_messages_in_and_dispatches_none_until_it_is_resumed(broker: Started) -> None:
+    sends(broker, "HALTED", "n:1")
+    assert told(broker, "pause", "HALTED") == ["queue://HALTED: paused, 1 messages wait"]
+    sends(broker, "HALTED", "n:2")
+    (found,) = json.loads("\n".join(told(broker, "query", "-QQueue=HALTED", "--json")))
+    assert (found["attributes"]["Paused"], found["attributes"]["QueueSize"]) == (True, 2)
+    assert any(line.startswith("queue://HALTED") and line.endswith("paused") for line in told(broker, "dstat"))
+    with broker.stomp() as client:
+        client.send("SUBSCRIBE\nid:1\ndestination:/queue/HALTED\n\n")
+        client.transact("SEND\ndestination:/queue/OTHER\nreceipt:r\n\nx", "r")  # no message came before the receipt
+        assert told(broker, "resume", "HALTED")[0].startswith("queue://HALTED: dispatching")
+        assert "\nn:1\n" in client.receive()
+        assert "\nn:2\n" in client.receive()
+    refused = asked(broker, "pause", "NOWHERE")
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert refused.stderr == "spanwire pause: there is no queue NOWHERE; spanwire dstat queues lists them\n"

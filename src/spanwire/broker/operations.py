@@ -348,6 +348,21 @@ class Operations:
         homes = [home.destination for home in self._map.matching(pattern) if isinstance(home, Queue)]
         return sorted(homes, key=_name_of)
 
+    def pause(self, destination: Destination, pause: bool, now: Time) -> int:
+        """Let a queue dispatch nothing more, or again; gives how many messages wait in it. Raises
+        `InvalidDestinationError` when there is none of this name.
+        """
+        self._context.wall_ms = now.wall_ms
+        self._context.monotonic = now.monotonic
+        queue = self._map.queue(destination)
+        if queue is None:
+            raise InvalidDestinationError(f"there is no {destination}")
+        if pause:
+            queue.pause()
+        else:
+            queue.resume()
+        return queue.waiting()
+
     def durable_terms(self, client_id: str) -> list[SubscriptionTerms]:
         """The durable subscriptions of one client, whether or not it is there."""
         found = [durable.terms for durable in self._map.durables.values()]

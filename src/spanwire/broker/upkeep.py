@@ -155,7 +155,7 @@ def is_idle(home: BrokerDestination) -> bool:
         return False
     subscriptions: list[Subscription] = []
     if isinstance(home, Queue):
-        if home.in_flight > 0 or home.is_searching():
+        if home.in_flight > 0 or home.paused or home.is_searching():
             return False
         subscriptions = home.subscriptions()
     elif isinstance(home, Topic):

@@ -12,7 +12,8 @@ from spanwire.broker.usage import MemoryUsage
 
 @dataclass(frozen=True)
 class DestinationView:
-    """One queue or topic. ``pending`` counts waiting and unacknowledged messages (ActiveMQ's queue size)."""
+    """One queue or topic. ``pending`` counts waiting and unacknowledged messages (ActiveMQ's queue size); a queue
+    that is ``paused`` dispatches nothing."""
 
     destination: str
     pending: int
@@ -25,6 +26,7 @@ class DestinationView:
     producers: int
     memory_bytes: int
     memory_limit_bytes: int
+    paused: bool = False
 
 
 @dataclass(frozen=True)
@@ -72,6 +74,7 @@ def destination_view(home: BrokerDestination, consumers: int) -> DestinationView
         producers=home.producers,
         memory_bytes=home.usage.used_bytes,
         memory_limit_bytes=home.usage.limit_bytes,
+        paused=isinstance(home, Queue) and home.paused,
     )
 
 

@@ -51,5 +51,12 @@ def table(rows: list[dict[str, object]]) -> str:
     width = max([NARROWEST_NAME, *(len(str(row["destination"])) for row in rows)])
     lines = [f"{'Name':<{width}}" + "".join(f"  {heading:>10}" for heading, _ in COLUMNS)]
     for row in rows:
-        lines.append(f"{row['destination']!s:<{width}}" + "".join(f"  {row[key]!s:>10}" for _, key in COLUMNS))
+        lines.append(
+            f"{row['destination']!s:<{width}}" + "".join(f"  {row[key]!s:>10}" for _, key in COLUMNS) + _note(row)
+        )
     return "\n".join(lines) + "\n"
+
+
+def _note(row: dict[str, object]) -> str:
+    """What is unusual about a destination."""
+    return "  paused" if row.get("paused") else ""

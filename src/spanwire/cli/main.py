@@ -26,6 +26,8 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "bstat": ("spanwire.cli.query:bstat", "statistics of the broker and all it holds"),
     "query": ("spanwire.cli.query:run", "attributes of the broker's objects, chosen by type and name"),
     "purge": ("spanwire.cli.purge:run", "remove the messages that wait in queues, all or by a selector"),
+    "pause": ("spanwire.cli.pause:pause", "stop the dispatch of queues for a while"),
+    "resume": ("spanwire.cli.pause:resume", "let paused queues dispatch again"),
     "dlq": ("spanwire.cli.purge:dead_letters", "retry: send dead letters back to where they were sent first"),
     "producer": ("spanwire.cli.producer:run", "send messages"),
     "consumer": ("spanwire.cli.consumer:run", "receive messages"),

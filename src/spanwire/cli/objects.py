@@ -25,6 +25,7 @@ DESTINATION_ATTRIBUTES: Final = (
     ("ProducerCount", "producers"),
     ("MemoryUsageByteCount", "memory_bytes"),
     ("MemoryLimit", "memory_limit_bytes"),
+    ("Paused", "paused"),
 )
 CONNECTION_ATTRIBUTES: Final = (
     ("ClientId", "client_id"),

@@ -1,4 +1,4 @@
-"""What an operator asks of a running broker's queues over the control socket: purge, and retry of dead letters."""
+"""What an operator asks of a running broker's queues over the control socket: purge, pause, retry of dead letters."""
 
 from __future__ import annotations
 
@@ -36,6 +36,10 @@ class OperatedQueues(Protocol):
         """Send dead letters back."""
         ...
 
+    def pause(self, destination: Destination, pause: bool, now: Time) -> int:
+        """Stop its dispatch, or let it go on; gives how many messages wait."""
+        ...
+
 
 Operate = Callable[[Destination, str | None, OperationObserver, int, Time], None]
 
@@ -66,6 +70,22 @@ class QueueOperations:
             {"destination": queue.qualified_name, "retried": count, "left": passed}
             for queue, count, passed in await self._all(arguments, self._queues.retry)
         ]
+
+    async def pause(self, arguments: Mapping[str, object]) -> list[View]:
+        """``destinations`` as above. Gives ``destination``, ``paused`` and ``waiting``, the messages in each queue."""
+        return self._pause(arguments, True)
+
+    async def resume(self, arguments: Mapping[str, object]) -> list[View]:
+        """The same for the way back."""
+        return self._pause(arguments, False)
+
+    def _pause(self, arguments: Mapping[str, object], pause: bool) -> list[View]:
+        found: list[View] = []
+        for queue in self._named(arguments.get("destinations")):
+            waiting = self._queues.pause(queue, pause, self._clock.now())
+            found.append({"destination": queue.qualified_name, "paused": pause, "waiting": waiting})
+        self._wake()
+        return found
 
     async def _all(self, arguments: Mapping[str, object], operate: Operate) -> list[tuple[Destination, int, int]]:
         selector = arguments.get("selector")

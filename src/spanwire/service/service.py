@@ -258,7 +258,12 @@ class BrokerService:
             "stop": self.request_stop,
         }
         queues = QueueOperations(broker.operations, self.environment.clock, self.wake)
-        operations: dict[str, Operation] = {"purge": queues.purge, "retry": queues.retry}
+        operations: dict[str, Operation] = {
+            "purge": queues.purge,
+            "retry": queues.retry,
+            "pause": queues.pause,
+            "resume": queues.resume,
+        }
         self._control = ControlServer(self.directory, commands, operations)
         await self._control.start()
 

@@ -380,3 +380,29 @@ def test_memory_is_free_again_after_messages_from_the_disk_were_removed_or_retri
     again.settle()
     assert (again.view(QUEUE).pending, again.view(DLQ).pending) == (0, 0)
     assert again.memory() == before
+
+
+def test_an_operator_pauses_and_resumes_a_queue() -> None:
+    stage = Stage()
+    stage.peer("p").sends(QUEUE, "1")
+    listener = stage.peer("c").consumes(QUEUE)
+    assert listener.takes() == ["1"]
+    assert stage.broker.operations.pause(destination(QUEUE), True, stage.now) == 0
+    stage.peer("q").sends(QUEUE, "2", "3")
+    listener.acknowledges("1")
+    assert (listener.takes(), stage.view(QUEUE).paused, stage.view(QUEUE).pending) == ([], True, 2)
+    assert stage.broker.operations.pause(destination(QUEUE), False, stage.now) == 0
+    assert (listener.takes(), stage.view(QUEUE).paused) == (["2", "3"], False)
+    with pytest.raises(InvalidDestinationError, match="there is no queue://NOWHERE"):
+        stage.broker.operations.pause(destination("queue://NOWHERE"), True, stage.now)
+
+
+def test_a_restart_ends_a_pause() -> None:
+    stage = Stage()
+    stage.peer("p").sends(QUEUE, "1")
+    stage.settle()
+    stage.broker.operations.pause(destination(QUEUE), True, stage.now)
+    again = stage.restarts(clean=True)
+    listener = again.peer("c").consumes(QUEUE)
+    again.settle()
+    assert (listener.takes(), again.view(QUEUE).paused) == (["1"], False)

@@ -44,6 +44,10 @@ class Queues:
         observer.finished(2, 1)
         observer.finished(9, 9)  # only the first word counts
 
+    def pause(self, destination: Destination, pause: bool, now: Time) -> int:
+        self.asked.append(("pause" if pause else "resume", destination.name, None, 0))
+        return 7
+
 
 class Stage:
     def __init__(self) -> None:
@@ -61,8 +65,9 @@ class Stage:
         return asyncio.run(self._run("retry", arguments))
 
     async def _run(self, what: str, arguments: dict[str, object]) -> list[dict[str, object]]:
-        operate = self.operations.purge if what == "purge" else self.operations.retry
-        return await operate(arguments)
+        operate = getattr(self.operations, what)
+        found: list[dict[str, object]] = await operate(arguments)
+        return found
 
 
 def test_each_named_queue_is_purged_once_and_the_broker_is_woken() -> None:
@@ -109,3 +114,16 @@ def test_a_bad_request_is_refused_before_anything_is_done(arguments: dict[str, o
 def test_what_the_broker_refuses_is_passed_on() -> None:
     with pytest.raises(InvalidSelectorError):
         Stage().purges(destinations=["B"], selector="bad")
+
+
+@pytest.mark.parametrize("what", ["pause", "resume"])
+def test_queues_are_paused_and_resumed_by_name_and_pattern(what: str) -> None:
+    stage = Stage()
+    rows = asyncio.run(stage._run(what, {"destinations": ["B", "A.>"]}))
+    assert [(row["destination"], row["paused"], row["waiting"]) for row in rows] == [
+        (f"queue://{name}", what == "pause", 7) for name in ("B", "A.1", "A.2")
+    ]
+    assert [asked[:2] for asked in stage.queues.asked] == [(what, name) for name in ("B", "A.1", "A.2")]
+    assert stage.woken == 1
+    with pytest.raises(ConfigurationError, match="there is no queue"):
+        asyncio.run(stage._run(what, {"destinations": ["C"]}))

@@ -1,0 +1,40 @@
+"""``spanwire pause QUEUE…`` and ``spanwire resume QUEUE…``: stop the dispatch of queues for a while."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Final
+
+from spanwire.cli.arguments import Parser, broker_placement
+from spanwire.cli.endpoint import printable
+from spanwire.cli.running import control_client
+
+PAUSING: Final = (
+    "Dispatch nothing more from queues of a running broker. They go on taking messages, what consumers hold may be "
+    "acknowledged, and browsers see everything. A restart of the broker ends it."
+)
+RESUMING: Final = "Let queues that were paused dispatch again."
+
+
+def pause(arguments: Sequence[str]) -> int:
+    """Prints a line for each queue."""
+    return _change("pause", PAUSING, arguments)
+
+
+def resume(arguments: Sequence[str]) -> int:
+    """The same for the way back."""
+    return _change("resume", RESUMING, arguments)
+
+
+def _change(command: str, description: str, arguments: Sequence[str]) -> int:
+    parser = Parser(prog=f"spanwire {command}", description=description)
+    parser.add_argument("queues", nargs="+", metavar="QUEUE", help="a name, or a pattern such as 'ORDERS.>'")
+    broker_placement(parser)
+    options = parser.parse(arguments)
+    found = control_client(options).ask(command, destinations=options.queues)
+    for row in found if isinstance(found, list) else []:
+        state = "paused" if row["paused"] else "dispatching"
+        waiting = f", {row['waiting']} messages wait"
+        sys.stdout.write(f"{printable(str(row['destination']))}: {state}{waiting}\n")
+    return 0
