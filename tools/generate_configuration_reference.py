@@ -19,13 +19,7 @@ TARGET: Final = Path(__file__).resolve().parent.parent / "docs" / "reference" / 
 ELEMENTS: Final[dict[str, Words]] = {
     "broker": words.BROKER,
     "transportConnector": words.TRANSPORT_CONNECTOR,
-    "networkConnector": Words(
-        {
-            **network.CONNECTOR.settings,
-            **{word: Rule(LATER, note=f"{text}; leaves out the connector") for word, text in network.NARROWING.items()},
-        },
-        network.CONNECTOR.children,
-    ),
+    "networkConnector": network.CONNECTOR,
     "persistenceAdapter": persistence.PERSISTENCE,
     "kahaDB": persistence.KAHA_DB,
     "levelDB": persistence.LEVEL_DB,

@@ -20,6 +20,7 @@ from spanwire.discovery.reconnect import Reconnect, ReconnectSettings
 from spanwire.model.environment import Time
 from spanwire.model.errors import ConfigurationError
 from spanwire.network.bridge import NetworkBridge, State
+from spanwire.network.routes import NetworkRoutes
 from spanwire.network.settings import BridgeSettings
 from spanwire.protocols.base import ProtocolConnection
 from spanwire.protocols.openwire.wire_format import WireFormatPreferences
@@ -78,9 +79,16 @@ class Link:
     """One remote broker: connects, waits for the end, waits, connects again."""
 
     def __init__(
-        self, settings: NetworkConnectorSettings, remote: RemoteAddress, broker: Broker, broker_url: str, turn: Turn
+        self,
+        settings: NetworkConnectorSettings,
+        remote: RemoteAddress,
+        broker: Broker,
+        broker_url: str,
+        turn: Turn,
+        routes: NetworkRoutes,
     ) -> None:
         self._settings: Final = settings
+        self._routes: Final = routes
         self._remote: Final = remote
         self._broker: Final = broker
         self._broker_url: Final = broker_url
@@ -130,7 +138,9 @@ class Link:
     def accepted(self, transport: StreamTransport, now: Time) -> ProtocolConnection | None:
         """The socket is open."""
         preferences = WireFormatPreferences(max_inactivity_ms=self._remote.max_inactivity_ms, host=self._remote.host)
-        self._bridge = NetworkBridge(self._broker, self._settings.bridge, self._broker_url, preferences, now)
+        self._bridge = NetworkBridge(
+            self._broker, self._settings.bridge, self._broker_url, preferences, now, self._routes
+        )
         return self._bridge
 
     def gone(self, transport: StreamTransport) -> None:
@@ -189,11 +199,13 @@ class Link:
 
 
 class NetworkConnector:
-    """All links of one connector. Started once."""
+    """All links of one connector. Started once. ``routes`` are those of all connectors of its broker."""
 
-    def __init__(self, settings: NetworkConnectorSettings, broker: Broker, broker_url: str, turn: Turn) -> None:
+    def __init__(
+        self, settings: NetworkConnectorSettings, broker: Broker, broker_url: str, turn: Turn, routes: NetworkRoutes
+    ) -> None:
         self.settings: Final = settings
-        self._links: Final = [Link(settings, remote, broker, broker_url, turn) for remote in settings.remotes]
+        self._links: Final = [Link(settings, remote, broker, broker_url, turn, routes) for remote in settings.remotes]
 
     def start(self) -> None:
         """Begin to connect; returns at once, for a remote broker may be down for long."""

@@ -8,6 +8,7 @@ from typing import Final
 
 from spanwire.broker.broker import Broker
 from spanwire.network.connector import NetworkConnector, NetworkConnectorSettings
+from spanwire.network.routes import NetworkRoutes
 from spanwire.transports.turn import Turn
 
 
@@ -20,7 +21,8 @@ class Networking:
 
     def start(self, broker: Broker, broker_url: str, turn: Turn) -> None:
         """Begin to connect. ``broker_url`` is this broker's address, as remote brokers are told."""
-        self._connectors = [NetworkConnector(settings, broker, broker_url, turn) for settings in self._settings]
+        routes = NetworkRoutes()
+        self._connectors = [NetworkConnector(settings, broker, broker_url, turn, routes) for settings in self._settings]
         for connector in self._connectors:
             connector.start()
 

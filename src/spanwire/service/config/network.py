@@ -35,9 +35,9 @@ AGENTS: Final = (
 )
 TRANSPORTS: Final = ("tcp", "nio", "ssl", "nio+ssl", "auto", "auto+nio", "auto+ssl", "auto+nio+ssl")
 VERIFY_HOST_NAME: Final = ("socket.verifyHostName", "verifyHostName")
+FORCE_DURABLE: Final = "forceDurable"
 INACTIVITY: Final = "wireFormat.maxInactivityDuration"
 DURABLE: Final = words.DURABLE
-NARROWING: Final = {"destinationFilter": "filters of advisories", "staticBridge": "static network bridges"}
 ADVISED: Final = Rule(NO_EFFECT, note="a bridge reads advisories at a fixed pace")
 JAVA: Final = Rule(NO_EFFECT, note="it tunes the Java implementation")
 
@@ -51,26 +51,21 @@ CONNECTOR: Final = Words(
         **dict.fromkeys(
             "name uri networkTTL messageTTL consumerTTL conduitSubscriptions decreaseNetworkConsumerPriority "
             "consumerPriorityBase prefetchSize alwaysSyncSend bridgeTempDestinations userName password remoteUserName "
-            "remotePassword".split(),
+            "remotePassword suppressDuplicateQueueSubscriptions suppressDuplicateTopicSubscriptions staticBridge "
+            "destinationFilter dynamicOnly conduitNetworkQueueSubscriptions clientIdToken".split(),
             YES,
         ),
         "id": YES,  # Spring's name of the bean; nothing here refers to it
         "dispatchAsync": Rule(NO_EFFECT, ("true", "false"), "dispatch never waits for a socket"),
-        "suppressDuplicateTopicSubscriptions": _only("false", "networks with loops"),
-        "suppressDuplicateQueueSubscriptions": _only("false", "networks with loops"),
         "duplex": _only("false", "duplex network connectors"),
-        "staticBridge": YES,
-        "dynamicOnly": _only("true false", DURABLE),
         "syncDurableSubs": _only("false", DURABLE),
         "useVirtualDestSubs": _only("false", words.VIRTUAL_DEMAND),
-        "conduitNetworkQueueSubscriptions": _only("false", "networks with loops"),
         "useCompression": _only("false", "compression by a bridge"),
-        "destinationFilter": YES,
         "checkDuplicateMessagesOnDuplex": _only("false", "duplex network connectors"),
         "advisoryForFailedForward": _only("false", words.ADVISORIES),
         "advisoryPrefetchSize": ADVISED,
         "advisoryAckPercentage": ADVISED,
-        "clientIdToken": _only("_"),
+        "autoStart": _only("true", "network connectors started by an operator"),
         "gcDestinationViews": JAVA,
         "gcSweepTime": JAVA,
         "objectName": JAVA,
@@ -80,8 +75,8 @@ CONNECTOR: Final = Words(
     children={
         "excludedDestinations": YES,
         "dynamicallyIncludedDestinations": YES,
-        "staticallyIncludedDestinations": Rule(words.LATER, note="static network destinations", holder=True),
-        "durableDestinations": Rule(words.LATER, note=DURABLE, holder=True),
+        "staticallyIncludedDestinations": YES,
+        "durableDestinations": Rule(NO_EFFECT, note="the durable subscriptions of bridges are found in the store"),
     },
 )
 CONNECTORS: Final = Words({}, {"networkConnector": YES})
@@ -116,22 +111,8 @@ class NetworkReader:
                     found.append(connector)
         return tuple(found)
 
-    def _is_narrowed(self, element: Element) -> bool:
-        """Whether it lets less through than could be honoured. Then it is left out as a whole or not at all: without
-        these words alone, more would leave the broker than its owner wants.
-        """
-        narrowed = [name for name in ("destinationFilter",) if element.value(name)]
-        if Settings(element, self.findings).flag("staticBridge", False):
-            narrowed.append("staticBridge")
-        for name in narrowed:
-            line = element.attributes[name].line
-            self.findings.not_yet(line, f"<networkConnector> with {name}", NARROWING[name])
-        return bool(narrowed)
-
     def _connector(self, element: Element, stores: Stores) -> NetworkConnectorSettings | None:
         bridge = self._bridge(element)
-        if self._is_narrowed(element):
-            return None
         uri = element.attributes.get("uri")
         if uri is None:
             self.findings.error(element.line, '<networkConnector> has no uri; write uri="static:(tcp://host:port)"')
@@ -158,6 +139,7 @@ class NetworkReader:
 
     def _bridge(self, element: Element) -> BridgeSettings:
         settings = Settings(element, self.findings)
+        forced: list[Destination] = []
         ttl = settings.number("networkTTL", DEFAULT_TTL, -1, MAX_TTL)
         return BridgeSettings(
             name=settings.text("name") or DEFAULT_NAME,
@@ -174,7 +156,16 @@ class NetworkReader:
             remote_user_name=settings.text("remoteUserName") or None,
             remote_password=self._secret(element, "remotePassword"),
             excluded=self._destinations(element, "excludedDestinations"),
-            included=self._destinations(element, "dynamicallyIncludedDestinations"),
+            included=self._destinations(element, "dynamicallyIncludedDestinations", forced),
+            static=self._destinations(element, "staticallyIncludedDestinations"),
+            forced_durable=tuple(forced),
+            static_bridge=settings.flag("staticBridge", False),
+            advisory_filter=settings.text("destinationFilter") or None,
+            conduit_network_queues=settings.flag("conduitNetworkQueueSubscriptions", False),
+            suppress_queue_duplicates=settings.flag("suppressDuplicateQueueSubscriptions", False),
+            suppress_topic_duplicates=settings.flag("suppressDuplicateTopicSubscriptions", True),
+            dynamic_only=settings.flag("dynamicOnly", False),
+            client_id_token=settings.text("clientIdToken") or "_",
         )
 
     def _secret(self, element: Element, name: str) -> Secret | None:
@@ -186,7 +177,10 @@ class NetworkReader:
             self.findings.error(element.attributes[name].line, f"{name} of <networkConnector>: {error}")
             return None
 
-    def _destinations(self, element: Element, name: str) -> tuple[Destination, ...]:
+    def _destinations(
+        self, element: Element, name: str, forced: list[Destination] | None = None
+    ) -> tuple[Destination, ...]:
+        """The names and patterns of one list; topics with ``?forceDurable=true`` are also put into ``forced``."""
         found: list[Destination] = []
         for group in self.inner(element, name, LIST):
             for kind_name, kind in (("queue", QUEUE), ("topic", TOPIC)):
@@ -194,10 +188,33 @@ class NetworkReader:
                     if "physicalName" not in entry.attributes:
                         self.findings.error(entry.line, f"<{kind_name}> of <{name}> has no physicalName")
                         continue
+                    options = self._take_options(entry)
                     destination = Settings(entry, self.findings).destination("physicalName", kind, pattern=True)
                     if destination is not None:
                         found.append(destination)
+                        if self._forces(entry, options, forced is not None) and forced is not None:
+                            forced.append(destination)
         return tuple(found)
+
+    def _take_options(self, entry: Element) -> str:
+        """The options behind a name, which it then lacks."""
+        attribute = entry.attributes["physicalName"]
+        attribute.value, _, options = attribute.value.partition("?")
+        return options
+
+    def _forces(self, entry: Element, options: str, allowed: bool) -> bool:
+        line = entry.attributes["physicalName"].line
+        forces = False
+        for pair in (part for part in options.split("&") if part):
+            name, _, value = pair.partition("=")
+            flag = as_flag(value)
+            if name != FORCE_DURABLE or not allowed:
+                self.findings.unknown(line, f"option of <{entry.name}>", name, [FORCE_DURABLE] if allowed else [])
+            elif flag is None:
+                self.findings.error(line, f"the option {name} of <{entry.name}> must be true or false")
+            else:
+                forces = flag
+        return forces
 
     def _remote(self, text: str, line: int, stores: Stores) -> RemoteAddress | None:
         agent = text.partition(":")[0].lower()

@@ -50,10 +50,16 @@ def test_every_setting_is_read(tmp_path: Path) -> None:
         "maxReconnectDelay=50&amp;useExponentialBackOff=false&amp;backOffMultiplier=1.5&amp;maxReconnectAttempts=7&amp;"
         'minConnectTime=8" networkTTL="4" consumerTTL="2" conduitSubscriptions="false" '
         'decreaseNetworkConsumerPriority="false" consumerPriorityBase="-7" prefetchSize="10" alwaysSyncSend="false" '
-        'bridgeTempDestinations="false" userName="u" password="p" remoteUserName="ru" remotePassword="rp">'
+        'bridgeTempDestinations="false" userName="u" password="p" remoteUserName="ru" remotePassword="rp" '
+        'staticBridge="true" destinationFilter="Queue.A" dynamicOnly="true" clientIdToken="-" '
+        'suppressDuplicateQueueSubscriptions="true" suppressDuplicateTopicSubscriptions="false" '
+        'conduitNetworkQueueSubscriptions="true">'
         '<excludedDestinations><queue physicalName="X.>"/></excludedDestinations>'
         '<dynamicallyIncludedDestinations><topic physicalName="T.*"/><queue physicalName="Q"/>'
-        "</dynamicallyIncludedDestinations></networkConnector>",
+        '<topic physicalName="F?forceDurable=true"/><topic physicalName="G?forceDurable=false"/>'
+        "</dynamicallyIncludedDestinations>"
+        '<staticallyIncludedDestinations><queue physicalName="S.>"/></staticallyIncludedDestinations>'
+        "</networkConnector>",
     )
     assert found.bridge == BridgeSettings(
         name="toB",
@@ -70,7 +76,16 @@ def test_every_setting_is_read(tmp_path: Path) -> None:
         remote_user_name="ru",
         remote_password=Secret("rp"),
         excluded=(parse_destination("queue://X.>"),),
-        included=(parse_destination("queue://Q"), parse_destination("topic://T.*")),
+        included=tuple(map(parse_destination, ("queue://Q", "topic://T.*", "topic://F", "topic://G"))),
+        static=(parse_destination("queue://S.>"),),
+        forced_durable=(parse_destination("topic://F"),),
+        static_bridge=True,
+        advisory_filter="Queue.A",
+        conduit_network_queues=True,
+        suppress_queue_duplicates=True,
+        suppress_topic_duplicates=False,
+        dynamic_only=True,
+        client_id_token="-",
     )
     assert [remote.uri for remote in found.remotes] == ["tcp://b:1", "nio://[::1]:2"]
     assert [remote.host for remote in found.remotes] == ["b", "::1"]
@@ -161,7 +176,31 @@ def test_a_bad_option_of_the_agent_is_named(tmp_path: Path, option: str) -> None
 
 
 def test_what_is_skipped_leaves_the_rest_of_a_connector(tmp_path: Path) -> None:
-    inside = '<staticallyIncludedDestinations><queue physicalName="Q"/></staticallyIncludedDestinations>'
-    configuration = load(tmp_path, f'<networkConnector uri="static:(tcp://b:1)">{inside}</networkConnector>', skip=True)
+    text = '<networkConnector uri="static:(tcp://b:1)" useCompression="true"/>'
+    configuration = load(tmp_path, text, skip=True)
     assert len(configuration.network_connectors) == 1
-    assert "<staticallyIncludedDestinations>" in configuration.skipped[0]
+    assert "useCompression" in configuration.skipped[0]
+
+
+@pytest.mark.parametrize(
+    ("inside", "obstacle"),
+    [
+        (
+            '<excludedDestinations><topic physicalName="T?forceDurable=true"/></excludedDestinations>',
+            "unknown option of <topic> 'forceDurable'",
+        ),
+        (
+            '<dynamicallyIncludedDestinations><topic physicalName="T?forceDurable=x"/>'
+            "</dynamicallyIncludedDestinations>",
+            "the option forceDurable of <topic> must be true or false",
+        ),
+        (
+            '<dynamicallyIncludedDestinations><topic physicalName="T?forceDurabel=true"/>'
+            "</dynamicallyIncludedDestinations>",
+            "unknown option of <topic> 'forceDurabel'; did you mean forceDurable?",
+        ),
+    ],
+)
+def test_an_option_behind_a_name_is_known_or_refused(tmp_path: Path, inside: str, obstacle: str) -> None:
+    text = f'<networkConnector uri="static:(tcp://b:1)">{inside}</networkConnector>'
+    assert obstacles(tmp_path, text) == [obstacle]
