@@ -76,10 +76,12 @@ class SimulatedDisk:
         self.off = False
         self.fail_at: dict[int, int] = {}  # step → errno
         self.room = -1  # bytes left, or -1 for plenty
+        self.refuses = ""  # calls in whose line of the trace this stands fail
         self.takes: Callable[[int], int] = all_of_it  # bytes that a write takes of those it was given
         self.trusts = False  # a writer that does not look at what a write says it took
         self.lies = ""  # syncs whose line in the trace begins so do nothing: a drive that keeps all in its cache
         self.trace: list[str] = []
+        self.failures: list[str] = []  # the steps that failed
         self._files: dict[str, SimulatedFile] = {}
         self._safe_names: dict[str, SimulatedFile] = {}
         self._name_changes: list[tuple[str, str, str, SimulatedFile]] = []
@@ -241,8 +243,9 @@ class SimulatedDisk:
         if step == self.cut_at:
             self.off = True
             raise PowerCutError
-        if step in self.fail_at:
-            number = self.fail_at[step]
+        number = self.fail_at.get(step, errno.EIO if self.refuses and self.refuses in what else 0)
+        if number:
+            self.failures.append(what)
             raise OSError(number, errno.errorcode[number])
         self.trace.append(what)
 

@@ -24,13 +24,19 @@ SMALL_SEGMENT = 4096
 
 
 def run_until_error(seed: int, call: int, number: int) -> tuple[CheckedJournal, bool]:
-    """The load of ``seed`` until call ``call`` to the disk fails with ``number``; whether a journal was open then."""
+    """The load of ``seed`` until call ``call`` to the disk, or one of those after it, fails with ``number``; whether a
+    journal was open then. An error of a summary ends nothing.
+    """
     disk = SimulatedDisk()
     checked = CheckedJournal(disk)
-    disk.fail_at = {disk.steps + call: number}
+    first = disk.steps + call
+    disk.fail_at = dict.fromkeys(range(first, first + LAST_CALL), number)
     with pytest.raises(OSError) as caught:
         work(checked, Random(seed), CALLS)
     assert caught.value.errno == number
+    disk.fail_at = {}
+    assert all("summary" in failure for failure in disk.failures[:-1])
+    assert "summary" not in disk.failures[-1]
     return checked, all(frame.name != "reopen" for frame in extract_tb(caught.value.__traceback__))
 
 
@@ -56,6 +62,18 @@ def test_after_a_failed_call_nothing_is_answered_and_nothing_answered_is_lost(ca
     work(checked, Random(call), 10)
     checked.reopen()
     checked.check()
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_errors_of_summaries_end_nothing(seed: int) -> None:
+    disk = SimulatedDisk()
+    disk.refuses = "summary"
+    checked = CheckedJournal(disk)
+    work(checked, Random(seed), 600)
+    checked.reopen()
+    checked.check()
+    assert len(disk.failures) > 10
+    assert not [name for name in disk.files() if name.endswith(".summary")]
 
 
 @pytest.mark.parametrize("call", range(12))

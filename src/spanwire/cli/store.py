@@ -16,10 +16,9 @@ from spanwire.model.destination import QUEUE, Destination, parse_destination
 from spanwire.model.errors import SpanwireError, StoreError
 from spanwire.service.service import message_formats
 from spanwire.stores.disk import FileDisk
-from spanwire.stores.journal.disk_port import Disk
+from spanwire.stores.journal.disk_port import DISK_FULL, Disk
 from spanwire.stores.journal.findings import Finding
 from spanwire.stores.journal.patches import PLAN_NAME
-from spanwire.stores.journal.space import DISK_FULL
 from spanwire.stores.offline import repair as repairing
 from spanwire.stores.offline.directory import own_directory, read_directory
 from spanwire.stores.offline.exporting import export_store

@@ -33,6 +33,7 @@ from spanwire.stores.disk import FileDisk
 from spanwire.stores.journal.audited import recover_audit
 from spanwire.stores.journal.batch import Batch, write_batch
 from spanwire.stores.journal.compaction import Scan
+from spanwire.stores.journal.disk_port import DISK_FULL
 from spanwire.stores.journal.fetch import Fetch, StoredBytes, damaged_message
 from spanwire.stores.journal.group_commit import GroupCommit
 from spanwire.stores.journal.journal import Journal, OpenedJournal, open_journal
@@ -43,7 +44,7 @@ from spanwire.stores.journal.segment import (
     segment_name,
     segment_number,
 )
-from spanwire.stores.journal.space import DISK_FULL, UNMANAGED
+from spanwire.stores.journal.space import UNMANAGED
 from spanwire.stores.reader import JournalReader
 from spanwire.stores.writer import JournalWriter, write_error
 
@@ -284,9 +285,11 @@ class JournalStore:
 
     def _write_last(self, batch: Batch) -> None:
         try:
-            write_batch(self._disk, batch, True)
+            fault = write_batch(self._disk, batch, True)
         except OSError as cause:
             raise write_error(batch, cause) from cause
+        if fault:
+            logger.warning("%s", fault)
         self._in_flight = batch
         self._complete(batch)
 

@@ -7,22 +7,23 @@ and tries again every `ROOM_INTERVAL`, and after every deletion.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from queue import Empty, SimpleQueue
 from threading import Event, Thread
 from typing import Final
 
 from spanwire.model.errors import StoreError
 from spanwire.stores.journal.batch import Batch, delete_segments, open_segment
-from spanwire.stores.journal.disk_port import Disk
+from spanwire.stores.journal.disk_port import DISK_FULL, Disk
 from spanwire.stores.journal.segment import SPARE_NAME, segment_name
-from spanwire.stores.journal.space import DISK_FULL
-from spanwire.stores.journal.summary import NEW_NAME, write_summary
+from spanwire.stores.journal.summary import try_summary
 
 SPARE_STEP_BYTES: Final = 1024 * 1024  # zeros written and synced at a time, so that a batch need not wait long
 ROOM_INTERVAL: Final = 1.0  # seconds between two attempts to get room on a full disk
+
+logger: Final = logging.getLogger(__name__)
 
 
 class JournalWriter:
@@ -141,16 +142,12 @@ class JournalWriter:
             raise write_error(batch, error) from error
 
     def _summarise(self, batch: Batch) -> None:
-        """The summary of a segment that is full. Nothing depends on it: on a full disk there is none."""
+        """The summary of a segment that is full. Nothing depends on it: an error is told."""
         if batch.new_segment is None or batch.new_segment.summary is None:
             return
-        try:
-            write_summary(self._disk, batch.new_segment.summary)
-        except OSError as error:
-            if error.errno not in DISK_FULL:
-                raise StoreError(f"{NEW_NAME} cannot be written: {error.strerror or error}") from error
-            with suppress(OSError):
-                self._disk.delete(NEW_NAME)
+        fault = try_summary(self._disk, batch.new_segment.summary)
+        if fault:
+            logger.warning("%s", fault)
 
     def _insist(self, write: Callable[[], None]) -> None:
         """Do ``write``, as often as it takes to find room; at a stop once."""

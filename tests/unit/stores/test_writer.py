@@ -101,6 +101,28 @@ def test_a_write_without_room_is_written_again_and_answered_once() -> None:
     assert list(driver.journal.recovered[0].sequences) == [1]
 
 
+@pytest.mark.parametrize("call", ["write summary.new", "rename summary.new"])
+def test_a_summary_that_cannot_be_written_is_told_and_nothing_else_happens(
+    call: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    driver = WriterDriver()
+    driver.journal.store.append(A, plain_message(A, 1, b"x" * 3000))
+    driver.journal.turn()
+    driver.journal.store.append(A, plain_message(A, 2, b"x" * 3000))
+    batch = driver.journal.store.next_batch()
+    assert batch is not None and batch.new_segment is not None and batch.new_segment.summary is not None
+    driver.disk.refuses = call
+    driver.writer.hand_over(batch, 0)
+    driver.until(("written", 3))
+    driver.writer.hand_over(driver.batch(), 0)
+    driver.until(("written", 4))
+    driver.writer.stop()
+    assert driver.writer.failed is None
+    assert [record.getMessage() for record in caplog.records] == [
+        "0000000001.summary cannot be written: EIO; nothing is lost, the next start takes longer; look at the disk"
+    ]
+
+
 def test_a_new_segment_without_room_is_made_later() -> None:
     driver = WriterDriver()
     driver.journal.store.append(A, plain_message(A, 1, b"x" * 5000))
@@ -128,9 +150,9 @@ def test_a_stop_does_not_wait_for_room() -> None:
 def test_with_an_interval_the_disk_is_synced_by_the_clock_and_before_a_new_segment_and_at_the_end() -> None:
     driver = WriterDriver(sync=False, sync_interval=0.01)
     name = segment_name(1)
+    syncs = driver.disk.trace.count(f"sync {name}")
     driver.writer.hand_over(driver.batch(), 0)
     driver.until(("written", 2))
-    syncs = driver.disk.trace.count(f"sync {name}")
     while driver.disk.trace.count(f"sync {name}") == syncs:
         driver.writer.prepare(0)  # a pass of its loop
     driver.writer.hand_over(driver.batch(), 0)

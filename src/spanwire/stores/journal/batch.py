@@ -8,7 +8,7 @@ from typing import Final
 from spanwire.stores.journal.disk_port import Disk
 from spanwire.stores.journal.index import Entry
 from spanwire.stores.journal.segment import SPARE_NAME, segment_name
-from spanwire.stores.journal.summary import Summary, summary_name, write_summary
+from spanwire.stores.journal.summary import Summary, summary_name, try_summary
 
 
 class NewSegment:
@@ -76,16 +76,17 @@ def delete_segments(disk: Disk, batch: Batch, sync: bool) -> None:
         return
     for number in batch.deletions:
         disk.delete(segment_name(number))
-        with suppress(FileNotFoundError):  # not every segment has one
+        with suppress(OSError):  # not every segment has one, and one without its segment does no harm
             disk.delete(summary_name(number))
     if sync:
         disk.sync_directory()
 
 
-def write_batch(disk: Disk, batch: Batch, sync: bool) -> None:
+def write_batch(disk: Disk, batch: Batch, sync: bool) -> str:
     """Do what a batch asks for and return when it is on the disk; raises `OSError`, after which nothing may be retried.
 
-    Without ``sync`` it returns when the operating system has it.
+    Without ``sync`` it returns when the operating system has it. Gives what is to be told of a summary that could not
+    be written, "" if nothing.
     """
     if batch.new_segment is not None:
         open_segment(disk, batch.new_segment, sync)
@@ -96,4 +97,5 @@ def write_batch(disk: Disk, batch: Batch, sync: bool) -> None:
             disk.sync(name)
     delete_segments(disk, batch, sync)
     if batch.new_segment is not None and batch.new_segment.summary is not None:
-        write_summary(disk, batch.new_segment.summary)
+        return try_summary(disk, batch.new_segment.summary)
+    return ""

@@ -7,7 +7,10 @@ What survives a power cut: the bytes of a file after `Disk.sync` of that file, i
 
 from __future__ import annotations
 
-from typing import Protocol
+import errno
+from typing import Final, Protocol
+
+DISK_FULL: Final = (errno.ENOSPC, errno.EDQUOT)  # of the errors, those that room would cure
 
 
 class Disk(Protocol):

@@ -7,7 +7,6 @@ that names the file and the byte. Crashing in here and starting again gives the 
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import Final, Protocol
 
 from spanwire.broker.recovery import RecoveredDestination
@@ -28,7 +27,6 @@ from spanwire.stores.journal.segment import (
     segment_name,
     segment_number,
 )
-from spanwire.stores.journal.space import DISK_FULL
 from spanwire.stores.journal.summary import (
     MAX_SUMMARY_BYTES,
     NEW_NAME,
@@ -39,7 +37,7 @@ from spanwire.stores.journal.summary import (
     summary_name,
     summary_number,
     summary_part,
-    write_summary,
+    try_summary,
 )
 
 
@@ -172,15 +170,14 @@ def repair(disk: Disk, recovery: Recovery) -> None:
 
 
 def write_summaries(disk: Disk, recovery: Recovery) -> None:
-    """Gives the segments that had to be read a summary for the next start, unless the disk is full."""
-    try:
-        for summary in recovery.summaries:
-            write_summary(disk, summary)
-    except OSError as error:
-        if error.errno not in DISK_FULL:
-            raise
-        with suppress(OSError):
-            disk.delete(NEW_NAME)
+    """Gives the segments that had to be read a summary for the next start. The first that cannot be written is the
+    last; unless for want of room, that is among the warnings.
+    """
+    for summary in recovery.summaries:
+        fault = try_summary(disk, summary)
+        if fault:
+            recovery.warnings.append(fault)
+            break
     recovery.summaries.clear()
 
 

@@ -11,12 +11,11 @@ reported only up to the first held one.
 
 from __future__ import annotations
 
-import errno
 from contextlib import suppress
 from typing import Final
 
 from spanwire.broker.facts import PRODUCER_AUDIT
-from spanwire.stores.journal.disk_port import Disk
+from spanwire.stores.journal.disk_port import DISK_FULL, Disk
 from spanwire.stores.journal.index import Entry
 from spanwire.stores.journal.record import (
     CANCELLED,
@@ -34,7 +33,6 @@ from spanwire.stores.journal.sequences import GONE
 
 RESERVED_SHARE: Final = 8  # an eighth of 32 MiB holds 65,000 removals that are synced one by one
 LEAST_SEGMENT: Final = 128 * 1024  # bytes with which a start on a full disk begins: room for 2,000 removals
-DISK_FULL: Final = (errno.ENOSPC, errno.EDQUOT)
 UNMANAGED: Final = -1  # nobody tells of files made ahead: each is made when it is needed
 
 

@@ -16,11 +16,12 @@ under the same number has another. ``format`` is the journal's version.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from struct import Struct
 from typing import Final
 from zlib import crc32
 
-from spanwire.stores.journal.disk_port import Disk
+from spanwire.stores.journal.disk_port import DISK_FULL, Disk
 from spanwire.stores.journal.record import BATCH, HEADER_SIZE, MESSAGE, PRIORITY_MASK, expiration_size, record_size
 from spanwire.stores.journal.replay import BODIES, Replay
 from spanwire.stores.journal.segment import (
@@ -120,6 +121,24 @@ def write_summary(disk: Disk, summary: Summary) -> None:
     disk.rename(NEW_NAME, summary_name(summary.number))
 
 
+def try_summary(disk: Disk, summary: Summary) -> str:
+    """As `write_summary`, but an error is no matter: the next start reads the segment instead. Gives what is to be told
+    of it, "" if nothing.
+    """
+    try:
+        write_summary(disk, summary)
+    except OSError as error:
+        with suppress(OSError):
+            disk.delete(NEW_NAME)
+        if error.errno in DISK_FULL:
+            return ""
+        return (
+            f"{summary_name(summary.number)} cannot be written: {error.strerror or error}; nothing is lost, the next"
+            " start takes longer; look at the disk"
+        )
+    return ""
+
+
 class SummaryReader:
     """A summary that is known to be that of the segment with ``header``: its ``end`` and number of ``batches``."""
 
@@ -180,8 +199,17 @@ def read_summary(
     disk: Disk, files: dict[str, int], header: SegmentHeader, follower: SegmentHeader | None
 ) -> SummaryReader | None:
     """The summary of the segment with ``header`` if there is a good one; ``follower`` is the header of the next segment
-    that is there. Raises `OSError`.
+    that is there. One that cannot be read is none.
     """
+    try:
+        return _read(disk, files, header, follower)
+    except OSError:
+        return None  # what ails the segment itself is found when that is read
+
+
+def _read(
+    disk: Disk, files: dict[str, int], header: SegmentHeader, follower: SegmentHeader | None
+) -> SummaryReader | None:
     name = summary_name(header.number)
     size = files.get(name, 0)
     if size < SUMMARY_HEADER_SIZE:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from random import Random
 
 import pytest
@@ -155,6 +156,32 @@ def test_a_summary_that_was_not_written_whole_is_passed_over(size: int) -> None:
     expected = knowledge(recover(disk))
     disk.cut_off(summary_name(summaries(disk)[0]), size)
     assert knowledge(recover(disk)) == expected
+
+
+class UnreadableDisk(SimulatedDisk):
+    """Nothing of a summary can be read."""
+
+    def read(self, name: str, offset: int, length: int) -> bytes:
+        if summary_number(name) > 0:
+            raise OSError(errno.EIO, "Input/output error", name)
+        return super().read(name, offset, length)
+
+
+def test_summaries_that_cannot_be_read_are_passed_over() -> None:
+    disk = worked_disk()
+    unreadable = UnreadableDisk.holding(disk.contents())
+    assert len(summaries(unreadable)) > 3
+    assert knowledge(recover(unreadable)) == knowledge(recover(disk))
+
+
+def test_a_start_that_cannot_write_summaries_says_so_once() -> None:
+    disk = without_summaries(worked_disk())
+    disk.refuses = "summary"
+    opened = open_journal(disk, STORE_ID, 4096)
+    assert summaries(disk) == []
+    assert [line for line in opened.recovery.warnings if "summary" in line] == [
+        "0000000001.summary cannot be written: EIO; nothing is lost, the next start takes longer; look at the disk"
+    ]
 
 
 def test_summaries_that_were_swapped_or_come_from_another_store_are_passed_over() -> None:
