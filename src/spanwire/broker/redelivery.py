@@ -123,7 +123,7 @@ class BrokerRedelivery(DeathRule):
         delay_ms = self._delay_ms(policy, count)
         redelivery = Redelivery(home.destination, count + 1, reference.message.broker_path)
         try:
-            copy = self._copy(reference.message, delay_ms, count + 1)
+            copy = self._copy(reference.message, delay_ms)
             job = self._scheduler.schedule.redelivery(copy, OWN, self._context.wall_ms + delay_ms, redelivery)
         except (JmsError, ProtocolError) as error:
             logger.warning("a message of %s is not redelivered: %s", home.destination, error)
@@ -149,10 +149,9 @@ class BrokerRedelivery(DeathRule):
         dice = int.from_bytes(self._environment.random_bytes(4), "big") / 2**31 - 1.0  # from -1 to 1
         return delay_ms + int(delay_ms * dice * policy.collision_percent / 100)
 
-    def _copy(self, message: Message, delay_ms: int, count: int) -> Message:
+    def _copy(self, message: Message, delay_ms: int) -> Message:
         message_format = self._formats.format(message.format_id)
         view = message_format.view(message)
-        view.redelivery_count = count
         view.properties.pop(JOB_ID, None)
         view.properties[REDELIVERY_DELAY] = (LONG_VALUE, delay_ms)
         view.properties[DELAY] = (LONG_VALUE, delay_ms)

@@ -30,17 +30,11 @@ class Deviation:
     lines: tuple[str, ...]
 
 
-_PLUGIN: Final = NotYet("redelivery by the broker", configured="redeliveryPlugin")
 _ADVISORIES: Final = NotYet("more advisories", configured="later feature: more advisories")
 _RETROACTIVE: Final = NotYet("retroactive consumers", configured="later feature: retroactive consumers")
 
 NOT_YET: Final[dict[str, NotYet]] = {
     # queues
-    "acknowledgement.dead_letters_can_be_dropped": NotYet(
-        "dead letters that are dropped", configured="later feature: dead letters that are dropped"
-    ),
-    "acknowledgement.the_broker_redelivers_later_where_its_plugin_says_so": _PLUGIN,
-    "acknowledgement.the_broker_gives_up_after_the_redeliveries_of_its_plugin": _PLUGIN,
     # topics
     "topics.a_retroactive_consumer_gets_the_last_ones": _RETROACTIVE,
     "topics.every_consumer_gets_the_last_image_where_the_policy_says_so": _RETROACTIVE,
@@ -51,7 +45,6 @@ NOT_YET: Final[dict[str, NotYet]] = {
     "advisories.a_delivered_message_is_told_where_the_policy_says_so": _ADVISORIES,
     "advisories.an_expired_message_is_told": NotYet("advisories on expired messages", silent=True),
     "advisories.a_dead_letter_is_told": NotYet("advisories on dead letters", silent=True),
-    "advisories.the_statistics_plugin_answers": NotYet("the statistics plugin", configured="statisticsBrokerPlugin"),
 }
 
 DEVIATIONS: Final[dict[str, Deviation]] = {
