@@ -291,7 +291,7 @@ class Site:
             f"broker{self.name}",
             f"tcp://{self.name}:61616",
             f"ID:{self.name}-{self.generation}:advisory",
-            self.formats.format(FORMAT_OPENWIRE_10),
+            self.formats,
         )
         authenticator, authorizer = self._rights
         self.broker = Broker(

@@ -18,7 +18,7 @@ from spanwire.broker.ports import Authenticator, Authorizer, MessageFormat
 from spanwire.model.destination import Destination
 from spanwire.model.environment import Time
 from spanwire.model.errors import StoreError
-from spanwire.model.message import FORMAT_OPENWIRE_10, Message
+from spanwire.model.message import Message
 from spanwire.protocols.base import ConnectionSettings
 from spanwire.protocols.openwire import _marshallers as wire
 from spanwire.protocols.openwire.advisory_format import OpenWireAdvisoryFormat
@@ -143,7 +143,7 @@ class World:
         formats = openwire_formats()
         formats.update(other_formats or {})
         advisories = OpenWireAdvisoryFormat(
-            BROKER_ID, "golden", "tcp://localhost:61616", BROKER_ID + ":advisory", formats[FORMAT_OPENWIRE_10]
+            BROKER_ID, "golden", "tcp://localhost:61616", BROKER_ID + ":advisory", MessageFormats(formats)
         )
         self.broker = Broker(
             "golden",

@@ -1,5 +1,5 @@
 """Advisory topics: the broker tells whoever listens which connections, producers, consumers and destinations come and
-go.
+go, and what becomes of messages.
 
 Nothing is built while nobody listens. Who starts to listen is first told what is there already.
 """
@@ -12,12 +12,15 @@ from spanwire.broker.connection_state import ConnectionState
 from spanwire.broker.context import BrokerContext
 from spanwire.broker.destination_map import DestinationMap
 from spanwire.broker.durable_subscription import SubscriptionTerms
-from spanwire.broker.ports import AdvisoryFormat, RemovedSubject, RoutedDestination
+from spanwire.broker.formats import MessageFormats
+from spanwire.broker.news import EXPIRED_NEWS, NEWS, NO_CONSUMER_NEWS, News
+from spanwire.broker.ports import AdvisedMessage, AdvisoryFormat, RemovedSubject, RoutedDestination
 from spanwire.broker.reference import BrokerDestination, MessageReference
 from spanwire.broker.rights import Rights
 from spanwire.broker.subscription import Subscription
 from spanwire.broker.topic import Topic
 from spanwire.model.destination import ADVISORY_PREFIX, TOPIC, Destination
+from spanwire.model.errors import JmsError, ProtocolError
 from spanwire.model.info import ConnectionInfo, ConsumerInfo, ProducerInfo
 from spanwire.model.message import Message
 
@@ -44,11 +47,25 @@ def producer_advisory(destination: Destination) -> Destination:
     return Destination(TOPIC, f"{ADVISORY_PREFIX}Producer.{_family(destination)}.{destination.name}")
 
 
+def anonymous_producer_advisory() -> Destination:
+    """The topic that tells of producers that have no destination."""
+    return Destination(TOPIC, ADVISORY_PREFIX + "Producer.Anonymous")
+
+
+def news_advisory(kind: str, destination: Destination) -> Destination:
+    """The topic that tells this kind of news about ``destination``. Two kinds are older than the others and know no
+    temporary destinations.
+    """
+    old = kind == EXPIRED_NEWS or kind == NO_CONSUMER_NEWS
+    family = _family(destination) if old else _DESTINATION_TOPICS[destination.kind]
+    return Destination(TOPIC, f"{ADVISORY_PREFIX}{kind}.{family}.{destination.name}")
+
+
 def _family(destination: Destination) -> str:
     return "Queue" if destination.is_queue else "Topic"
 
 
-class Advisories:
+class Advisories(News):
     """Publishes advisories to the topics somebody listens to."""
 
     def __init__(
@@ -57,14 +74,20 @@ class Advisories:
         destinations: DestinationMap,
         advisory_format: AdvisoryFormat,
         rights: Rights,
+        formats: MessageFormats,
+        anonymous_producers: bool,
     ) -> None:
         self._rights: Final[Rights] = rights
         self._context: Final[BrokerContext] = context
         self._destinations: Final[DestinationMap] = destinations
         self._format: Final[AdvisoryFormat] = advisory_format
+        self._formats: Final[MessageFormats] = formats
+        self._anonymous_producers: Final[bool] = anonymous_producers
         self._listeners = 0
         self._number = 0
+        self._told_patterns = False  # some topic of news was made for a listener with a wildcard
         self._paths: Final[dict[str, tuple[str, ...]]] = {}  # of temporary destinations that are here for others
+        context.news = self
 
     def listener_added(self, subscription: Subscription) -> None:
         """Somebody subscribed; it counts if an advisory topic can be among what it asked for."""
@@ -105,6 +128,9 @@ class Advisories:
         self._publish(destination_advisory(destination), RemovedSubject(connection_id, destination), {})
         self._forget(consumer_advisory(destination))
         self._forget(producer_advisory(destination))
+        if self._told_patterns:
+            for kind in NEWS:
+                self._forget(news_advisory(kind, destination))
 
     def _forget(self, topic_name: Destination) -> None:
         topic = self._destinations.topic(topic_name)
@@ -148,6 +174,48 @@ class Advisories:
             subject = RemovedSubject(info.producer_id.connection_id, info.producer_id)
             self._publish(producer_advisory(destination), subject, {"producerCount": count})
 
+    def anonymous_producer_added(self, info: ProducerInfo) -> None:
+        """A producer came that has no destination."""
+        if self._anonymous_producers:
+            self._publish(anonymous_producer_advisory(), info, {"producerCount": 0})
+
+    def anonymous_producer_removed(self, info: ProducerInfo) -> None:
+        """It left."""
+        if self._anonymous_producers:
+            subject = RemovedSubject(info.producer_id.connection_id, info.producer_id)
+            self._publish(anonymous_producer_advisory(), subject, {"producerCount": 0})
+
+    def has_listeners(self, kind: str, about: Destination) -> bool:
+        """Whether somebody hears advisories of this kind about a destination."""
+        return self._topic(news_advisory(kind, about)) is not None
+
+    def tell(self, kind: str, about: Destination, subject: object, properties: dict[str, object]) -> None:
+        """Tell of a consumer, a producer or (None) of the destination itself."""
+        self._publish(news_advisory(kind, about), subject, properties)
+
+    def tell_of_message(
+        self, kind: str, about: Destination, message: Message, whole: bool, properties: dict[str, object]
+    ) -> None:
+        """Tell of a message; an advisory topic is no news."""
+        if not about.is_advisory:
+            self._publish(news_advisory(kind, about), AdvisedMessage(message, whole), properties)
+
+    def pass_on(self, kind: str, about: Destination, message: Message) -> None:
+        """Give the listeners the message itself."""
+        topic = self._topic(news_advisory(kind, about))
+        if topic is not None:
+            topic.accept(self._readdressed(message, topic.destination))
+
+    def _readdressed(self, message: Message, destination: Destination) -> Message:
+        """A copy without an original destination, as ActiveMQ passes it on; with one if it cannot be decoded."""
+        message_format = self._formats.format(message.format_id)
+        try:
+            view = message_format.view(message)
+            view.destination = destination
+            return message_format.encode_from_view(view)
+        except (JmsError, ProtocolError):
+            return message_format.readdressed(message, destination)
+
     def _replay_connection(self, subscription: Subscription, info: ConnectionInfo) -> None:
         """Tell a new listener of a connection that is there."""
         self._tell(subscription, connection_advisory(), _public(info), {})
@@ -161,7 +229,9 @@ class Advisories:
         for state in connections:
             self._replay_connection(subscription, state.info)
             for producer in state.producers.values():
-                if producer.destination is not None:
+                if producer.destination is None:
+                    self._replay_anonymous_producer(subscription, producer)
+                else:
                     for part in producer.destination.parts():
                         found = self._destinations.find(part)
                         self._replay_producer(subscription, producer, part, found.producers if found else 0)
@@ -185,19 +255,30 @@ class Advisories:
         if not part.is_advisory:
             self._tell(subscription, producer_advisory(part), info, {"producerCount": count})
 
+    def _replay_anonymous_producer(self, subscription: Subscription, info: ProducerInfo) -> None:
+        """Tell a new listener of a producer without a destination that is there."""
+        if self._anonymous_producers:
+            self._tell(subscription, anonymous_producer_advisory(), info, {"producerCount": 0})
+
     def _publish(self, topic_name: Destination, subject: object, properties: dict[str, object]) -> None:
+        topic = self._topic(topic_name)
+        if topic is not None:
+            topic.accept(self._message(topic_name, subject, properties))
+
+    def _topic(self, topic_name: Destination) -> Topic | None:
+        """An advisory topic that somebody listens to."""
         if self._listeners == 0:
-            return
+            return None
         topic = self._destinations.topic(topic_name)
         if topic is None:
             listeners = self._destinations.pattern_subscriptions(topic_name)
             if not listeners:
-                return
+                return None
             topic = self._make(topic_name, listeners)
-        if topic.subscriptions:
-            topic.accept(self._message(topic_name, subject, properties))
+        return topic if topic.subscriptions else None
 
     def _make(self, topic_name: Destination, listeners: list[Subscription]) -> Topic:
+        self._told_patterns = True
         topic = self._destinations.create(topic_name)
         assert isinstance(topic, Topic)
         for subscription in listeners:

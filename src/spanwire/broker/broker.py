@@ -107,6 +107,7 @@ class Broker:
         formats: MessageFormats,
         *,
         advisory_format: AdvisoryFormat | None = None,
+        anonymous_producer_advisories: bool = False,
         authenticator: Authenticator | None = None,
         authorizer: Authorizer | None = None,
         policies: PolicyMap | None = None,
@@ -136,9 +137,9 @@ class Broker:
         self._map: Final[DestinationMap] = DestinationMap(
             self._context, policy_map, self._usage, VirtualRoutes(virtual if virtual is not None else VirtualSettings())
         )
-        self._advisories: Final[Advisories | None] = (
-            Advisories(self._context, self._map, advisory_format, self._rights) if advisory_format is not None else None
-        )
+        self._advisories: Final[Advisories | None] = None if advisory_format is None else Advisories(
+            self._context, self._map, advisory_format, self._rights, formats, anonymous_producer_advisories
+        )  # fmt: skip
         self._waiting: Final[WaitingLine] = WaitingLine()
         self._destinations: Final[Destinations] = Destinations(self._context, self._map, self._rights, self._advisories)
         self._unstored: Final[Unstored] = Unstored(store, unstored_limit(usage_limits))

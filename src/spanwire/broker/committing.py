@@ -157,6 +157,7 @@ class Committing:
                     letter = self._dead_letters.letter(reference, EXPIRED if ack.ack_type == EXPIRED_ACK else ack.cause)
                     if letter is not None:
                         found.append(letter)
+                        ack.kept[reference] = None
         return found
 
     def _store(
@@ -219,6 +220,9 @@ class Committing:
                 if ack.ack_type == EXPIRED_ACK:
                     reference.home.expired += 1
                 reference.home.forgotten(reference)
+                if ack.ack_type in (POISON_ACK, EXPIRED_ACK) and isinstance(reference.home, Queue):
+                    cause = EXPIRED if ack.ack_type == EXPIRED_ACK else ack.cause
+                    self._dead_letters.tell_committed(reference, cause, reference in ack.kept)
 
     def _dispatch(self, state: ConnectionState, sends: list[WithheldMessage], token: int, stored: bool) -> bool:
         """All of it together and in order: now, or once it is safe and nothing before it waits any more."""

@@ -18,6 +18,7 @@ from spanwire.broker.queue import Queue
 from spanwire.broker.reference import BrokerDestination, MessageReference, give_back
 from spanwire.broker.rights import Rights
 from spanwire.broker.subscription import MAX_PREFETCH, Subscription
+from spanwire.broker.told import ToldConsumer
 from spanwire.model.acks import LAST_DELIVERED_UNKNOWN, LAST_DELIVERED_UNSET
 from spanwire.model.destination import Destination
 from spanwire.model.errors import IllegalStateError, InvalidDestinationError, JmsError, ResourceAllocationError
@@ -80,7 +81,7 @@ class Consuming:
         homes = self._destinations.ensure_all(state, [part for part in parts if not part.is_pattern])
         if durable is not None:
             selector = None  # what it does not let through never came into the line
-        subscription = Subscription(info, consumer, state.outlet, state.principal, selector, self._values, automatic)
+        subscription = self._made(state, info, consumer, selector, automatic)
         self._apply_policy(subscription, parts[0])
         state.consumers[key] = subscription
         if automatic:
@@ -93,6 +94,23 @@ class Consuming:
         else:
             self._attach(subscription, parts, homes)
         return subscription
+
+    def _made(
+        self,
+        state: ConnectionState,
+        info: ConsumerInfo,
+        consumer: MessageConsumer,
+        selector: Selector | None,
+        automatic: bool,
+    ) -> Subscription:
+        """The subscription; its dispatches are told where some policy asks for that. Browsers take nothing."""
+        news = self._context.news
+        if news is None or info.browser or not self._policies.tells_of_dispatches():
+            return Subscription(info, consumer, state.outlet, state.principal, selector, self._values, automatic)
+        teller = ToldConsumer(consumer, news)
+        made = Subscription(info, teller, state.outlet, state.principal, selector, self._values, automatic)
+        teller.subscription = made
+        return made
 
     def _apply_policy(self, subscription: Subscription, destination: Destination) -> None:
         """A policy's prefetch holds for consumers that did not choose one of their own."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 from itertools import islice
 from typing import Final, Protocol
 
+from spanwire.broker.news import News
 from spanwire.broker.ports import MessageStore
 from spanwire.broker.reference import BrokerDestination, MessageReference
 from spanwire.model.destination import Destination
@@ -26,6 +27,7 @@ class BrokerContext:
     def __init__(self, store: MessageStore | None) -> None:
         self.store: Final[MessageStore | None] = store
         self.office: DeadLetterOffice | None = None
+        self.news: News | None = None  # None on a broker without advisories
         self.wall_ms = 0
         self.monotonic = 0.0
         self._order = 0

@@ -9,6 +9,7 @@ from spanwire.broker.context import BrokerContext, DeadLetterOffice
 from spanwire.broker.destinations import Destinations
 from spanwire.broker.detention import MAX_DETAINED, Detention
 from spanwire.broker.formats import MessageFormats
+from spanwire.broker.news import tell_dead_letter, tell_expired
 from spanwire.broker.policy import DeadLetterStrategy
 from spanwire.broker.queue import Queue
 from spanwire.broker.reference import BrokerDestination, MessageReference
@@ -71,6 +72,7 @@ class DeadLetters(DeadLetterOffice):
             fate = rule.fate(reference, cause)
             if fate == DROP:
                 home.settled(reference)
+                self._tell_expired(home, reference.message, cause)
                 return
             if fate == LATER:
                 if store is not None and reference.sequence > 0 and not store.has_room():
@@ -80,23 +82,24 @@ class DeadLetters(DeadLetterOffice):
                 if rule.deliver_later(reference, cause):
                     return
                 break
-        self._bury(reference, cause)
+        if self._bury(reference, cause):
+            self._tell_expired(home, reference.message, cause)
 
-    def _bury(self, reference: MessageReference, cause: str) -> None:
-        """Do as the policy says."""
+    def _bury(self, reference: MessageReference, cause: str) -> bool:
+        """Do as the policy says; False when that must wait for room."""
         home = reference.home
         store = self._context.store
         if store is None or reference.sequence == 0:
             self._keep_unstored(home, reference.message, cause)
             home.settled(reference)
-            return
+            return True
         if self._target(home, reference.message, cause) is None:
             home.settled(reference)
-            return
+            return True
         if not store.has_room():
             assert isinstance(home, Queue)
             self._detain(home, reference, cause)
-            return
+            return False
         letter = self._letter(reference, cause)
         assert letter is not None
         removal = (home.destination, reference.sequence)
@@ -104,11 +107,14 @@ class DeadLetters(DeadLetterOffice):
         self._unstored.add(letter.message.size)
         home.forgotten(reference)
         _accept(letter, sequence)
+        self._tell_kept(home, reference.message)
+        return True
 
     def dead_on_arrival(self, home: BrokerDestination, message: Message, cause: str) -> None:
         """Keep a copy of a message that expired before it came to its destination."""
         if not self._is_dropped(MessageReference(home, message, 0, 0, message.redelivery_count), cause):
             self._keep_unstored(home, message, cause)
+        self._tell_expired(home, message, cause)
 
     def _keep_unstored(self, home: BrokerDestination, message: Message, cause: str) -> None:
         """Keep a copy of a message that the store does not have. On a full disk memory alone gets it, as it had it."""
@@ -121,6 +127,23 @@ class DeadLetters(DeadLetterOffice):
             sequence = store.append(letter.home.destination, letter.message)
             self._unstored.add(letter.message.size)
         _accept(letter, sequence)
+        self._tell_kept(home, message)
+
+    def tell_committed(self, reference: MessageReference, cause: str, kept: bool) -> None:
+        """A transaction that gave up on a message took effect, and with it what `letter` gave, if it ``kept`` one."""
+        if kept:
+            self._tell_kept(reference.home, reference.message)
+        self._tell_expired(reference.home, reference.message, cause)
+
+    def _tell_kept(self, home: BrokerDestination, message: Message) -> None:
+        news = self._context.news
+        if news is not None:
+            tell_dead_letter(news, home, message)
+
+    def _tell_expired(self, home: BrokerDestination, message: Message, cause: str) -> None:
+        news = self._context.news
+        if news is not None and cause == EXPIRED:
+            tell_expired(news, home, message)
 
     def letter(self, reference: MessageReference, cause: str) -> WithheldMessage | None:
         """The copy with its cause and original destination, and the queue for it; None if a rule or the policy lets it

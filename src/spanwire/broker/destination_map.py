@@ -12,6 +12,7 @@ from spanwire.broker.policy import PolicyEntry, PolicyMap
 from spanwire.broker.queue import Queue
 from spanwire.broker.reference import BrokerDestination
 from spanwire.broker.subscription import Subscription
+from spanwire.broker.told import new_queue, new_topic
 from spanwire.broker.topic import Topic
 from spanwire.broker.usage import MemoryUsage
 from spanwire.broker.virtual_route import VirtualRoutes
@@ -81,7 +82,7 @@ class DestinationMap:
             name = policy.destination.qualified_name
             self._limited[name] = self._limited.get(name, 0) + 1
         if destination.is_queue:
-            queue = Queue(destination, policy, self._usage, self._context)
+            queue = new_queue(destination, policy, self._usage, self._context)
             if destination.kind == QUEUE:
                 self.changes += 1
             queue.route = self._routes.find(destination)
@@ -92,7 +93,7 @@ class DestinationMap:
                 swept[destination.qualified_name] = queue
             self._note_removable(queue)
             return queue
-        topic = Topic(destination, policy, self._usage, self._context)
+        topic = new_topic(destination, policy, self._usage, self._context)
         topic.route = self._routes.find(destination)
         topic.serve([durable for durable in self.durables.values() if durable.covers(destination)])
         self.topics[destination.qualified_name] = topic

@@ -28,6 +28,7 @@ from spanwire.broker.queue import Queue
 from spanwire.broker.recovery import RecoveredDestination
 from spanwire.broker.rights import Rights
 from spanwire.broker.subscription import Subscription
+from spanwire.broker.told import new_line
 from spanwire.broker.usage import MemoryUsage
 from spanwire.model.destination import Destination
 from spanwire.model.errors import InvalidDestinationError, JmsError, ResourceAllocationError
@@ -113,7 +114,7 @@ class Durables:
 
     def _enter(self, terms: SubscriptionTerms, selector: Selector | None, line: Destination) -> DurableSubscription:
         policy = self._policies.entry_for(terms.topic.parts()[0])
-        queue = Queue(line, policy, self._usage, self._context)
+        queue = new_line(line, policy, self._usage, self._context, terms.topic.parts()[0])
         durable = DurableSubscription(terms, selector, queue, self._values)
         durable.offline_since = self._context.monotonic
         self._map.durables[terms.key] = durable

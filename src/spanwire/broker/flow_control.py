@@ -15,6 +15,7 @@ from typing import Final, Protocol
 from spanwire.broker.connection_state import MAX_PARKED_BYTES, ConnectionState, ParkedSend
 from spanwire.broker.context import BrokerContext
 from spanwire.broker.destination_map import DestinationMap
+from spanwire.broker.news import tell_full
 from spanwire.broker.ports import NO_TOKEN
 from spanwire.broker.reference import BrokerDestination
 from spanwire.broker.topic import Topic
@@ -104,6 +105,9 @@ class FlowControl:
 
     def _memory_obstacle(self, home: BrokerDestination, message: Message) -> int:
         if not home.policy.producer_flow_control:
+            news = self._context.news
+            if news is not None:
+                tell_full(news, home, message, None)
             if self.may_spill(home):
                 return ROOM
             whole = home.usage.parent
@@ -176,6 +180,7 @@ class FlowControl:
         self, state: ConnectionState, home: BrokerDestination, message: Message, token: int, obstacle: int
     ) -> bool:
         """Let ``message`` wait; True when nobody wants an answer. Raises `ResourceAllocationError` when it may not."""
+        self._tell_full(state, home, message, obstacle)
         if obstacle == TOO_LARGE:
             raise ResourceAllocationError(
                 f"a message of {message.size} bytes to {home.destination} is larger than memoryUsage: send smaller "
@@ -199,6 +204,11 @@ class FlowControl:
         if obstacle >= MEMORY and obstacle != TURN:
             self._warn(state, home, message, obstacle)
         return token == NO_TOKEN
+
+    def _tell_full(self, state: ConnectionState, home: BrokerDestination, message: Message, obstacle: int) -> None:
+        news = self._context.news
+        if news is not None and (obstacle == MEMORY or obstacle == TOO_LARGE):
+            tell_full(news, home, message, state.producers.get(str(message.message_id.producer_id)))
 
     def _fails_at_once(self, state: ConnectionState, home: BrokerDestination) -> bool:
         if state.forwards:  # another broker has nobody to tell: its messages wait

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from spanwire.broker.advisory_policy import AdvisoryPolicy
 from spanwire.broker.queue_policy import QueuePolicy
 from spanwire.model.destination import MAX_NAME_BYTES, QUEUE, TEMP_QUEUE, TOPIC, Destination
 
@@ -103,6 +104,7 @@ class PolicyEntry:
     gc_with_network_consumers: bool = False
     dead_letter: DeadLetterStrategy = field(default_factory=DeadLetterStrategy)
     queue: QueuePolicy = field(default_factory=QueuePolicy)
+    advisories: AdvisoryPolicy = field(default_factory=AdvisoryPolicy)
 
 
 class PolicyMap:
@@ -122,6 +124,10 @@ class PolicyMap:
         """After how many milliseconds each queues are looked through for expired messages; each period once."""
         entries = [*self._entries, self._queue_default, self._topic_default]
         return sorted({entry.expire_messages_period_ms for entry in entries if entry.expire_messages_period_ms > 0})
+
+    def tells_of_dispatches(self) -> bool:
+        """Whether any destination tells which consumers its messages go to."""
+        return any(entry.advisories.dispatched for entry in self._entries)
 
     def entry_for(self, destination: Destination) -> PolicyEntry:
         """The tuning of ``destination``; temporary destinations take that of their permanent kind."""

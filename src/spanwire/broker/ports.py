@@ -220,8 +220,8 @@ class AdvisoryFormat(Protocol):
         """The advisory for ``destination`` (a topic ``ActiveMQ.Advisory.…``).
 
         ``subject`` is a `ConnectionInfo`, `ProducerInfo`, `ConsumerInfo`, `Destination`, `RoutedDestination`,
-        `RemovedSubject` or None; ``properties`` are the string and int properties to set; ``number`` makes the message
-        id unique.
+        `RemovedSubject`, `AdvisedMessage` or None; ``properties`` are the string, int and `LongNumber` properties to
+        set; ``number`` makes the message id unique.
         """
         ...
 
@@ -239,6 +239,28 @@ class StatisticsFormat(Protocol):
     ) -> Message:
         """A map message with ``entries`` for ``destination``; ``number`` makes its id unique."""
         ...
+
+
+class AdvisedMessage:
+    """What an advisory about a message carries: the message, without its body unless it is to be ``whole``."""
+
+    __slots__ = ("message", "whole")
+
+    def __init__(self, message: Message, whole: bool) -> None:
+        self.message: Final[Message] = message
+        self.whole: Final[bool] = whole
+
+
+class LongNumber:
+    """A number that an advisory tells as a long, however small it is."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: int) -> None:
+        self.value: Final[int] = value
+
+    def __repr__(self) -> str:
+        return str(self.value)
 
 
 class RoutedDestination:

@@ -40,6 +40,8 @@ class Producing:
             )
         parts = self._parts(state, info)
         state.producers[key] = info
+        if info.destination is None and self._advisories is not None:
+            self._advisories.anonymous_producer_added(info)
         for part in parts:
             home = self._map.find(part)
             if home is not None:
@@ -64,6 +66,8 @@ class Producing:
         if info is None:
             raise JmsError(f"Cannot remove a producer that had not been registered: {key}")
         if info.destination is None:
+            if self._advisories is not None:
+                self._advisories.anonymous_producer_removed(info)
             return
         for part in info.destination.parts():
             home = self._map.find(part)

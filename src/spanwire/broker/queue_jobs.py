@@ -8,7 +8,9 @@ from spanwire.broker.backlog import Backlog
 from spanwire.broker.chunk import CHUNK_MESSAGES, KEPT, TAKEN, Chunk
 from spanwire.broker.context import BrokerContext
 from spanwire.broker.line import LineCursor, MessageLine
+from spanwire.broker.news import EXPIRED_NEWS
 from spanwire.broker.reference import BrokerDestination, MessageReference
+from spanwire.model.destination import SUBSCRIPTION
 from spanwire.model.message import Message
 
 
@@ -43,8 +45,8 @@ class LineWalk:
 class ExpiryWalk:
     """Finds the messages whose time is over, in memory and on the disk, and hands them to ``home.expire``.
 
-    Those on the disk are taken out of the line by their due times and read only if the policy wants dead letters.
-    ``pending`` counts those that are being read.
+    Those on the disk are taken out of the line by their due times and read only if the policy wants dead letters or
+    somebody listens. ``pending`` counts those that are being read.
     """
 
     def __init__(self, home: BrokerDestination, backlog: Backlog, context: BrokerContext) -> None:
@@ -77,7 +79,7 @@ class ExpiryWalk:
         if self._walks and self._lacks_room():
             self.stop()
         budget = CHUNK_MESSAGES
-        most = self._backlog.page_messages(CHUNK_MESSAGES) if self._leaves_letters() else CHUNK_MESSAGES
+        most = self._backlog.page_messages(CHUNK_MESSAGES) if self._reads_expired() else CHUNK_MESSAGES
         due: list[int] = []
         while budget > 0 and len(due) < most and self._walks and not self._reads:
             walk = self._walks[0]
@@ -141,7 +143,7 @@ class ExpiryWalk:
         home = self._home
         store = self._context.store
         assert store is not None
-        if self._leaves_letters():
+        if self._reads_expired():
             self.pending += len(due)
             self._reads[self._context.fetch(home, home.destination, due)] = due
             return
@@ -150,6 +152,15 @@ class ExpiryWalk:
             home.expired += 1
             home.dequeued += 1
             store.remove(home.destination, sequence)
+
+    def _reads_expired(self) -> bool:
+        """Whether somebody wants to know what expired on the disk."""
+        if self._leaves_letters():
+            return True
+        news = self._context.news
+        if self._home.destination.kind == SUBSCRIPTION:
+            return False  # they would be told under their topics' names, which only the messages know
+        return news is not None and news.has_listeners(EXPIRED_NEWS, self._home.destination)
 
     def _leaves_letters(self) -> bool:
         strategy = self._home.policy.dead_letter

@@ -80,7 +80,11 @@ class Topic(BrokerDestination):
             )
         self.discarded += 1
         oldest = subscription.pending.popleft()
+        self.note_discarded(subscription, oldest)
         oldest.home.settled(oldest)
+
+    def note_discarded(self, subscription: Subscription, reference: MessageReference) -> None:
+        """A message is not kept for a slow subscriber."""
 
     def attach(self, subscription: Subscription) -> None:
         """Add a subscription; it gets what is sent from now on."""

@@ -43,11 +43,11 @@ class TransactedSend:
 
 class TransactedAck:
     """References that a consumer acknowledged; still its own until the commit. ``place`` is how many references stood
-    before them at the consumer, ``cause`` why it gave up on poisoned ones. ``subscription`` is None where the broker
-    was started anew meanwhile.
+    before them at the consumer, ``cause`` why it gave up on poisoned ones, ``kept`` those of them that become dead
+    letters. ``subscription`` is None where the broker was started anew meanwhile.
     """
 
-    __slots__ = ("ack_type", "cause", "place", "references", "subscription")
+    __slots__ = ("ack_type", "cause", "kept", "place", "references", "subscription")
 
     def __init__(
         self,
@@ -62,6 +62,7 @@ class TransactedAck:
         self.references: Final[list[MessageReference]] = references
         self.ack_type: Final[int] = ack_type
         self.cause: Final[str] = cause
+        self.kept: Final[dict[MessageReference, None]] = {}
 
 
 class Transaction:

@@ -28,7 +28,7 @@ from spanwire.management.views import BrokerView
 from spanwire.model.destination import Destination
 from spanwire.model.environment import IdGenerator, Time
 from spanwire.model.errors import ConfigurationError, StoreError
-from spanwire.model.message import FORMAT_OPENWIRE_10, Message
+from spanwire.model.message import Message
 from spanwire.protocols.base import ConnectionSettings, ProtocolConnection
 from spanwire.service.config.model import BrokerConfiguration
 from spanwire.service.environment import RealEnvironment
@@ -49,7 +49,7 @@ GC_THRESHOLD: Final = 200_000  # allocations between collections: message object
 IN_PROCESS_PROTOCOL: Final = "openwire"  # what vm: clients speak
 STOP_POLL: Final = 0.02  # seconds between two looks whether the closing sockets are gone
 
-AdvisoryFormatClass = Callable[[str, str, str, str, MessageFormat], AdvisoryFormat]
+AdvisoryFormatClass = Callable[[str, str, str, str, MessageFormats], AdvisoryFormat]
 ConnectionClass = Callable[[Broker, ConnectionSettings, Time], ProtocolConnection]
 
 
@@ -198,6 +198,7 @@ class BrokerService:
             self._persistence.store,
             formats,
             advisory_format=self._advisory_format(broker_id, formats),
+            anonymous_producer_advisories=configuration.anonymous_producer_advisories,
             authenticator=self._security.authenticator(),
             authorizer=self._security.authorizer(),
             policies=PolicyMap(list(configuration.policies)),
@@ -224,9 +225,7 @@ class BrokerService:
         format_class = cast(AdvisoryFormatClass, registry.load(registry.ADVISORY_FORMAT))
         uri = self._address()
         producer_connection_id = IdGenerator(self.environment).next_id()
-        return format_class(
-            broker_id, self.configuration.broker_name, uri, producer_connection_id, formats.format(FORMAT_OPENWIRE_10)
-        )
+        return format_class(broker_id, self.configuration.broker_name, uri, producer_connection_id, formats)
 
     def _address(self) -> str:
         """Where other brokers are told that this one is."""

@@ -14,7 +14,9 @@ from tests.conformance.differential.stage import PATIENCE_MS, Counters, Stage
 from tests.support.broker_process import BrokerProcess, spanwire_command
 from tests.support.classic import classic_broker
 
-ATTRIBUTES: Final = 'schedulerSupport="true" schedulePeriodForDestinationPurge="100"'
+ATTRIBUTES: Final = (
+    'schedulerSupport="true" schedulePeriodForDestinationPurge="100" anonymousProducerAdvisorySupport="true"'
+)
 COUNTERS: Final = {
     "size": "pending",
     "enqueueCount": "enqueued",
@@ -90,6 +92,20 @@ INSIDE: Final = """\
                        sendAdvisoryIfNoConsumers="true"/>
           <policyEntry topic="TOLD.&gt;" advisoryForDelivery="true" advisoryForConsumed="true"
                        sendAdvisoryIfNoConsumers="true"/>
+          <policyEntry queue="WHOLE.&gt;" advisoryForDelivery="true" advisoryForConsumed="true"
+                       includeBodyForAdvisory="true"/>
+          <policyEntry topic="SLOW.&gt;" advisoryForSlowConsumers="true"/>
+          <policyEntry queue="SLOW.&gt;" advisoryForSlowConsumers="true"/>
+          <policyEntry topic="DROPPED.&gt;" advisoryForDiscardingMessages="true">
+            <messageEvictionStrategy><oldestMessageEvictionStrategy/></messageEvictionStrategy>
+            <pendingMessageLimitStrategy><constantPendingMessageLimitStrategy limit="2"/></pendingMessageLimitStrategy>
+          </policyEntry>
+          <policyEntry queue="FULL.&gt;" advisoryWhenFull="true" advisoryForFastProducers="true" memoryLimit="24 kb">
+            <pendingQueuePolicy><vmQueueCursor/></pendingQueuePolicy>
+          </policyEntry>
+          <policyEntry topic="FULL.&gt;" advisoryWhenFull="true" advisoryForFastProducers="true" memoryLimit="24 kb">
+            <pendingSubscriberPolicy><vmCursor/></pendingSubscriberPolicy>
+          </policyEntry>
         </policyEntries>
       </policyMap>
     </destinationPolicy>

@@ -24,7 +24,8 @@ SILENCE_MS: Final = 120  # how long to look for a message that should not come
 USUAL: Final[dict[str, Any]] = {
     "kind": "text", "redelivered": False, "deliveries": 1, "persistent": True, "priority": 4, "expires": False,
     "timestamp": True, "correlation": None, "type": None, "reply_to": None, "group": None, "group_sequence": 0,
-    "first_for_consumer": False, "user": None, "original": None, "transaction": False, "data": None, "properties": {},
+    "first_for_consumer": False, "user": None, "original": None, "transaction": False, "data": None, "about": None,
+    "properties": {},
 }  # fmt: skip
 TMNOFLAGS: Final = 0
 TMJOIN: Final = 0x00200000
@@ -41,6 +42,7 @@ _VARYING: Final = (
     (re.compile(r"/127\.0\.0\.1:\d+"), "HOST:PORT"),
     (re.compile(r"\b\d{13}\b"), "<millis>"),
     (re.compile(r'("scheduledJobId": "String )[^"]*'), r"\1<job>"),
+    (re.compile(r'("usageCount": "[A-Z][a-z]+) [0-9]+'), r"\1 <bytes>"),
 )
 
 Counters = dict[str, int]
@@ -468,4 +470,7 @@ def _unusual(message: Any) -> Any:
     """A received message without what is as in any other."""
     if not isinstance(message, dict):
         return message
-    return {key: value for key, value in message.items() if key not in USUAL or value != USUAL[key]}
+    unusual = {key: value for key, value in message.items() if key not in USUAL or value != USUAL[key]}
+    if isinstance(message.get("about"), dict):
+        unusual["about"] = _unusual(message["about"])
+    return unusual

@@ -1,8 +1,8 @@
 """Advisory messages in OpenWire's layout, as Java clients and the bridges of other brokers read them.
 
-An advisory is an ActiveMQMessage of type ``Advisory`` without a body. The command it tells of lies in the field
-dataStructure, the broker it comes from in the properties originBrokerId, originBrokerName and originBrokerURL (Apache
-ActiveMQ, Advisory Message). A password never stands in one.
+An advisory is an ActiveMQMessage of type ``Advisory`` without a body. The command or message it tells of lies in the
+field dataStructure, the broker it comes from in the properties originBrokerId, originBrokerName and originBrokerURL
+(Apache ActiveMQ, Advisory Message). A password never stands in one.
 """
 
 from __future__ import annotations
@@ -12,16 +12,27 @@ from typing import Final
 from librt.strings import BytesWriter
 
 from spanwire.broker.durable_subscription import SubscriptionTerms
-from spanwire.broker.ports import AdvisoryFormat, MessageFormat, RemovedSubject, RoutedDestination
+from spanwire.broker.formats import MessageFormats
+from spanwire.broker.ports import (
+    AdvisedMessage,
+    AdvisoryFormat,
+    LongNumber,
+    MessageFormat,
+    RemovedSubject,
+    RoutedDestination,
+)
 from spanwire.model.acks import LAST_DELIVERED_UNKNOWN
 from spanwire.model.destination import Destination
+from spanwire.model.errors import JmsError, ProtocolError
 from spanwire.model.ids import ConsumerId, ProducerId
 from spanwire.model.info import ConnectionInfo, ConsumerInfo, ProducerInfo
-from spanwire.model.message import Message
+from spanwire.model.message import FORMAT_OPENWIRE_10, Message
 from spanwire.model.message_view import BOOLEAN_VALUE, INT_VALUE, LONG_VALUE, STRING_VALUE, PropertyValue
 from spanwire.protocols.openwire import _marshallers as wire
+from spanwire.protocols.openwire.codec import decode_message
 from spanwire.protocols.openwire.identities import wire_consumer_id, wire_destination, wire_producer_id
 from spanwire.protocols.openwire.loose import LooseWriter
+from spanwire.protocols.openwire.message_format import CANONICAL_VERSIONS, structure_of, without_content
 from spanwire.protocols.openwire.octets import INT_MAX, INT_MIN
 from spanwire.protocols.openwire.primitive_map import encode_map
 from spanwire.protocols.openwire.schema import LATEST_VERSION, DataStructure
@@ -44,7 +55,7 @@ class OpenWireAdvisoryFormat(AdvisoryFormat):
         broker_name: str,
         broker_url: str,
         producer_connection_id: str,
-        message_format: MessageFormat,
+        formats: MessageFormats,
     ) -> None:
         self._origin: Final[dict[str, PropertyValue]] = {
             "originBrokerId": (STRING_VALUE, broker_id),
@@ -52,7 +63,8 @@ class OpenWireAdvisoryFormat(AdvisoryFormat):
             "originBrokerURL": (STRING_VALUE, broker_url),
         }
         self._producer_id: Final[wire.ProducerId] = wire.ProducerId(connection_id=producer_connection_id)
-        self._message_format: Final[MessageFormat] = message_format
+        self._formats: Final[MessageFormats] = formats
+        self._message_format: Final[MessageFormat] = formats.format(FORMAT_OPENWIRE_10)
         self._writer: Final[LooseWriter] = LooseWriter(LATEST_VERSION, True)
 
     def advisory(
@@ -70,7 +82,10 @@ class OpenWireAdvisoryFormat(AdvisoryFormat):
         )
         message.type = ADVISORY_TYPE
         message.marshalled_properties = encode_map(entries)
-        message.data_structure = _subject_structure(subject)
+        if isinstance(subject, AdvisedMessage):
+            message.data_structure = self._message_structure(subject.message, subject.whole)
+        else:
+            message.data_structure = _subject_structure(subject)
         message.broker_in_time = wall_ms
         message.broker_out_time = wall_ms
         out = BytesWriter()
@@ -79,10 +94,28 @@ class OpenWireAdvisoryFormat(AdvisoryFormat):
         message.write(self._writer)
         return self._message_format.index(out.getvalue())
 
+    def _message_structure(self, message: Message, whole: bool) -> DataStructure | None:
+        """A message that is told of; None for one that cannot be decoded."""
+        try:
+            if message.format_id not in CANONICAL_VERSIONS:
+                view = self._formats.view(message)
+                if not whole:
+                    view.body = None
+                return structure_of(view)
+            octets = message.encoded() if whole else without_content(message)
+            structure = decode_message(octets, CANONICAL_VERSIONS[message.format_id])
+            if not whole:
+                structure.compressed = False
+            return structure
+        except (JmsError, ProtocolError):
+            return None
+
 
 def _property(value: object) -> PropertyValue:
     if isinstance(value, bool):
         return (BOOLEAN_VALUE, value)
+    if isinstance(value, LongNumber):
+        return (LONG_VALUE, value.value)
     if isinstance(value, int):
         return (INT_VALUE if INT_MIN <= value <= INT_MAX else LONG_VALUE, value)
     return (STRING_VALUE, str(value))

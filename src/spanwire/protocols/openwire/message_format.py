@@ -338,6 +338,11 @@ def tail_of(message: Message) -> bytes:
     return message.tail if message.tail is not None else message.raw[message.tail_start :]
 
 
+def without_content(message: Message) -> bytes:
+    """The octets of a message as it stands now, its body left out unread."""
+    return head_of(message) + NULLS[:1] + message.raw[message.properties_start : message.tail_start] + tail_of(message)
+
+
 def octets_between(raw: bytes, start: int, end: int) -> bytes:
     """The octets of a nullable byte array field: a flag and, unless it is 0, a length stand before them."""
     return raw[start + 5 : end] if end > start + 5 else b""

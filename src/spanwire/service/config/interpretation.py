@@ -73,6 +73,7 @@ class Interpreter:
             broker_id=settings.text("brokerId") or None,
             data_directory=None if data_directory is None else self._directory(broker, "dataDirectory"),
             advisory_support=settings.flag("advisorySupport", True),
+            anonymous_producer_advisories=settings.flag("anonymousProducerAdvisorySupport", False),
             delete_all_messages_on_startup=settings.flag("deleteAllMessagesOnStartup", False),
             start=settings.flag("start", True),
             connectors=self._connectors(broker, stores),

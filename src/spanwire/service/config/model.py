@@ -172,6 +172,7 @@ class BrokerConfiguration:
     broker_id: str | None = None
     data_directory: Path | None = None
     advisory_support: bool = True
+    anonymous_producer_advisories: bool = False
     delete_all_messages_on_startup: bool = False
     start: bool = True
     connectors: tuple[ConnectorSettings, ...] = ()

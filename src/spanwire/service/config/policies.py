@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final
 
+from spanwire.broker.advisory_policy import AdvisoryPolicy
 from spanwire.broker.policy import (
     DEFAULT_CURSOR_MARK,
     DEFAULT_DEAD_LETTER_QUEUE,
@@ -90,6 +91,7 @@ class PolicyInterpreter:
             cursor_memory_high_water_mark=settings.number("cursorMemoryHighWaterMark", DEFAULT_CURSOR_MARK, 1, 100),
             store_usage_high_water_mark=settings.number("storeUsageHighWaterMark", DEFAULT_STORE_MARK, 1, 100),
             queue=queue_policy(settings, self.findings),
+            advisories=_advisories(settings),
             max_destinations=settings.number("maxDestinations", -1, -1, MAX_INT),
             gc_inactive=settings.flag("gcInactiveDestinations", False),
             inactive_timeout_ms=self._inactive_timeout(settings),
@@ -167,3 +169,17 @@ class PolicyInterpreter:
         if named is not None and named.kind != QUEUE:
             self.findings.error(shared.line, "deadLetterQueue of <sharedDeadLetterStrategy> must be a queue")
         return DEFAULT_DEAD_LETTER_QUEUE if named is None else named.name
+
+
+def _advisories(settings: Settings) -> AdvisoryPolicy:
+    return AdvisoryPolicy(
+        delivered=settings.flag("advisoryForDelivery", False),
+        dispatched=settings.flag("advisoryForDispatched", False),
+        consumed=settings.flag("advisoryForConsumed", False),
+        discarded=settings.flag("advisoryForDiscardingMessages", False),
+        slow_consumers=settings.flag("advisoryForSlowConsumers", False),
+        fast_producers=settings.flag("advisoryForFastProducers", False),
+        full=settings.flag("advisoryWhenFull", False),
+        no_consumers=settings.flag("sendAdvisoryIfNoConsumers", False),
+        whole_messages=settings.flag("includeBodyForAdvisory", False),
+    )

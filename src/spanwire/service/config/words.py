@@ -92,7 +92,7 @@ BROKER: Final = Words(
         "id": YES,  # Spring's name of the bean; nothing here refers to it
         "useJmx": Rule(ONLY, ("true", "false")),  # the control socket serves either way
         "brokerObjectName": JAVA,
-        **_all(_only("false", ADVISORIES), "anonymousProducerAdvisorySupport"),
+        "anonymousProducerAdvisorySupport": YES,
         **_all(_only("false", "temporary destinations that a send makes"), "allowTempAutoCreationOnSend"),
         **_all(_only("false", "reuse of temporary destinations"), "cacheTempDestinations"),
         **_all(
@@ -205,7 +205,7 @@ POLICY_ENTRY: Final = Words(
             "gcInactiveDestinations gcWithNetworkConsumers inactiveTimeoutBeforeGC inactiveTimoutBeforeGC",
         ),
         **_all(
-            _only("false", ADVISORIES),
+            YES,
             "advisoryForConsumed advisoryForDelivery advisoryForDiscardingMessages advisoryForDispatched "
             "advisoryForFastProducers advisoryForSlowConsumers advisoryWhenFull includeBodyForAdvisory "
             "sendAdvisoryIfNoConsumers",

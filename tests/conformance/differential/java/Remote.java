@@ -349,6 +349,7 @@ public final class Remote {
         seen.put("original", own.getOriginalDestination() == null ? null : own.getOriginalDestination().toString());
         seen.put("transaction", own.getOriginalTransactionId() != null);
         seen.put("data", own.getDataStructure() == null ? null : own.getDataStructure().getClass().getSimpleName());
+        seen.put("about", about(own.getDataStructure(), own.getStringProperty("orignalMessageId")));
         Map<String, Object> properties = new TreeMap<>();
         for (Enumeration<?> names = message.getPropertyNames(); names.hasMoreElements();) {
             String name = (String) names.nextElement();
@@ -359,6 +360,26 @@ public final class Remote {
         }
         seen.put("properties", properties);
         return seen;
+    }
+
+    /** What an advisory says of the message, consumer or producer it is about. */
+    private static Object about(DataStructure structure, String named) throws Exception {
+        if (structure instanceof ConsumerInfo) {
+            return String.valueOf(((ConsumerInfo) structure).getDestination());
+        }
+        if (structure instanceof ProducerInfo) {
+            return String.valueOf(((ProducerInfo) structure).getDestination());
+        }
+        if (!(structure instanceof ActiveMQMessage)) {
+            return null;
+        }
+        ActiveMQMessage message = (ActiveMQMessage) structure;
+        message.setReadOnlyBody(true);
+        Map<String, Object> about = new LinkedHashMap<>(seen(message));
+        about.values().removeIf(value -> value == null);
+        about.put("timestamp", message.getTimestamp() != 0);
+        about.put("named", named == null ? null : named.equals(String.valueOf(message.getMessageId())));
+        return about;
     }
 
     private static Object body(Message message) throws Exception {
