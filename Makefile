@@ -24,7 +24,7 @@ SOURCES := $(shell find src -name '*.py')
 CODE := src tests tools $(wildcard examples)
 
 .DEFAULT_GOAL := help
-.PHONY: help venv compiled spark peers lint format test test-pure test-compiled demo bench bench-spark soak soak-load fuzz measure lock clean
+.PHONY: help venv compiled spark peers lint format test test-pure test-compiled demo bench bench-selectors bench-spark soak soak-load fuzz measure lock clean
 
 help:  ## say what there is to make
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -129,6 +129,9 @@ bench: peers venv  ## throughput beside ActiveMQ Classic
 bench-spark: peers $(VENV)/.spark  ## a queue of 500,000 messages into Parquet on local[2]
 	@if sh tools/find_compiler.sh $(BIN)/python >/dev/null; then $(MAKE) --no-print-directory $(COMPILED)/.spark; fi
 	$(call with_best_build,-m tests.bench.spark_load $(BENCH_ARGS))
+
+bench-selectors: peers venv  ## a thousand consumers with distinct selectors on one queue, beside ActiveMQ Classic
+	$(call with_best_build,-m tests.bench.selectors $(BENCH_ARGS))
 
 bench-rights: venv  ## what users and rights cost, in alternating pairs of runs
 	$(call with_best_build,-m tests.bench.rights $(BENCH_ARGS))

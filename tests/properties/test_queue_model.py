@@ -530,6 +530,32 @@ class ExclusiveQueueModel(QueueModel):
         return holder is best and not any(other.out for other in exclusive if other is not best)
 
 
+def crowded() -> PolicyEntry:
+    """Consumers that choose look at the queue together, however few there are."""
+    return PolicyEntry(destination("queue://>"), memory_limit_bytes=LIMIT, queue=QueuePolicy(look_together_from=1))
+
+
+class CrowdedQueueModel(QueueModel):
+    """The same where an index of the selectors finds who may want a message."""
+
+    def policy(self) -> PolicyEntry:
+        return crowded()
+
+
+class CrowdedGroupedQueueModel(GroupedQueueModel):
+    """Message groups turn up where consumers look together."""
+
+    def policy(self) -> PolicyEntry:
+        return crowded()
+
+
+class CrowdedExclusiveQueueModel(ExclusiveQueueModel):
+    """Exclusive consumers and consumers of different priorities come where consumers look together."""
+
+    def policy(self) -> PolicyEntry:
+        return crowded()
+
+
 TestQueueModel = QueueModel.TestCase
 TestQueueModel.settings = settings(stateful_step_count=40)
 TestPrioritizedQueueModel = PrioritizedQueueModel.TestCase
@@ -538,3 +564,9 @@ TestGroupedQueueModel = GroupedQueueModel.TestCase
 TestGroupedQueueModel.settings = settings(stateful_step_count=40)
 TestExclusiveQueueModel = ExclusiveQueueModel.TestCase
 TestExclusiveQueueModel.settings = settings(stateful_step_count=40)
+TestCrowdedQueueModel = CrowdedQueueModel.TestCase
+TestCrowdedQueueModel.settings = settings(stateful_step_count=40)
+TestCrowdedGroupedQueueModel = CrowdedGroupedQueueModel.TestCase
+TestCrowdedGroupedQueueModel.settings = settings(stateful_step_count=40)
+TestCrowdedExclusiveQueueModel = CrowdedExclusiveQueueModel.TestCase
+TestCrowdedExclusiveQueueModel.settings = settings(stateful_step_count=40)

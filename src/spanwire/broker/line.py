@@ -277,6 +277,15 @@ class MessageLine:
         cursor.offset = len(self._chunks[-1])
         return cursor
 
+    def open_beside(self, cursor: LineCursor) -> LineCursor:
+        """A new reader that has looked at the same messages as another."""
+        other = self.open(cursor.looks_back)
+        other.place = cursor.place
+        other.offset = cursor.offset
+        other.seen = cursor.seen
+        other.epoch = cursor.epoch
+        return other
+
     def close(self, cursor: LineCursor) -> None:
         """The reader is gone."""
         if cursor in self._cursors:

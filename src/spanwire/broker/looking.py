@@ -11,6 +11,8 @@ from typing import Final
 from spanwire.broker.backlog import Backlog
 from spanwire.broker.chunk import CHUNK_MESSAGES
 from spanwire.broker.context import BrokerContext
+from spanwire.broker.line import MessageLine
+from spanwire.broker.looking_together import LookingTogether
 from spanwire.broker.message_groups import FIRST, PASS, MessageGroups
 from spanwire.broker.queue_consumers import QueueConsumer, QueueConsumers
 from spanwire.broker.queue_policy import GroupMap
@@ -27,6 +29,8 @@ class Looking:
         self._backlog: Final[Backlog] = backlog
         self._consumers: Final[QueueConsumers] = consumers
         self._context: Final[BrokerContext] = context
+        self._together: Final[LookingTogether] = LookingTogether(home, backlog, consumers, context)
+        self._is_together = False
         self.groups: MessageGroups | None = None
         self._started_over = False  # all consumers look at the whole line again
         self._first = False  # the message being taken is the first of its group for its consumer
@@ -37,6 +41,7 @@ class Looking:
 
     def forget(self, consumer: QueueConsumer) -> None:
         """The consumer is gone: others may take over its groups."""
+        self._together.leave(consumer)
         groups = self.groups
         if groups is not None:
             groups.forget(consumer)
@@ -48,7 +53,66 @@ class Looking:
             self._consumers.start_over()
             self._started_over = True
 
+    def begin(self, anew: bool) -> None:
+        """Consumers came or went: from now on those that are here look, ``anew`` at the whole line."""
+        before = self._is_together
+        count = len(self._consumers.all)
+        least = self._home.policy.queue.look_together_from
+        if before and not anew:
+            least //= 2  # beginning anew costs a look at everything
+        self._is_together = self.groups is None and count >= least and self._consumers.may_look_together()
+        if self._is_together:
+            if anew or not before:
+                self._consumers.close_cursors()
+                self._together.begin()
+            else:
+                self._together.join_all()
+        elif anew or before:
+            self._together.end()
+            self._consumers.start_over()
+        else:
+            self._consumers.open_cursors()
+
+    def end(self) -> None:
+        """All take what comes: nobody looks any more."""
+        self._is_together = False
+        self._together.end()
+        self._consumers.close_cursors()
+
+    def awaits_next(self, line: MessageLine) -> bool:
+        """Whether somebody who can take messages has looked at all of this line."""
+        if self._is_together:
+            return self._together.awaits_next()
+        place = self._backlog.lines.index(line)
+        for consumer in self._consumers.all:
+            if line.is_at_end(consumer.cursors[place]) and consumer.subscription.can_take():
+                return True
+        return False
+
+    def came(self) -> None:
+        """A message came in."""
+        if self._is_together:
+            self._together.came()
+            self._go_apart()
+        else:
+            self.go_on()
+
+    def _go_apart(self) -> None:
+        """Where a message belongs to a group, each has to look for itself."""
+        if self._together.grouped:
+            self.use_groups(self._home.policy.queue.groups)
+            self.begin(False)
+            self._context.schedule(self._home)
+
     def go_on(self) -> None:
+        """Let those that can take messages look on from where they stopped."""
+        if self._is_together:
+            self._together.go_on()
+            self._go_apart()
+        else:
+            self._go_on_apart()
+
+    def _go_on_apart(self) -> None:
         """Let each consumer that can take messages look on from where it stopped. Those that are near the end come
         first, so that one that looks through the depths does not hold up what has just come in.
         """

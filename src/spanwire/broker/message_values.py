@@ -19,6 +19,15 @@ class BoundMessageValues(MessageValues):
         self._message: Message | None = None
         self._redelivery_count = 0
 
+    def bind(self, message: Message, redelivery_count: int) -> None:
+        """What is asked next is asked of this message."""
+        self._message = message
+        self._redelivery_count = redelivery_count
+
+    def release(self) -> None:
+        """Nothing more is asked of it."""
+        self._message = None
+
     def matches(self, selector: Selector, message: Message, redelivery_count: int) -> bool:
         """Whether ``selector`` is TRUE for ``message``. A message whose properties cannot be decoded matches
         nothing.

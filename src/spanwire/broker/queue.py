@@ -96,7 +96,10 @@ class Queue(BrokerDestination):
             self.hold(message)
             order = self._context.next_order()
             line.append(MessageReference(self, message, sequence, order, message.redelivery_count))
-        self.fill()
+        if self._mode == LOOKING:
+            self._looking.came()
+        else:
+            self.fill()
 
     def _spills(self, line: MessageLine, sequence: int) -> bool:
         """A message stays in memory while there is room and all before it are there; also where a consumer that has
@@ -104,12 +107,7 @@ class Queue(BrokerDestination):
         """
         if line.loaded == line.count and (sequence == 0 or not self._backlog.is_full()):
             return False
-        if self._mode == LOOKING:
-            place = self._backlog.lines.index(line)
-            for consumer in self._consumers.all:
-                if line.is_at_end(consumer.cursors[place]) and consumer.subscription.can_take():
-                    return False
-        return True
+        return self._mode != LOOKING or not self._looking.awaits_next(line)
 
     def _note_delivered_before(self, sequence: int, count: int) -> None:
         """What another broker may have delivered already says so after a restart, too."""
@@ -169,8 +167,10 @@ class Queue(BrokerDestination):
             self._mode = LOOKING
         else:
             self._mode = BY_PRIORITY if len(self._backlog.lines) > 1 else DIRECT
-        if self._mode == LOOKING and before != LOOKING:
-            self._consumers.start_over()
+        if self._mode == LOOKING:
+            self._looking.begin(before != LOOKING)
+        elif before == LOOKING:
+            self._looking.end()
 
     def _note_groups(self) -> None:
         if self._looking.groups is None:

@@ -10,15 +10,15 @@ from spanwire.broker.subscription import Subscription
 
 
 class QueueConsumer:
-    """A subscription at one queue, how far down each line it has looked, how many message groups it owns, and its
-    place among the others.
+    """A subscription at one queue, how far down each line it has looked if it looks for itself, how many message
+    groups it owns, and its place among the others.
     """
 
     __slots__ = ("cursors", "groups", "place", "subscription")
 
-    def __init__(self, subscription: Subscription, cursors: list[LineCursor]) -> None:
+    def __init__(self, subscription: Subscription) -> None:
         self.subscription: Final[Subscription] = subscription
-        self.cursors: Final[list[LineCursor]] = cursors
+        self.cursors: list[LineCursor] = []
         self.groups = 0
         self.place = 0
 
@@ -49,7 +49,7 @@ class QueueConsumers:
             place = 0
             while place < len(self.all) and self.all[place].subscription.info.priority >= priority:
                 place += 1
-        self.all.insert(place, QueueConsumer(subscription, [line.open(True) for line in self._lines]))
+        self.all.insert(place, QueueConsumer(subscription))
         self._changed()
 
     def detach(self, subscription: Subscription) -> QueueConsumer | None:
@@ -61,8 +61,7 @@ class QueueConsumers:
                 del self.all[place]
                 break
         if gone is not None:
-            for line, cursor in zip(self._lines, gone.cursors, strict=True):
-                line.close(cursor)
+            self._close(gone)
         if self._leaving is subscription:
             self._leaving = None
         if self._exclusive is subscription:
@@ -100,10 +99,36 @@ class QueueConsumers:
             self._exclusive = best
 
     def start_over(self) -> None:
-        """All look at the whole line again."""
+        """All look at the whole line, each for itself."""
         for consumer in self.all:
-            for line, cursor in zip(self._lines, consumer.cursors, strict=True):
-                line.start_over(cursor)
+            for place, cursor in enumerate(consumer.cursors):
+                self._lines[place].start_over(cursor)
+        self.open_cursors()
+
+    def open_cursors(self) -> None:
+        """Those that do not look yet begin."""
+        for consumer in self.all:
+            if not consumer.cursors:
+                consumer.cursors = [line.open(True) for line in self._lines]
+
+    def close_cursors(self) -> None:
+        """Nobody looks for itself any more."""
+        for consumer in self.all:
+            self._close(consumer)
+
+    def _close(self, consumer: QueueConsumer) -> None:
+        for place, cursor in enumerate(consumer.cursors):
+            self._lines[place].close(cursor)
+        consumer.cursors = []
+
+    def may_look_together(self) -> bool:
+        """Whether it is all the same to the queue who of those that can take a message gets it."""
+        return self._exclusive is None and not self.in_order and len(self._lines) == 1
+
+    def turns_until(self, consumer: QueueConsumer) -> int:
+        """How many others have their turn before it."""
+        turns = consumer.place - self._next
+        return turns if turns >= 0 else turns + len(self.all)
 
     def next_taker(self) -> Subscription | None:
         """The consumer whose turn it is, among those of the best priority that can take a message."""

@@ -8,6 +8,7 @@ BUCKET_GROUPS = "bucket"
 CACHED_GROUPS = "cached"
 SIMPLE_GROUPS = "simple"
 DEFAULT_GROUPS = 1_024  # buckets, and groups of the cache, as ActiveMQ has it
+TOGETHER_FROM = 16  # consumers with selectors that look at a queue together; fewer look each for itself
 MAX_SIMPLE_GROUPS = 100_000  # groups of one queue where the configuration sets no size; about 10 MiB
 
 
@@ -25,7 +26,8 @@ class QueuePolicy:
 
     Dispatch starts when ``consumers_before_dispatch_starts`` are there, or ``time_before_dispatch_starts_ms`` after the
     first of them (one second when only the number is set). With ``lazy_dispatch`` nothing is read from the disk before
-    a consumer has room for it.
+    a consumer has room for it. From ``look_together_from`` consumers on, of which some choose, messages are looked up
+    in an index of their selectors.
     """
 
     prioritized_messages: bool = False
@@ -35,4 +37,5 @@ class QueuePolicy:
     time_before_dispatch_starts_ms: int = 0
     consumers_before_dispatch_starts: int = 0
     lazy_dispatch: bool = False
+    look_together_from: int = TOGETHER_FROM
     groups: GroupMap = field(default_factory=GroupMap)

@@ -61,7 +61,7 @@ class Subscription:
         self.automatic: Final[bool] = automatic
         self.network_filter: Final[NetworkFilter | None] = info.network_filter
         self.no_local_connection: Final[str | None] = info.consumer_id.connection_id if info.no_local else None
-        self._values: Final[BoundMessageValues] = values
+        self.values: Final[BoundMessageValues] = values
         self.pulls: bool = info.prefetch_size == 0
         self.prefetch_size = min(max(info.prefetch_size, 0), MAX_PREFETCH)
         self.dispatched: list[MessageReference] = []
@@ -91,28 +91,34 @@ class Subscription:
 
     def accepts(self, reference: MessageReference) -> bool:
         """Whether selector, no-local and a bridge's filter let the message through."""
+        return self.lets_through(reference.message) and self.selects(reference)
+
+    def lets_through(self, message: Message) -> bool:
+        """Whether no-local and a bridge's filter let the message through."""
         network_filter = self.network_filter
-        if network_filter is not None and not network_filter.passes(reference.message.broker_path):
+        if network_filter is not None and not network_filter.passes(message.broker_path):
             return False
         connection_id = self.no_local_connection
-        if connection_id is not None and reference.message.message_id.producer_id.connection_id == connection_id:
-            return False
+        return connection_id is None or message.message_id.producer_id.connection_id != connection_id
+
+    def selects(self, reference: MessageReference) -> bool:
+        """Whether the selector matches, or there is none."""
         selector = self.selector
         if selector is None:
             return True
         message = reference.message
-        matches = self._values.matches(selector, message, reference.redelivery_count)
+        matches = self.values.matches(selector, message, reference.redelivery_count)
         if message.properties_cache is not None:
             reference.home.count_forms(message)
         return matches
 
     def group_sequence(self, message: Message) -> int:
         """The place of ``message`` in its group, negative when it closes it."""
-        return self._values.group_sequence(message)
+        return self.values.group_sequence(message)
 
     def first_for_consumer(self, message: Message) -> Message:
         """``message`` saying that it is the first of its group for this consumer."""
-        return self._values.first_for_consumer(message)
+        return self.values.first_for_consumer(message)
 
     def dispatch(self, reference: MessageReference) -> None:
         """Send ``reference`` to the consumer and remember it until it is acknowledged."""

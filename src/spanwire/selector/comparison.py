@@ -14,7 +14,15 @@ from typing import Final
 
 from spanwire.model.message_view import FLOAT_VALUE
 from spanwire.selector.arithmetic import text_of_value
-from spanwire.selector.expression import Condition, Expression, Literal, MessageValues, SelectorEvaluationError
+from spanwire.selector.expression import (
+    Condition,
+    Expression,
+    Literal,
+    MessageValues,
+    Narrowing,
+    Property,
+    SelectorEvaluationError,
+)
 from spanwire.selector.like import LikePattern
 from spanwire.selector.numbers import (
     compare_doubles,
@@ -138,6 +146,15 @@ class Equality(Comparison):
             return False
         return self.order(left, right, source) == 0
 
+    def narrowings(self) -> list[Narrowing]:
+        """Of a property beside a text or an integer; other literals are rare."""
+        left, right = self._left, self._right
+        if isinstance(left, Property) and isinstance(right, Literal):
+            return _beside(left, right, self._is_converting)
+        if isinstance(left, Literal) and isinstance(right, Property):
+            return _beside(right, left, self._is_converting)
+        return []
+
 
 class Ordering(Comparison):
     """``<``, ``<=``, ``>`` or ``>=``. A null on either side is unknown."""
@@ -222,6 +239,15 @@ class Membership(Condition):
             return (value in self._members) != self._is_negated
         return None
 
+    def narrowings(self) -> list[Narrowing]:
+        """Of a property that must be one of the texts."""
+        inner = self._inner
+        if self._is_negated or not isinstance(inner, Property):
+            return []
+        values: list[object] = []
+        values.extend(self._texts)
+        return [Narrowing(inner.name, values, False)]
+
     def __str__(self) -> str:
         texts = ", ".join([str(Literal(text)) for text in self._texts])
         return f"({self._inner} {'NOT ' if self._is_negated else ''}IN ({texts}))"
@@ -268,6 +294,13 @@ class RegexCall(Condition):
 
     def __str__(self) -> str:
         return f"REGEX({Literal(self._text)}, {self._inner})"
+
+
+def _beside(named: Property, literal: Literal, is_converting: bool) -> list[Narrowing]:
+    value = literal.value
+    if isinstance(value, bool) or _is_beyond_long(literal) or not isinstance(value, (str, int)):
+        return []
+    return [Narrowing(named.name, [value], is_converting)]
 
 
 def _is_beyond_long(operand: Expression) -> bool:

@@ -44,6 +44,8 @@ HEADER_TYPES: Final = {
     "JMSActiveMQBrokerPath": STRING_VALUE,
 }
 
+MAX_NARROWINGS: Final = 8  # of one expression that are looked at; more would hardly narrow any further
+
 
 class SelectorEvaluationError(SpanwireError):
     """A selector cannot be decided for a message, such as ``color - 1`` where color is a text. It does not match."""
@@ -71,6 +73,26 @@ class MessageValues(Protocol):
         return NULL_VALUE
 
 
+class Narrowing:
+    """What an expression needs to be true: the property ``name`` is one of ``values``, all texts or all integers.
+
+    In converting mode (``reads_texts``) a property of another kind may also be read as one of them.
+    """
+
+    def __init__(self, name: str, values: list[object], reads_texts: bool) -> None:
+        self.name: Final = name
+        self.values: Final = values
+        self.reads_texts: Final = reads_texts
+
+    def is_like(self, other: Narrowing) -> bool:
+        """Whether both speak of the same property and kind of value."""
+        return self.name == other.name and isinstance(self.values[0], str) == isinstance(other.values[0], str)
+
+    def joined(self, other: Narrowing) -> Narrowing:
+        """One or the other."""
+        return Narrowing(self.name, [*self.values, *other.values], self.reads_texts or other.reads_texts)
+
+
 class Expression:
     """A node. `depth` counts the levels of the tree below and including it; `is_boolean` nodes never give numbers."""
 
@@ -85,6 +107,10 @@ class Expression:
     @abstractmethod
     def value_type(self, source: MessageValues) -> int:
         """The JMS type of the number that `evaluate` gives; without meaning where it gives none."""
+
+    def narrowings(self) -> list[Narrowing]:
+        """What must hold, each for itself, of single properties wherever the node is true; may well be nothing."""
+        return []
 
 
 class Literal(Expression):
@@ -214,6 +240,15 @@ class And(Condition):
                 answer = None
         return answer
 
+    def narrowings(self) -> list[Narrowing]:
+        """Those of all terms."""
+        found: list[Narrowing] = []
+        for term in self._terms:
+            found.extend(term.narrowings())
+            if len(found) >= MAX_NARROWINGS:
+                break
+        return found[:MAX_NARROWINGS]
+
     def __str__(self) -> str:
         return "(" + " AND ".join([str(term) for term in self._terms]) + ")"
 
@@ -234,6 +269,22 @@ class Or(Condition):
             if value is None:
                 answer = None
         return answer
+
+    def narrowings(self) -> list[Narrowing]:
+        """For each property that every term narrows, the values of all terms."""
+        joined = self._terms[0].narrowings()
+        for term in self._terms[1:]:
+            narrowings = term.narrowings()
+            kept: list[Narrowing] = []
+            for before in joined:
+                for other in narrowings:
+                    if before.is_like(other):
+                        kept.append(before.joined(other))
+                        break
+            joined = kept
+            if not joined:
+                break
+        return joined
 
     def __str__(self) -> str:
         return "(" + " OR ".join([str(term) for term in self._terms]) + ")"
@@ -259,6 +310,10 @@ class Selector:
         """True, False or None for unknown; raises SelectorEvaluationError. For explanations, not for dispatch."""
         value = self._root.evaluate(source)
         return None if value is None else value is True
+
+    def narrowings(self) -> list[Narrowing]:
+        """What must hold, each for itself, of single properties wherever the selector matches."""
+        return self._root.narrowings()
 
     def __str__(self) -> str:
         """The selector as it was understood, with all parentheses."""
