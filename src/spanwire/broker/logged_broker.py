@@ -5,7 +5,7 @@ from __future__ import annotations
 from spanwire.broker.connection_state import ConnectionState
 from spanwire.broker.dead_letters import POISONED
 from spanwire.broker.event_log import EventLog, EventLogSettings, LoggedConsumer, LoggedDeaths
-from spanwire.broker.plugged_broker import PluggedBroker
+from spanwire.broker.path_separator import SeparatedBroker
 from spanwire.broker.ports import ClientConnection, MessageConsumer
 from spanwire.broker.subscription import Subscription
 from spanwire.model.destination import Destination
@@ -15,7 +15,7 @@ from spanwire.model.info import ConnectionInfo, ConsumerInfo, ProducerInfo
 from spanwire.model.message import Message
 
 
-class LoggedBroker(PluggedBroker):
+class LoggedBroker(SeparatedBroker):
     """Writes what clients ask for, whether it is granted or refused. `log_events` comes before everything else."""
 
     _log: EventLog
@@ -118,7 +118,7 @@ class LoggedBroker(PluggedBroker):
     def send(
         self, state: ConnectionState, message: Message, transaction_id: AnyTransactionId | None, token: int, now: Time
     ) -> bool:
-        """As `PluggedBroker.send`."""
+        """As `SeparatedBroker.send`."""
         if self._log.producers:
             self._log.sending(message)
         return super().send(state, message, transaction_id, token, now)

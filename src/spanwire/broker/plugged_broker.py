@@ -23,7 +23,8 @@ from spanwire.model.message import Message
 @dataclass(frozen=True)
 class PluginSettings:
     """Which plug-ins a broker has. What becomes of dead letters is asked of the last of ``dead_letters`` first, as the
-    last plug-in of an ``activemq.xml`` is the outermost.
+    last plug-in of an ``activemq.xml`` is the outermost. A ``path_separator`` stands for a dot in names that
+    clients use.
     """
 
     dead_letters: tuple[DiscardingSettings | RedeliverySettings, ...] = ()
@@ -31,6 +32,7 @@ class PluginSettings:
     times: TimeStampSettings | None = None
     persistent: bool | None = None
     event_log: EventLogSettings | None = None
+    path_separator: str = ""
 
     @property
     def any(self) -> bool:

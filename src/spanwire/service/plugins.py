@@ -10,6 +10,7 @@ from spanwire import registry
 from spanwire.broker.broker import Broker
 from spanwire.broker.formats import MessageFormats
 from spanwire.broker.logged_broker import LoggedBroker
+from spanwire.broker.path_separator import SeparatedBroker
 from spanwire.broker.plugged_broker import PluggedBroker, PluginSettings
 from spanwire.broker.ports import MessageFormat, StatisticsFormat
 from spanwire.broker.usage import UsageLimits
@@ -23,6 +24,8 @@ def broker_class(plugins: PluginSettings) -> type[Broker]:
     """What to make a broker of. `Broker` itself where there is nothing to plug in."""
     if plugins.event_log is not None:
         return LoggedBroker
+    if plugins.path_separator:
+        return SeparatedBroker
     return PluggedBroker if plugins.any else Broker
 
 

@@ -14,6 +14,7 @@ from typing import TypedDict, Unpack
 from spanwire.broker.broker import Broker
 from spanwire.broker.connection_state import ConnectionState
 from spanwire.broker.logged_broker import LoggedBroker
+from spanwire.broker.path_separator import SeparatedBroker
 from spanwire.broker.plugged_broker import PluggedBroker, PluginSettings
 from spanwire.broker.policy import PolicyEntry, PolicyMap
 from spanwire.broker.ports import NO_TOKEN, AdvisoryFormat, Authenticator, Authorizer, StatisticsFormat
@@ -392,7 +393,9 @@ class Stage:
         self.plugins = plugins
         broker_class = Broker
         if plugins is not None:
-            broker_class = PluggedBroker if plugins.event_log is None else LoggedBroker
+            broker_class = SeparatedBroker if plugins.path_separator else PluggedBroker
+            if plugins.event_log is not None:
+                broker_class = LoggedBroker
         usage_limits = limits if limits is not None else UsageLimits(memory_bytes=memory_limit_bytes)
         self.broker = broker_class(
             "stage",

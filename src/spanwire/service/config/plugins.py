@@ -28,6 +28,8 @@ from spanwire.service.config.document import Element, Findings
 from spanwire.service.config.values import Settings
 from spanwire.service.config.words import JAVA, NO_EFFECT, YES, Rule, Words
 
+DEFAULT_SEPARATOR: Final = "/"
+NO_SEPARATORS: Final = ". , * > ? :"  # they mean something in a name
 MAX_INT: Final = 2**31 - 1  # a Java int
 MULTIPLIER: Final = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?", re.ASCII)
 CLIENT_ONLY: Final = Rule(NO_EFFECT, note="it is about redelivery by clients")
@@ -40,6 +42,7 @@ DISCARDING: Final = Words(
     },
     {},
 )
+PATH_SEPARATOR: Final = Words({"pathSeparator": YES, "id": JAVA}, {})
 PERSISTENCE: Final = Words({"persistenceFlag": YES, "id": JAVA}, {})
 TIME_STAMPS: Final = Words(
     {**dict.fromkeys("zeroExpirationOverride ttlCeiling futureOnly processNetworkMessages".split(), YES), "id": JAVA},
@@ -102,6 +105,7 @@ class PluginReader:
         statistics = self._only(groups, "statisticsBrokerPlugin", STATISTICS)
         times = self._only(groups, "timeStampingBrokerPlugin", TIME_STAMPS)
         persistence = self._only(groups, "forcePersistencyModeBrokerPlugin", PERSISTENCE)
+        separator = self._only(groups, "destinationPathSeparatorPlugin", PATH_SEPARATOR)
         event_log = self._only(groups, "loggingBrokerPlugin", EVENT_LOG)
         return PluginSettings(
             dead_letters=tuple(letters),
@@ -109,6 +113,7 @@ class PluginReader:
             times=None if times is None else self._times(times),
             persistent=None if persistence is None else self._settings(persistence).flag("persistenceFlag", False),
             event_log=None if event_log is None else self._event_log(event_log),
+            path_separator="" if separator is None else self._separator(separator),
         )
 
     def _settings(self, element: Element) -> Settings:
@@ -120,6 +125,20 @@ class PluginReader:
         for element in found[1:]:
             self.findings.error(element.line, f"<{name}> stands there twice; keep one")
         return found[0] if found else None
+
+    def _separator(self, element: Element) -> str:
+        """One character that is none of a name's own."""
+        text = self._settings(element).text("pathSeparator")
+        if text is None:
+            return DEFAULT_SEPARATOR
+        if len(text) != 1 or text in NO_SEPARATORS or not text.isprintable():
+            line = element.attributes["pathSeparator"].line
+            self.findings.error(
+                line,
+                f"pathSeparator of <{element.name}> is {text[:8]!r}, it must be one character, none of {NO_SEPARATORS}",
+            )
+            return DEFAULT_SEPARATOR
+        return text
 
     def _discarding(self, element: Element) -> DiscardingSettings:
         settings = self._settings(element)

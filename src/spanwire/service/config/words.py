@@ -376,7 +376,7 @@ PLUGINS: Final = Words(
         "shiroPlugin": _later("Shiro", "use jaasAuthenticationPlugin and authorizationPlugin", guards=True),
         "bean": _later("plugins of one's own; Spanwire runs no Java classes", guards=True),
         **_all(_later("drawings of the broker"), "connectionDotFilePlugin destinationDotFilePlugin"),
-        "destinationPathSeparatorPlugin": _later("other separators in names"),
+        "destinationPathSeparatorPlugin": YES,
         "destinationsPlugin": _later("a file of destinations", "write <destinations>, remove it"),
         **_all(_later("traces"), "multicastTraceBrokerPlugin traceBrokerPathPlugin udpTraceBrokerPlugin"),
         "runtimeConfigurationPlugin": _later("changes while the broker runs", "restart it instead, remove it"),
