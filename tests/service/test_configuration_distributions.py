@@ -19,6 +19,7 @@ from typing import Final
 import pytest
 
 from spanwire.broker.policy import PolicyEntry
+from spanwire.broker.topic_policy import PendingLimit, TopicPolicy
 from spanwire.model.destination import TOPIC, Destination
 from spanwire.model.errors import ConfigurationError
 from spanwire.service.config.loading import load_configuration
@@ -197,7 +198,9 @@ def test_what_classic_ships_means_the_same_here(version: str) -> None:
     assert configuration.broker_name == "localhost"
     assert configuration.data_directory == Path("/srv/b/data")
     assert configuration.persistence.directory == Path("/srv/b/data/kahadb")
-    assert configuration.policies == (PolicyEntry(Destination(TOPIC, ">"), pending_message_limit=1000),)
+    assert configuration.policies == (
+        PolicyEntry(Destination(TOPIC, ">"), topic=TopicPolicy(pending_limit=PendingLimit(1000))),
+    )
     assert configuration.usage.memory_limit_bytes == 1024 * MIB * 70 // 100
     assert [(connector.name, connector.uri()) for connector in configuration.connectors] == [
         ("openwire", "tcp://0.0.0.0:61616"),

@@ -57,6 +57,9 @@ class SimulatedConsumer:
     def dispatch(self, message: Message, sequence: int, redelivery_count: int) -> None:
         self.inbox.append(Unread(message, sequence, redelivery_count > 0))
 
+    def told_to_pull(self) -> bool:
+        return False
+
     def dispatch_end(self) -> None:
         """A pull found nothing."""
 

@@ -184,6 +184,9 @@ class EagerConsumer:
     def close(self, reason: JmsError) -> None:
         """Its queue is never removed."""
 
+    def told_to_pull(self) -> bool:
+        return False
+
     def dispatch_end(self) -> None:
         """It does not pull."""
 

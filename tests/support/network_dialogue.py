@@ -98,6 +98,9 @@ class Inbox:
         view = self._client.site.formats.view(message)
         self.unread.append(Received(message, view, redelivery_count))
 
+    def told_to_pull(self) -> bool:
+        return False
+
     def dispatch_end(self) -> None:
         """Nothing pulls here."""
 

@@ -260,6 +260,9 @@ class JmsClient:
     def dispatch(self, message: Message, sequence: int, redelivery_count: int) -> None:
         self.messages.append(message)
 
+    def told_to_pull(self) -> bool:
+        return False
+
     def dispatch_end(self) -> None:
         raise AssertionError("nobody browses here")
 

@@ -127,7 +127,7 @@ class Broker:
         policy_map = policies if policies is not None else PolicyMap()
         usage_limits = limits if limits is not None else UsageLimits()
         self._usage: Final[MemoryUsage] = MemoryUsage(usage_limits.memory_bytes)
-        self._context: Final[BrokerContext] = BrokerContext(store)
+        self._context: Final[BrokerContext] = BrokerContext(store, formats)
         audit = Audit(self._context)
         self.unfinished_logins: Final[UnfinishedLogins] = UnfinishedLogins()
         self._logins: Final[Logins] = Logins(

@@ -7,7 +7,7 @@ from typing import Final
 from spanwire.broker.advisory import Advisories
 from spanwire.broker.browse import Browse
 from spanwire.broker.connection_state import ConnectionState
-from spanwire.broker.context import BrokerContext
+from spanwire.broker.context import BrokerContext, ConsumerRemover
 from spanwire.broker.destination_map import DestinationMap
 from spanwire.broker.destinations import Destinations, attach, detach
 from spanwire.broker.durables import Durables
@@ -29,10 +29,11 @@ from spanwire.selector.expression import Selector
 CLIENT_QUEUE_PREFETCH: Final = 1_000  # what clients ask for when nobody chose (ActiveMQPrefetchPolicy)
 CLIENT_TOPIC_PREFETCH: Final = 32_766
 CLIENT_BROWSER_PREFETCH: Final = 500
+CLIENT_DURABLE_PREFETCHES: Final = (100, 1_000)  # the second with jms.optimizeAcknowledge
 PAGE_WAIT: Final = 1.0  # seconds a pull that wants no waiting waits for a page that is being read
 
 
-class Consuming:
+class Consuming(ConsumerRemover):
     """Adds and removes subscriptions and keeps their windows filled."""
 
     def __init__(
@@ -56,6 +57,8 @@ class Consuming:
         self._durables: Final[Durables] = durables
         self._selectors: Final[SelectorCache] = SelectorCache()
         self._pulling: Final[list[Subscription]] = []
+        self._owners: Final[dict[Subscription, ConnectionState]] = {}
+        context.remover = self
 
     def add(
         self, state: ConnectionState, info: ConsumerInfo, consumer: MessageConsumer, automatic: bool
@@ -84,6 +87,7 @@ class Consuming:
         subscription = self._made(state, info, consumer, selector, automatic)
         self._apply_policy(subscription, parts[0])
         state.consumers[key] = subscription
+        self._owners[subscription] = state
         if automatic:
             state.automatic.append(subscription)
         if info.browser:
@@ -114,19 +118,28 @@ class Consuming:
 
     def _apply_policy(self, subscription: Subscription, destination: Destination) -> None:
         """A policy's prefetch holds for consumers that did not choose one of their own."""
-        policy = self._policies.entry_for(destination)
         asked = subscription.info.prefetch_size
         if asked < 0:
             subscription.pulls = False
             subscription.prefetch_size = CLIENT_QUEUE_PREFETCH
-        if subscription.info.browser:
-            if policy.queue_browser_prefetch > 0 and asked == CLIENT_BROWSER_PREFETCH:
-                subscription.prefetch_size = policy.queue_browser_prefetch
-        elif destination.is_queue:
-            if policy.queue_prefetch >= 0 and asked == CLIENT_QUEUE_PREFETCH:
-                subscription.prefetch_size = policy.queue_prefetch
-        elif policy.topic_prefetch > 0 and asked == CLIENT_TOPIC_PREFETCH:
-            subscription.prefetch_size = policy.topic_prefetch
+        chosen = self._chosen_prefetch(subscription.info, destination)
+        if chosen > 0:
+            subscription.prefetch_size = chosen
+        elif chosen == 0 and subscription.consumer.told_to_pull():
+            subscription.prefetch_size = 0
+            subscription.pulls = True
+
+    def _chosen_prefetch(self, info: ConsumerInfo, destination: Destination) -> int:
+        """The policy's prefetch for this consumer; -1 when it has none, or the consumer one of its own."""
+        policy = self._policies.entry_for(destination)
+        asked = info.prefetch_size
+        if info.browser:
+            return policy.queue_browser_prefetch if asked == CLIENT_BROWSER_PREFETCH else -1
+        if destination.is_queue:
+            return policy.queue_prefetch if asked == CLIENT_QUEUE_PREFETCH else -1
+        if info.subscription_name is not None:
+            return policy.topic.durable_prefetch if asked in CLIENT_DURABLE_PREFETCHES else -1
+        return policy.topic_prefetch if asked == CLIENT_TOPIC_PREFETCH else -1
 
     def _browse(self, home: BrokerDestination, subscription: Subscription) -> None:
         assert isinstance(home, Queue)
@@ -220,6 +233,7 @@ class Consuming:
         if subscription is None:
             raise JmsError(f"Cannot remove a consumer that had not been registered: {key}")
         subscription.removed = True
+        self._owners.pop(subscription, None)
         if subscription.automatic:
             state.automatic.remove(subscription)
         self._map.remove_patterns(subscription)
@@ -237,6 +251,12 @@ class Consuming:
             self._advisories.listener_removed(subscription)
             for part in subscription.info.destination.parts():
                 self._advisories.consumer_removed(subscription.info, part, self._count(part))
+
+    def remove_consumer(self, subscription: Subscription) -> None:
+        """What `ConsumerRemover` promises."""
+        state = self._owners.get(subscription)
+        if state is not None:
+            self.remove(state, str(subscription.info.consumer_id), LAST_DELIVERED_UNKNOWN)
 
     def _give_back(self, subscription: Subscription, last_delivered_sequence: int) -> None:
         references = subscription.take_all()

@@ -7,9 +7,11 @@ from __future__ import annotations
 from itertools import islice
 from typing import Final, Protocol
 
+from spanwire.broker.formats import MessageFormats
 from spanwire.broker.news import News
 from spanwire.broker.ports import MessageStore
 from spanwire.broker.reference import BrokerDestination, MessageReference
+from spanwire.broker.subscription import Subscription
 from spanwire.model.destination import Destination
 
 
@@ -21,13 +23,23 @@ class DeadLetterOffice(Protocol):
         ...
 
 
+class ConsumerRemover(Protocol):
+    """Who ends a consumer for the broker's own reasons."""
+
+    def remove_consumer(self, subscription: Subscription) -> None:
+        """Remove a consumer whose client does not; what it held goes back in line."""
+        ...
+
+
 class BrokerContext:
     """Shared by a broker's queues, topics and browses. ``wall_ms`` and ``monotonic`` are those of the current input."""
 
-    def __init__(self, store: MessageStore | None) -> None:
+    def __init__(self, store: MessageStore | None, formats: MessageFormats | None = None) -> None:
         self.store: Final[MessageStore | None] = store
+        self.formats: Final[MessageFormats | None] = formats
         self.office: DeadLetterOffice | None = None
         self.news: News | None = None  # None on a broker without advisories
+        self.remover: ConsumerRemover | None = None
         self.wall_ms = 0
         self.monotonic = 0.0
         self._order = 0

@@ -10,7 +10,9 @@ from spanwire.broker.context import BrokerContext
 from spanwire.broker.durable_subscription import DurableSubscription
 from spanwire.broker.policy import PolicyEntry, PolicyMap
 from spanwire.broker.queue import Queue
+from spanwire.broker.recovery_policy import RecoveryMemory
 from spanwire.broker.reference import BrokerDestination
+from spanwire.broker.slow_consumers import SlowConsumerWatch
 from spanwire.broker.subscription import Subscription
 from spanwire.broker.told import new_queue, new_topic
 from spanwire.broker.topic import Topic
@@ -43,6 +45,8 @@ class DestinationMap:
         self.queues: Final[dict[str, Queue]] = {}
         self.topics: Final[dict[str, Topic]] = {}
         self._patterns: Final[list[PatternSubscription]] = []
+        self._memory: Final[RecoveryMemory] = RecoveryMemory(usage, context)
+        self._slow_consumers: Final[dict[str, SlowConsumerWatch]] = {}  # by the policy that has a strategy for them
         self._limited: Final[dict[str, int]] = {}  # destinations under each policy that limits their number
         self.durables: Final[dict[str, DurableSubscription]] = {}
         self.swept: Final[dict[int, dict[str, Queue]]] = {}  # by the period of the look for expired messages
@@ -87,13 +91,15 @@ class DestinationMap:
                 self.changes += 1
             queue.route = self._routes.find(destination)
             queue.fans_out = queue.route is not None
+            queue.slow_consumers = self.slow_consumers(policy)
             self.queues[destination.qualified_name] = queue
             if policy.expire_messages_period_ms > 0:
                 swept = self.swept.setdefault(policy.expire_messages_period_ms, {})
                 swept[destination.qualified_name] = queue
             self._note_removable(queue)
             return queue
-        topic = new_topic(destination, policy, self._usage, self._context)
+        slow = self.slow_consumers(policy)
+        topic = new_topic(destination, policy, self._usage, self._context, self._memory, slow)
         topic.route = self._routes.find(destination)
         topic.serve([durable for durable in self.durables.values() if durable.covers(destination)])
         self.topics[destination.qualified_name] = topic
@@ -103,6 +109,18 @@ class DestinationMap:
     def _note_removable(self, home: BrokerDestination) -> None:
         if home.policy.gc_inactive and not home.destination.is_temporary and not home.destination.is_advisory:
             self.removable[home.destination.qualified_name] = home
+
+    def slow_consumers(self, policy: PolicyEntry) -> SlowConsumerWatch | None:
+        """Who looks after the slow consumers under ``policy``, if it has a strategy for them."""
+        strategy = policy.slow_consumers
+        if strategy is None:
+            return None
+        name = policy.destination.qualified_name
+        found = self._slow_consumers.get(name)
+        if found is None:
+            found = SlowConsumerWatch(policy, strategy, self._usage, self._context)
+            self._slow_consumers[name] = found
+        return found
 
     def check_room(self, wanted: list[Destination]) -> None:
         """Raises `IllegalStateError` when these new ones would be over `MAX_DESTINATIONS`, or over the number that
@@ -139,7 +157,9 @@ class DestinationMap:
             if swept is not None:
                 swept.pop(destination.qualified_name, None)
         else:
-            self.topics.pop(destination.qualified_name, None)
+            topic = self.topics.pop(destination.qualified_name, None)
+            if topic is not None:
+                topic.drop()
         self.removable.pop(destination.qualified_name, None)
 
     def matching(self, pattern: Destination) -> list[BrokerDestination]:

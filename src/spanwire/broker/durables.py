@@ -115,6 +115,7 @@ class Durables:
     def _enter(self, terms: SubscriptionTerms, selector: Selector | None, line: Destination) -> DurableSubscription:
         policy = self._policies.entry_for(terms.topic.parts()[0])
         queue = new_line(line, policy, self._usage, self._context, terms.topic.parts()[0])
+        queue.slow_consumers = self._map.slow_consumers(policy)
         durable = DurableSubscription(terms, selector, queue, self._values)
         durable.offline_since = self._context.monotonic
         self._map.durables[terms.key] = durable

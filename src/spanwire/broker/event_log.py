@@ -100,6 +100,10 @@ class LoggedConsumer(MessageConsumer):
         self._log.write("ending consumer", self._name, str(reason))
         self._consumer.close(reason)
 
+    def told_to_pull(self) -> bool:
+        """The policy wants the client to pull."""
+        return self._consumer.told_to_pull()
+
 
 class LoggedDeaths(DeathRule):
     """Writes which messages expired or were given up. Decides nothing."""

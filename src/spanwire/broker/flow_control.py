@@ -113,6 +113,8 @@ class FlowControl:
             whole = home.usage.parent
             if whole is not None and whole.takes(message.size):
                 return ROOM
+            if isinstance(home, Topic) and home.make_room(message.size):
+                return ROOM
         return MEMORY if home.usage.takes_ever(message.size) else TOO_LARGE
 
     def spills(self, home: BrokerDestination) -> bool:

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 
 from spanwire.broker.advisory_policy import AdvisoryPolicy
 from spanwire.broker.queue_policy import QueuePolicy
+from spanwire.broker.slow_policy import SlowConsumerPolicy
+from spanwire.broker.topic_policy import TopicPolicy
 from spanwire.model.destination import MAX_NAME_BYTES, QUEUE, TEMP_QUEUE, TOPIC, Destination
 
 DEFAULT_EXPIRE_PERIOD_MS = 30_000
@@ -71,8 +73,7 @@ class PolicyEntry:
     """The tuning of all destinations that ``destination``, a name or wildcard pattern, matches.
 
     ``memory_limit_bytes`` 0 means that only the broker's limit holds; ``expire_messages_period_ms`` 0 turns the scan
-    off (messages still expire when their turn comes); a prefetch of -1 leaves the consumer's own. Of the messages of a
-    topic that wait for a slow consumer the oldest are discarded over ``pending_message_limit``; -1 keeps them all.
+    off (messages still expire when their turn comes); a prefetch of -1 leaves the consumer's own.
 
     Without ``producer_flow_control`` the destination's memory limit holds no send up: what is not persistent goes to
     the store when ``cursor_memory_high_water_mark`` percent of it are in use (queues), or takes the broker's memory.
@@ -91,7 +92,6 @@ class PolicyEntry:
     queue_browser_prefetch: int = -1
     expire_messages_period_ms: int = DEFAULT_EXPIRE_PERIOD_MS
     dispatch_before_sync: bool = True
-    pending_message_limit: int = -1
     producer_flow_control: bool = True
     send_fail_if_no_space: bool | None = None
     send_fail_after_ms: int = -1
@@ -105,6 +105,8 @@ class PolicyEntry:
     dead_letter: DeadLetterStrategy = field(default_factory=DeadLetterStrategy)
     queue: QueuePolicy = field(default_factory=QueuePolicy)
     advisories: AdvisoryPolicy = field(default_factory=AdvisoryPolicy)
+    topic: TopicPolicy = field(default_factory=TopicPolicy)
+    slow_consumers: SlowConsumerPolicy | None = None
 
 
 class PolicyMap:

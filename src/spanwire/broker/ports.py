@@ -88,6 +88,10 @@ class MessageConsumer(Protocol):
         """The broker ended this consumer."""
         ...
 
+    def told_to_pull(self) -> bool:
+        """Tell the client to pull its messages one by one; False when its protocol has no way to."""
+        ...
+
 
 class MessageStore(Protocol):
     """Keeps persistent messages. Calls return at once; reads and sync progress are answered later.

@@ -24,6 +24,7 @@ from spanwire.broker.queue_consumers import QueueConsumers
 from spanwire.broker.queue_jobs import ExpiryWalk, Purge
 from spanwire.broker.recovery import RecoveredDestination
 from spanwire.broker.reference import TOLD, TOLD_BUT_FIRST, UNTOLD, BrokerDestination, MessageReference
+from spanwire.broker.slow_consumers import SlowConsumerWatch
 from spanwire.broker.subscription import Subscription
 from spanwire.broker.usage import MemoryUsage
 from spanwire.model.destination import Destination
@@ -55,6 +56,7 @@ class Queue(BrokerDestination):
         self._starts_at = 0.0
         self._mode = BY_PRIORITY if policy.queue.prioritized_messages else DIRECT
         self.in_flight = 0
+        self.slow_consumers: SlowConsumerWatch | None = None  # where its policy ends those
 
     # -- messages in ---------------------------------------------------------------------------------------------------
 
@@ -139,6 +141,8 @@ class Queue(BrokerDestination):
         self.visits += 1
         self._consumers.attach(subscription)
         subscription.homes.append(self)
+        if self.slow_consumers is not None:
+            self.slow_consumers.join(subscription, self)
         policy = self.policy.queue
         wait_ms = policy.time_before_dispatch_starts_ms
         if policy.consumers_before_dispatch_starts > 0:

@@ -71,6 +71,7 @@ class Subscription:
         self.pull_deadline = 0.0
         self.started = False
         self.removed = False
+        self.discarding = False  # messages that wait for it are being given up
         self.homes: Final[list[BrokerDestination]] = []
         self.pending: Final[deque[MessageReference]] = deque()
         self.dispatched_total = 0

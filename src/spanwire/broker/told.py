@@ -22,9 +22,12 @@ from spanwire.broker.news import (
 from spanwire.broker.policy import PolicyEntry
 from spanwire.broker.ports import MessageConsumer
 from spanwire.broker.queue import Queue
+from spanwire.broker.recovery_policy import RecoveryMemory
 from spanwire.broker.reference import MessageReference
+from spanwire.broker.slow_consumers import SlowConsumerWatch
 from spanwire.broker.subscription import Subscription
 from spanwire.broker.topic import Topic
+from spanwire.broker.tuned_topic import TunedTopic
 from spanwire.broker.usage import MemoryUsage
 from spanwire.model.destination import Destination
 from spanwire.model.errors import JmsError
@@ -119,13 +122,20 @@ class ToldLine(Queue):
             tell_of_traffic(self._news, CONSUMED_NEWS, self, reference.message)
 
 
-class ToldTopic(Topic):
+class ToldTopic(TunedTopic):
     """A topic that tells of its messages and subscribers."""
 
     def __init__(
-        self, destination: Destination, policy: PolicyEntry, usage: MemoryUsage, context: BrokerContext, news: News
+        self,
+        destination: Destination,
+        policy: PolicyEntry,
+        usage: MemoryUsage,
+        context: BrokerContext,
+        memory: RecoveryMemory,
+        slow: SlowConsumerWatch | None,
+        news: News,
     ) -> None:
-        super().__init__(destination, policy, usage, context)
+        super().__init__(destination, policy, usage, context, memory, slow)
         self._news: Final[News] = news
         self._slow: Final[dict[Subscription, None]] = {}
         self._discarded: Final[dict[Subscription, int]] = {}
@@ -205,6 +215,10 @@ class ToldConsumer(MessageConsumer):
         """The broker ended this consumer."""
         self._consumer.close(reason)
 
+    def told_to_pull(self) -> bool:
+        """The policy wants the client to pull."""
+        return self._consumer.told_to_pull()
+
 
 def told(policy: PolicyEntry, context: BrokerContext) -> News | None:
     """Who is to be told of what happens in a destination of this policy, if anybody."""
@@ -229,9 +243,18 @@ def new_line(
     return ToldLine(destination, policy, usage, context, news, topic)
 
 
-def new_topic(destination: Destination, policy: PolicyEntry, usage: MemoryUsage, context: BrokerContext) -> Topic:
+def new_topic(
+    destination: Destination,
+    policy: PolicyEntry,
+    usage: MemoryUsage,
+    context: BrokerContext,
+    memory: RecoveryMemory,
+    slow: SlowConsumerWatch | None,
+) -> Topic:
     """A topic of the kind that its policy asks for; what advisory topics carry is no news."""
     news = told(policy, context)
-    if news is None or destination.is_advisory:
+    if news is not None and not destination.is_advisory:
+        return ToldTopic(destination, policy, usage, context, memory, slow, news)
+    if slow is None and policy.topic.recovery is None and policy.topic.pending_limit is None:
         return Topic(destination, policy, usage, context)
-    return ToldTopic(destination, policy, usage, context, news)
+    return TunedTopic(destination, policy, usage, context, memory, slow)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from typing import Final
 
 from spanwire.broker.context import BrokerContext
@@ -13,8 +12,6 @@ from spanwire.broker.subscription import Subscription
 from spanwire.broker.usage import MemoryUsage
 from spanwire.model.destination import Destination
 from spanwire.model.message import Message
-
-logger = logging.getLogger(__name__)
 
 
 class Topic(BrokerDestination):
@@ -27,8 +24,6 @@ class Topic(BrokerDestination):
     ) -> None:
         super().__init__(destination, policy, usage)
         self._context: Final[BrokerContext] = context
-        self._pending_limit: Final[int] = policy.pending_message_limit
-        self.discarded = 0
         self.subscriptions: Final[list[Subscription]] = []
         self.durables: list[DurableSubscription] = []
 
@@ -61,30 +56,14 @@ class Topic(BrokerDestination):
                 subscription.dispatch(reference)
             else:
                 subscription.pending.append(reference)
-                if self._pending_limit >= 0 and len(subscription.pending) > self._limit_of(subscription):
-                    self._discard_oldest(subscription)
         self.release(message)
 
-    def _limit_of(self, subscription: Subscription) -> int:
-        """The policy's limit, or a lower one that the consumer asked for."""
-        own = subscription.info.maximum_pending_messages
-        return own if 0 < own < self._pending_limit else self._pending_limit
+    def make_room(self, size: int) -> bool:
+        """Whether something that waits could be given up, so that memory takes ``size`` bytes; here nothing can."""
+        return False
 
-    def _discard_oldest(self, subscription: Subscription) -> None:
-        """More waits for a slow consumer than the policy wants (ActiveMQ's pendingMessageLimitStrategy)."""
-        if self.discarded == 0:
-            logger.warning(
-                "%s: more than %d messages wait for a slow consumer; the oldest are discarded, as its policy says",
-                self.destination,
-                self._limit_of(subscription),
-            )
-        self.discarded += 1
-        oldest = subscription.pending.popleft()
-        self.note_discarded(subscription, oldest)
-        oldest.home.settled(oldest)
-
-    def note_discarded(self, subscription: Subscription, reference: MessageReference) -> None:
-        """A message is not kept for a slow subscriber."""
+    def drop(self) -> None:
+        """The topic is gone."""
 
     def attach(self, subscription: Subscription) -> None:
         """Add a subscription; it gets what is sent from now on."""

@@ -109,6 +109,10 @@ class DemandSubscription(MessageConsumer):
         """The broker ended this consumer: its destination is gone."""
         self._bridge.demand_ended(self, reason)
 
+    def told_to_pull(self) -> bool:
+        """A bridge never pulls."""
+        return False
+
     def take_settled(self) -> list[Forwarded]:
         """The messages in front that may be acknowledged now."""
         out = self.out

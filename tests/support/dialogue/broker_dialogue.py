@@ -91,6 +91,8 @@ class Listener:
         self.deliveries: list[Delivery] = []
         self.ends = 0
         self.closed: JmsError | None = None
+        self.was_told_to_pull = False
+        self.pulls_when_told = True
         self._taken = 0
         self._subscription: Subscription | None = None
 
@@ -107,6 +109,10 @@ class Listener:
 
     def close(self, reason: JmsError) -> None:
         self.closed = reason
+
+    def told_to_pull(self) -> bool:
+        self.was_told_to_pull = True
+        return self.pulls_when_told
 
     # The test's side
 
@@ -278,6 +284,9 @@ class Peer:
         session: int = 1,
         automatic: bool = False,
         durable: str | None = None,
+        retroactive: bool = False,
+        maximum_pending: int = 0,
+        network: bool = False,
     ) -> Listener:
         """A consumer that is not started yet; ``durable`` names its subscription."""
         self._consumer_number += 1
@@ -291,6 +300,9 @@ class Peer:
             exclusive=exclusive,
             priority=priority,
             subscription_name=durable,
+            retroactive=retroactive,
+            maximum_pending_messages=maximum_pending,
+            network_subscription=network,
         )
         listener = Listener(self, info)
         listener.attached(self.stage.broker.add_consumer(self.state, info, listener, self.stage.now, automatic))
@@ -309,6 +321,9 @@ class Peer:
         session: int = 1,
         automatic: bool = False,
         durable: str | None = None,
+        retroactive: bool = False,
+        maximum_pending: int = 0,
+        network: bool = False,
     ) -> Listener:
         """A consumer at work."""
         listener = self.announces(
@@ -322,6 +337,9 @@ class Peer:
             session=session,
             automatic=automatic,
             durable=durable,
+            retroactive=retroactive,
+            maximum_pending=maximum_pending,
+            network=network,
         )
         self.stage.broker.start_consumer(listener.subscription, self.stage.now)
         return listener

@@ -62,6 +62,9 @@ class Converter:
         self.taken.append(message)
         self.broker.output_progress(self.state, 0, self.now)
 
+    def told_to_pull(self) -> bool:
+        return False
+
     def dispatch_end(self) -> None: ...
 
     def close(self, reason: JmsError) -> None: ...

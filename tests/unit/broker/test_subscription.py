@@ -31,6 +31,9 @@ class SilentConnection:
 class SilentConsumer:
     def dispatch(self, message: Message, sequence: int, redelivery_count: int) -> None: ...
 
+    def told_to_pull(self) -> bool:
+        return False
+
     def dispatch_end(self) -> None: ...
 
     def close(self, reason: JmsError) -> None: ...

@@ -89,6 +89,11 @@ class OpenWireConsumer(MessageConsumer):
         logger.info("consumer %s ended: %s", self.consumer_id, reason)
         self._output.append(wire.ConsumerControl(consumer_id=self._wire_id, close=True))
 
+    def told_to_pull(self) -> bool:
+        """Tell the client that it has no prefetch; it will pull."""
+        self._output.append(wire.ConsumerControl(consumer_id=self._wire_id, prefetch=0))
+        return True
+
     def _converted(self, message: Message) -> Message:
         if message.format_id in CANONICAL_VERSIONS:
             return self._message_format.from_version(message)

@@ -183,6 +183,10 @@ class StompSubscription(MessageConsumer):
         """The broker ended this subscription; the client is told with an ERROR."""
         self._chunks.append(error_frame(reason, None, self._version))
 
+    def told_to_pull(self) -> bool:
+        """STOMP has no pull."""
+        return False
+
     def _dispatch_plain(self, prefix: bytes, message: Message) -> None:
         """A MESSAGE of 1.0, which has no escapes: the message id at least looks different."""
         raw = message.raw

@@ -23,6 +23,7 @@ from spanwire.service.config import words
 from spanwire.service.config.document import Element, Findings
 from spanwire.service.config.queue_policies import queue_policy
 from spanwire.service.config.security import Inner
+from spanwire.service.config.topic_policies import TopicPolicyReader
 from spanwire.service.config.values import MAX_LONG, Settings, as_flag
 
 MAX_PREFETCH: Final = 32_766  # hard cap of any prefetch
@@ -71,7 +72,7 @@ class PolicyInterpreter:
     def _entry(self, element: Element, destination: Destination) -> PolicyEntry:
         settings = Settings(element, self.findings)
         self.inner(element, "dispatchPolicy", words.DISPATCH)
-        self.inner(element, "subscriptionRecoveryPolicy", words.RECOVERY)
+        topics = TopicPolicyReader(self.findings, self.inner)
         given = element.attributes
         return PolicyEntry(
             destination,
@@ -81,7 +82,6 @@ class PolicyInterpreter:
             queue_browser_prefetch=settings.number("queueBrowserPrefetch", -1, 0, MAX_PREFETCH),
             expire_messages_period_ms=settings.number("expireMessagesPeriod", DEFAULT_EXPIRE_PERIOD_MS, 0, MAX_DAY_MS),
             dead_letter=self._dead_letter_strategy(element),
-            pending_message_limit=self._pending_limit(element),
             producer_flow_control=settings.flag("producerFlowControl", True),
             send_fail_if_no_space=settings.flag("sendFailIfNoSpace", False) if "sendFailIfNoSpace" in given else None,
             send_fail_after_ms=settings.number("sendFailIfNoSpaceAfterTimeout", -1, -1, MAX_INT),
@@ -92,6 +92,8 @@ class PolicyInterpreter:
             store_usage_high_water_mark=settings.number("storeUsageHighWaterMark", DEFAULT_STORE_MARK, 1, 100),
             queue=queue_policy(settings, self.findings),
             advisories=_advisories(settings),
+            topic=topics.topic_policy(element),
+            slow_consumers=topics.slow_consumers(element),
             max_destinations=settings.number("maxDestinations", -1, -1, MAX_INT),
             gc_inactive=settings.flag("gcInactiveDestinations", False),
             inactive_timeout_ms=self._inactive_timeout(settings),
@@ -102,18 +104,6 @@ class PolicyInterpreter:
         """Classic knows the attribute under a misspelt name as well."""
         misspelt = settings.number("inactiveTimoutBeforeGC", DEFAULT_INACTIVE_MS, 1, MAX_LONG)
         return settings.number("inactiveTimeoutBeforeGC", misspelt, 1, MAX_LONG)
-
-    def _pending_limit(self, entry: Element) -> int:
-        """A limit of what waits for a consumer is a matter of topics: queues keep everything, in Classic as well."""
-        limit = entry.child("pendingMessageLimitStrategy")
-        if limit is not None and "queue" in entry.attributes:
-            self.findings.warn(limit.line, "<pendingMessageLimitStrategy> has no effect: a queue keeps its messages")
-            return -1
-        found = -1
-        for element in self.inner(entry, "pendingMessageLimitStrategy", words.PENDING_LIMIT):
-            for constant in self.inner(element, "constantPendingMessageLimitStrategy", words.CONSTANT_LIMIT):
-                found = Settings(constant, self.findings).number("limit", -1, -1, MAX_INT)
-        return found
 
     def _dead_letter_strategy(self, entry: Element) -> DeadLetterStrategy:
         found = DeadLetterStrategy()

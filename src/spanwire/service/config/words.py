@@ -202,7 +202,8 @@ POLICY_ENTRY: Final = Words(
             "cursorMemoryHighWaterMark storeUsageHighWaterMark maxDestinations "
             "prioritizedMessages useConsumerPriority strictOrderDispatch allConsumersExclusiveByDefault "
             "timeBeforeDispatchStarts consumersBeforeDispatchStarts lazyDispatch messageGroupMapFactoryType "
-            "gcInactiveDestinations gcWithNetworkConsumers inactiveTimeoutBeforeGC inactiveTimoutBeforeGC",
+            "gcInactiveDestinations gcWithNetworkConsumers inactiveTimeoutBeforeGC inactiveTimoutBeforeGC "
+            "durableTopicPrefetch alwaysRetroactive",
         ),
         **_all(
             YES,
@@ -215,12 +216,10 @@ POLICY_ENTRY: Final = Words(
             _only("false", "temporary destinations shared between connections", guards=True),
             "allowTempDestinationStealing",
         ),
-        **_all(_only("false", "retroactive consumers"), "alwaysRetroactive"),
         **_all(_only("false", "redelivery counts in the journal"), "persistJMSRedelivered"),
         **_all(_only("false", "dead letters of duplicates"), "sendDuplicateFromStoreToDLQ"),
         **_all(_only("false", "policies of temporary destinations"), "tempQueue tempTopic"),
         **_all(_only("true", "a choice of the prefetch window"), "usePrefetchExtension"),
-        **_all(_only("100", DURABLE), "durableTopicPrefetch"),
         **_all(
             JAVA,
             "doOptimzeMessageStorage enableAudit "
@@ -231,9 +230,12 @@ POLICY_ENTRY: Final = Words(
         ),
     },
     children={
-        **_all(YES, "deadLetterStrategy pendingMessageLimitStrategy dispatchPolicy subscriptionRecoveryPolicy"),
+        **_all(
+            YES,
+            "deadLetterStrategy pendingMessageLimitStrategy dispatchPolicy subscriptionRecoveryPolicy "
+            "messageEvictionStrategy slowConsumerStrategy",
+        ),
         **_all(CURSOR, "pendingQueuePolicy pendingSubscriberPolicy pendingDurableSubscriberPolicy"),
-        **_all(_later(SLOW), "messageEvictionStrategy slowConsumerStrategy"),
         "networkBridgeFilterFactory": _later("replay of messages that nobody consumes there"),
         "messageGroupMapFactory": _later("message groups by a Java class"),
         "messageInterceptorStrategy": _later("changes of messages on their way"),
@@ -243,14 +245,41 @@ POLICY_ENTRY: Final = Words(
 PENDING_LIMIT: Final = Words(
     settings={},
     children={
-        "constantPendingMessageLimitStrategy": YES,
-        "prefetchRatePendingMessageLimitStrategy": _later(SLOW),
+        **_all(YES, "constantPendingMessageLimitStrategy prefetchRatePendingMessageLimitStrategy"),
         "bean": _later(SLOW),
     },
 )
 CONSTANT_LIMIT: Final = Words(
     settings={"limit": YES, "id": JAVA},
     children={},
+)
+PREFETCH_RATE: Final = Words(settings={"multiplier": YES, "id": JAVA}, children={})
+EVICTION: Final = Words(
+    settings={},
+    children={
+        **_all(
+            YES,
+            "oldestMessageEvictionStrategy oldestMessageWithLowestPriorityEvictionStrategy "
+            "uniquePropertyMessageEvictionStrategy",
+        ),
+        "bean": _later(SLOW),
+    },
+)
+OLDEST: Final = Words(settings={"evictExpiredMessagesHighWatermark": YES, "id": JAVA}, children={})
+UNIQUE_PROPERTY: Final = Words(settings={**OLDEST.settings, "propertyName": YES}, children={})
+SLOW_CONSUMERS: Final = Words(
+    settings={},
+    children={**_all(YES, "abortSlowConsumerStrategy abortSlowAckConsumerStrategy"), "bean": _later(SLOW)},
+)
+ABORT_SLOW: Final = Words(
+    settings={
+        **_all(YES, "maxSlowCount maxSlowDuration checkPeriod abortConnection ignoreNetworkConsumers"),
+        **_all(JAVA, "name id"),
+    },
+    children={},
+)
+ABORT_SLOW_ACK: Final = Words(
+    settings={**ABORT_SLOW.settings, **_all(YES, "maxTimeSinceLastAck ignoreIdleConsumers")}, children={}
 )
 # A broker with one thread dispatches each topic in one order to all its consumers, which is all that these ask for.
 DISPATCH: Final = Words(
@@ -266,15 +295,23 @@ DISPATCH: Final = Words(
 RECOVERY: Final = Words(
     settings={},
     children={
-        "noSubscriptionRecoveryPolicy": YES,
         **_all(
-            _later("retroactive consumers"),
-            "fixedCountSubscriptionRecoveryPolicy fixedSizedSubscriptionRecoveryPolicy "
-            "lastImageSubscriptionRecoveryPolicy queryBasedSubscriptionRecoveryPolicy "
-            "timedSubscriptionRecoveryPolicy retainedMessageSubscriptionRecoveryPolicy bean",
+            YES,
+            "noSubscriptionRecoveryPolicy fixedCountSubscriptionRecoveryPolicy fixedSizedSubscriptionRecoveryPolicy "
+            "lastImageSubscriptionRecoveryPolicy timedSubscriptionRecoveryPolicy "
+            "retainedMessageSubscriptionRecoveryPolicy",
         ),
+        "queryBasedSubscriptionRecoveryPolicy": _later(
+            "messages that a query finds for consumers to come", "Spanwire runs no Java classes; remove it"
+        ),
+        "bean": _later("messages for consumers to come by a Java class"),
     },
 )
+FIXED_COUNT: Final = Words(settings={"maximumSize": YES, "id": JAVA}, children={})
+FIXED_SIZE: Final = Words(settings={"maximumSize": YES, **_all(JAVA, "useSharedBuffer buffer id")}, children={})
+TIMED: Final = Words(settings={"recoverDuration": YES, "id": JAVA}, children={})
+WITHOUT_SETTINGS: Final = Words(settings={"id": JAVA}, children={})
+RETAINED: Final = Words(settings={"id": JAVA}, children={"wrapped": YES})
 
 SHARED_DEAD_LETTERS: Final = Words(
     settings={

@@ -7,6 +7,7 @@ from __future__ import annotations
 import pytest
 
 from spanwire.broker.policy import PolicyEntry, PolicyMap
+from spanwire.broker.topic_policy import PendingLimit, TopicPolicy
 from spanwire.model.destination import TOPIC, Destination
 from tests.support.stomp_dialogue import Peer, Stage
 
@@ -82,7 +83,9 @@ def test_no_more_than_the_prefetch_size_is_out(mode: str) -> None:
 
 
 def test_a_slow_subscriber_can_lower_the_limit_of_its_policy() -> None:
-    stage = Stage(policies=PolicyMap([PolicyEntry(Destination(TOPIC, ">"), pending_message_limit=4)]))
+    stage = Stage(
+        policies=PolicyMap([PolicyEntry(Destination(TOPIC, ">"), topic=TopicPolicy(pending_limit=PendingLimit(4)))])
+    )
     peer = subscribes(
         stage, "/topic/T", "ack:client-individual", "activemq.prefetchSize:1", "activemq.maximumPendingMessageLimit:2"
     )

@@ -8,6 +8,8 @@ import pytest
 
 from spanwire.broker.policy import DeadLetterStrategy, IndividualNames, PolicyMap
 from spanwire.broker.queue_policy import GroupMap, QueuePolicy
+from spanwire.broker.slow_policy import SlowConsumerPolicy
+from spanwire.broker.topic_policy import EvictionPolicy, PendingLimit, RecoveryPolicy, TopicPolicy
 from spanwire.model.destination import QUEUE, TOPIC, Destination
 from spanwire.model.errors import ConfigurationError
 from spanwire.service.config.loading import read_configuration
@@ -58,7 +60,7 @@ def test_a_topic_may_limit_what_waits_for_a_slow_consumer(limit: str, expected: 
         f'<policyEntry topic="&gt;"><pendingMessageLimitStrategy>{strategy}</pendingMessageLimitStrategy></policyEntry>'
     )
     assert configuration.warnings == ()
-    assert [entry.pending_message_limit for entry in configuration.policies] == [expected]
+    assert [entry.topic.pending_limit for entry in configuration.policies] == [PendingLimit(expected)]
 
 
 @pytest.mark.parametrize("limit", ["-2", "many", "99999999999"])
@@ -105,12 +107,12 @@ def test_a_queue_keeps_its_messages_whatever_limit_waits_for_slow_consumers() ->
     ("inside", "feature"),
     [
         ("<dispatchPolicy><priorityDispatchPolicy/></dispatchPolicy>", "a choice of the order of dispatch"),
-        ("<subscriptionRecoveryPolicy><timedSubscriptionRecoveryPolicy/></subscriptionRecoveryPolicy>", "retroactive"),
         (
-            "<pendingMessageLimitStrategy><prefetchRatePendingMessageLimitStrategy/></pendingMessageLimitStrategy>",
-            "limits",
+            "<subscriptionRecoveryPolicy><queryBasedSubscriptionRecoveryPolicy/></subscriptionRecoveryPolicy>",
+            "messages that a query finds for consumers to come",
         ),
-        ("<slowConsumerStrategy><abortSlowConsumerStrategy/></slowConsumerStrategy>", "limits of slow consumers"),
+        ("<slowConsumerStrategy><bean class='x.Y'/></slowConsumerStrategy>", "limits of slow consumers"),
+        ("<messageEvictionStrategy><bean class='x.Y'/></messageEvictionStrategy>", "limits of slow consumers"),
         (
             "<deadLetterStrategy><individualDeadLetterStrategy useQueueForQueueMessages='false'/></deadLetterStrategy>",
             "topics of dead letters",
@@ -152,3 +154,123 @@ def test_the_owners_of_message_groups_are_kept_as_the_policy_says(text: str, exp
 def test_a_table_of_message_groups_that_there_is_not_is_told(text: str) -> None:
     with pytest.raises(ConfigurationError, match=r"messageGroupMapFactoryType .* is none of cached"):
         policies(f"<policyEntry queue='A' messageGroupMapFactoryType='{text}'/>")
+
+
+@pytest.mark.parametrize(
+    ("inside", "expected"),
+    [
+        ("<fixedCountSubscriptionRecoveryPolicy/>", RecoveryPolicy("fixedCountSubscriptionRecoveryPolicy", 100)),
+        (
+            "<fixedCountSubscriptionRecoveryPolicy maximumSize='3'/>",
+            RecoveryPolicy("fixedCountSubscriptionRecoveryPolicy", 3),
+        ),
+        ("<fixedSizedSubscriptionRecoveryPolicy/>", RecoveryPolicy("fixedSizedSubscriptionRecoveryPolicy", 65_536)),
+        ("<timedSubscriptionRecoveryPolicy/>", RecoveryPolicy("timedSubscriptionRecoveryPolicy", 60_000)),
+        (
+            "<timedSubscriptionRecoveryPolicy recoverDuration='250'/>",
+            RecoveryPolicy("timedSubscriptionRecoveryPolicy", 250),
+        ),
+        ("<lastImageSubscriptionRecoveryPolicy/>", RecoveryPolicy("lastImageSubscriptionRecoveryPolicy")),
+        ("<retainedMessageSubscriptionRecoveryPolicy/>", RecoveryPolicy("retainedMessageSubscriptionRecoveryPolicy")),
+        (
+            "<retainedMessageSubscriptionRecoveryPolicy><wrapped><lastImageSubscriptionRecoveryPolicy/></wrapped>"
+            "</retainedMessageSubscriptionRecoveryPolicy>",
+            RecoveryPolicy("lastImageSubscriptionRecoveryPolicy"),
+        ),
+        ("<noSubscriptionRecoveryPolicy/>", None),
+    ],
+)
+def test_what_a_topic_keeps_for_consumers_to_come_is_read(inside: str, expected: RecoveryPolicy | None) -> None:
+    policy = f"<subscriptionRecoveryPolicy>{inside}</subscriptionRecoveryPolicy>"
+    configuration = policies(f"<policyEntry topic='A' alwaysRetroactive='true'>{policy}</policyEntry>")
+    assert configuration.warnings == ()
+    assert configuration.policies[0].topic == TopicPolicy(always_retroactive=True, recovery=expected)
+
+
+def test_what_waits_for_a_slow_consumer_may_depend_on_its_prefetch() -> None:
+    for attribute, expected in (("", 0.5), ("multiplier='2.25'", 2.25)):
+        rate = f"<prefetchRatePendingMessageLimitStrategy {attribute}/>"
+        (entry,) = policies(
+            f"<policyEntry topic='A'><pendingMessageLimitStrategy>{rate}</pendingMessageLimitStrategy></policyEntry>"
+        ).policies
+        assert entry.topic.pending_limit == PendingLimit(multiplier=expected)
+
+
+@pytest.mark.parametrize("multiplier", ["-1", "1e9", "100000", "nan", ""])
+def test_a_multiplier_that_is_no_number_is_told(multiplier: str) -> None:
+    rate = f"<prefetchRatePendingMessageLimitStrategy multiplier='{multiplier}'/>"
+    with pytest.raises(ConfigurationError, match="multiplier of <prefetchRatePendingMessageLimitStrategy> is"):
+        policies(
+            f"<policyEntry topic='A'><pendingMessageLimitStrategy>{rate}</pendingMessageLimitStrategy></policyEntry>"
+        )
+
+
+@pytest.mark.parametrize(
+    ("inside", "expected"),
+    [
+        ("<oldestMessageEvictionStrategy/>", EvictionPolicy()),
+        (
+            "<oldestMessageEvictionStrategy evictExpiredMessagesHighWatermark='7'/>",
+            EvictionPolicy("oldestMessageEvictionStrategy", None, 7),
+        ),
+        (
+            "<oldestMessageWithLowestPriorityEvictionStrategy/>",
+            EvictionPolicy("oldestMessageWithLowestPriorityEvictionStrategy"),
+        ),
+        (
+            "<uniquePropertyMessageEvictionStrategy propertyName='STOCK'/>",
+            EvictionPolicy("uniquePropertyMessageEvictionStrategy", "STOCK"),
+        ),
+    ],
+)
+def test_which_message_goes_when_too_many_wait_is_read(inside: str, expected: EvictionPolicy) -> None:
+    strategy = f"<messageEvictionStrategy>{inside}</messageEvictionStrategy>"
+    (entry,) = policies(f"<policyEntry topic='A'>{strategy}</policyEntry>").policies
+    assert entry.topic.eviction == expected
+
+
+def test_messages_unique_by_nothing_are_told() -> None:
+    strategy = "<messageEvictionStrategy><uniquePropertyMessageEvictionStrategy/></messageEvictionStrategy>"
+    with pytest.raises(ConfigurationError, match="<uniquePropertyMessageEvictionStrategy> has no propertyName"):
+        policies(f"<policyEntry topic='A'>{strategy}</policyEntry>")
+
+
+@pytest.mark.parametrize(
+    ("inside", "expected"),
+    [
+        ("<abortSlowConsumerStrategy/>", SlowConsumerPolicy()),
+        (
+            "<abortSlowConsumerStrategy name='n' maxSlowCount='2' maxSlowDuration='400' checkPeriod='100' "
+            "abortConnection='true' ignoreNetworkConsumers='false'/>",
+            SlowConsumerPolicy(2, 400, 100, True, False),
+        ),
+        ("<abortSlowAckConsumerStrategy/>", SlowConsumerPolicy(max_since_ack_ms=30_000)),
+        (
+            "<abortSlowAckConsumerStrategy maxTimeSinceLastAck='500' ignoreIdleConsumers='false' checkPeriod='50'/>",
+            SlowConsumerPolicy(check_period_ms=50, max_since_ack_ms=500, ignore_idle_consumers=False),
+        ),
+    ],
+)
+@pytest.mark.parametrize("kind", ["queue", "topic"])
+def test_what_becomes_of_slow_consumers_is_read(kind: str, inside: str, expected: SlowConsumerPolicy) -> None:
+    strategy = f"<slowConsumerStrategy>{inside}</slowConsumerStrategy>"
+    configuration = policies(f"<policyEntry {kind}='A'>{strategy}</policyEntry>")
+    assert configuration.policies[0].slow_consumers == expected
+
+
+@pytest.mark.parametrize(
+    "inside",
+    [
+        "<messageEvictionStrategy><oldestMessageEvictionStrategy/></messageEvictionStrategy>",
+        "<subscriptionRecoveryPolicy><lastImageSubscriptionRecoveryPolicy/></subscriptionRecoveryPolicy>",
+    ],
+)
+def test_what_means_topics_alone_has_no_effect_on_queues_and_is_told(inside: str) -> None:
+    configuration = policies(f"<policyEntry queue='A'>{inside}</policyEntry>")
+    assert len(configuration.warnings) == 1 and "has no effect: a queue" in configuration.warnings[0]
+    assert configuration.policies[0].topic == TopicPolicy()
+
+
+def test_the_prefetch_of_durable_subscribers_is_read() -> None:
+    (entry,) = policies("<policyEntry topic='A' durableTopicPrefetch='5'/>").policies
+    assert entry.topic.durable_prefetch == 5
