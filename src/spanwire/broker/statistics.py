@@ -60,6 +60,7 @@ class Request:
         self.correlation_id: Final[str | None] = correlation_id
         self.homes: Final[deque[BrokerDestination]] = deque()
         self.subscriptions: Final[deque[Subscription]] = deque()
+        self.client_ids: Final[dict[str, str | None]] = {}  # of their connections
         self.first_timestamp = False
         self.ends_with_null = False
         self.begins_with_broker = False
@@ -154,6 +155,7 @@ class StatisticsRequests(BrokerDestination):
         """Those of queues first, then those of topics that are not durable, as ActiveMQ answers."""
         topics: list[Subscription] = []
         for state in self._connections.all():
+            request.client_ids[state.connection_id] = state.info.client_id
             for subscription in state.consumers.values():
                 if subscription.info.destination.is_queue:
                     request.subscriptions.append(subscription)
@@ -212,7 +214,9 @@ class StatisticsRequests(BrokerDestination):
             if request.first_timestamp and isinstance(home, Queue):
                 self._destination_entries.add_first_timestamp(home, entries)
         elif request.subscriptions:
-            entries = subscription_entries(self._destination_entries, request.subscriptions[0])
+            subscription = request.subscriptions[0]
+            client_id = request.client_ids.get(subscription.info.consumer_id.connection_id)
+            entries = subscription_entries(self._destination_entries, subscription, client_id)
             correlation_id = None  # as ActiveMQ answers
         self._number += 1
         wall_ms = self._context.wall_ms

@@ -120,13 +120,13 @@ class BrokerEntries:
         return found
 
 
-def subscription_entries(start: DestinationEntries, subscription: Subscription) -> Entries:
-    """The answer about one consumer."""
+def subscription_entries(start: DestinationEntries, subscription: Subscription, client_id: str | None) -> Entries:
+    """The answer about one consumer, of a connection with ``client_id``."""
     info = subscription.info
     consumer_id = info.consumer_id
     found = start.begin()
     found["destinationName"] = (STRING_VALUE, info.destination.name)
-    found["clientId"] = _text(info.client_id)
+    found["clientId"] = _text(client_id)
     found["connectionId"] = (STRING_VALUE, consumer_id.connection_id)
     found["sessionId"] = (LONG_VALUE, consumer_id.session_id)
     found["selector"] = _text(info.selector)

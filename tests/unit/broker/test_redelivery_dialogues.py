@@ -25,8 +25,11 @@ DLQ: Final = "queue://ActiveMQ.DLQ"
 TWICE: Final = RedeliveryPolicy(maximum_redeliveries=2, initial_delay_ms=2_000, delay_ms=3_000)
 
 
-def of(pattern: str, policy: RedeliveryPolicy = TWICE, **more: bool) -> RedeliverySettings:
-    return RedeliverySettings((RedeliveryEntry(parse_destination(pattern), policy),), **more)
+def of(
+    pattern: str, policy: RedeliveryPolicy = TWICE, *, falls_back: bool = True, dead_letter_in_the_end: bool = True
+) -> RedeliverySettings:
+    entry = RedeliveryEntry(parse_destination(pattern), policy)
+    return RedeliverySettings((entry,), falls_back=falls_back, dead_letter_in_the_end=dead_letter_in_the_end)
 
 
 def played(

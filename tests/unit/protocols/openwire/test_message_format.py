@@ -308,6 +308,31 @@ def test_a_copy_for_another_destination_shares_the_octets_and_remembers_the_firs
     assert reread.format_index == again.format_index
 
 
+@pytest.mark.parametrize("version", [1, 2, 5, 12])
+def test_a_copy_with_another_time_and_mode_shares_the_octets_and_differs_in_nothing_else(version: int) -> None:
+    message_format = format_for(version)
+    message = message_format.readdressed(text_message(version), Destination(QUEUE, "B"))
+    message.redelivery_count = 2
+    message.link_number = 7
+    copy = message_format.restamped(message, 1_700_000_000_123, 1_800_000_000_456, not message.persistent)
+    assert copy.raw is message.raw
+    reread = message_format.index(copy.encoded())
+    for found in (copy, reread):
+        assert (found.timestamp_ms, found.expiration_ms) == (1_700_000_000_123, 1_800_000_000_456)
+        assert found.persistent is not message.persistent
+        assert (found.destination, found.message_id, found.priority) == (
+            message.destination,
+            message.message_id,
+            message.priority,
+        )
+    assert copy.format_index == reread.format_index
+    assert (copy.redelivery_count, copy.link_number) == (2, 7)
+    before = decode_message(message.encoded(), message_format.version)
+    after = decode_message(copy.encoded(), message_format.version)
+    before.timestamp, before.expiration, before.persistent = after.timestamp, after.expiration, after.persistent
+    assert message_format.octets_of(after) == message_format.octets_of(before)
+
+
 def test_a_message_can_say_that_it_is_the_first_of_its_group_for_its_consumer() -> None:
     message_format = FORMATS[FORMAT_OPENWIRE_10]
     message = message_format.readdressed(text_message(), Destination(QUEUE, "B"))

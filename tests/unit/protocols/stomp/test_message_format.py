@@ -293,6 +293,32 @@ def test_a_readdressed_message_shares_its_body_and_remembers_where_it_was_sent_f
     assert fields(FORMAT.index(again.encoded()))[5:] == fields(again)[5:]
 
 
+@pytest.mark.parametrize("persistent", [True, False])
+def test_a_copy_with_another_time_and_mode_shares_its_body_and_keeps_its_other_headers(persistent: bool) -> None:
+    message = sent(b"SEND\ndestination:/queue/A\nJMSXGroupID:g\nexpires:5\nk:v\\nw\n\nhello\0")
+    copy = FORMAT.restamped(message, 1_700_000_000_123, 1_800_000_000_456, persistent)
+    assert copy.raw is message.raw
+    for found in (copy, FORMAT.index(copy.encoded())):
+        view = FORMAT.view(found)
+        assert (view.timestamp_ms, view.expiration_ms, view.persistent) == (
+            1_700_000_000_123,
+            1_800_000_000_456,
+            persistent,
+        )
+        assert (view.body, view.properties, view.group_id) == (b"hello", {"k": (STRING_VALUE, "v\nw")}, "g")
+    assert fields(FORMAT.index(copy.encoded()))[5:] == fields(copy)[5:]
+
+
+def test_a_header_of_the_user_in_the_place_of_a_time_stays_as_it_is() -> None:
+    view = MessageView(TEXT, Destination(QUEUE, "A"), MessageId(ProducerId("ID:a", 1, 1), 1))
+    view.properties["timestamp"] = (STRING_VALUE, "yesterday")
+    message = FORMAT.encode_from_view(view)
+    assert b"timestamp:yesterday" in message.encoded()
+    copy = FORMAT.restamped(message, 1_700_000_000_123, 0, False)
+    assert b"timestamp:yesterday" in copy.encoded()
+    assert copy.timestamp_ms == 1_700_000_000_123
+
+
 def test_a_message_that_is_the_first_of_its_group_says_so_when_it_is_converted() -> None:
     message = sent(b"SEND\ndestination:/queue/A\nJMSXGroupID:g\nk:v\n\nhello\0")
     copy = FORMAT.first_for_consumer(message)

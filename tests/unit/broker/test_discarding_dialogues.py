@@ -1,0 +1,147 @@
+"""Dead letters that are dropped, by plug-in or by strategy, and those that expire (ActiveMQ, "Message Redelivery and
+DLQ Handling").
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Final
+
+import pytest
+
+from spanwire.broker.discarding import Discarding, DiscardingSettings, name_pattern
+from spanwire.broker.plugged_broker import PluginSettings
+from spanwire.broker.policy import DeadLetterStrategy, PolicyEntry
+from spanwire.model.acks import POISON_ACK
+from spanwire.model.destination import parse_destination
+from spanwire.model.errors import InvalidSelectorError
+from tests.support.dialogue.broker_dialogue import START_MS, Stage
+from tests.support.dialogue.text_format import properties_of
+
+Q: Final = "queue://Q"
+DLQ: Final = "queue://ActiveMQ.DLQ"
+ONLY_NAMED: Final = DiscardingSettings(drop_all=False, drop_temporary_topics=False, drop_temporary_queues=False)
+
+
+def dies(stage: Stage, queue: str = Q, text: str = "a") -> None:
+    """A message is sent and given up."""
+    peer = stage.peer(f"of {text} for {queue}")
+    listener = peer.consumes(queue)
+    stage.peer(f"to {queue} with {text}").sends(queue, text)
+    stage.settle()
+    listener.acknowledges(text, ack_type=POISON_ACK, count=1)
+    stage.settle()
+    listener.leaves()
+
+
+def letters(stage: Stage) -> int:
+    return stage.view(DLQ).pending if stage.has(DLQ) else 0
+
+
+def test_all_of_them_are_dropped_and_leave_nothing() -> None:
+    stage = Stage(plugins=PluginSettings((DiscardingSettings(),)))
+    dies(stage)
+    stage.peer("p").sends(Q, "late", expiration_ms=START_MS + 1_000)
+    stage.settle()
+    stage.waits(40)
+    stage.settle()
+    stage.peer("p2").sends(Q, "too late", expiration_ms=START_MS + 1_000)
+    stage.settle()
+    assert letters(stage) == 0
+    assert stage.store.kept(parse_destination(Q)) == []
+    assert stage.memory() == 0
+    assert stage.view(Q).dequeued == 2
+    assert stage.view(Q).expired == 2
+
+
+@pytest.mark.parametrize("transacted", [True, False])
+def test_in_a_transaction_they_are_dropped_as_well(transacted: bool) -> None:
+    stage = Stage(plugins=PluginSettings((DiscardingSettings(),)))
+    peer = stage.peer("c")
+    listener = peer.consumes(Q)
+    stage.peer("p").sends(Q, "a")
+    stage.settle()
+    if transacted:
+        peer.begins(1)
+    listener.acknowledges("a", ack_type=POISON_ACK, count=1, transaction=1 if transacted else 0)
+    if transacted:
+        peer.commits(1)
+    stage.settle()
+    assert letters(stage) == 0
+    assert stage.store.kept(parse_destination(Q)) == []
+
+
+def test_only_what_is_named_is_dropped() -> None:
+    named = DiscardingSettings(False, False, False, ("ORDERS\\..*", "LOG"))
+    stage = Stage(plugins=PluginSettings((named,)))
+    for queue, kept in (
+        ("queue://ORDERS.EU", 0), ("queue://ORDERS", 1), ("queue://LOG", 1), ("queue://LOGS", 2), ("queue://MY.LOG", 3),
+    ):  # fmt: skip
+        dies(stage, queue)
+        assert letters(stage) == kept, queue
+
+
+def test_those_of_temporary_destinations_are_dropped_by_their_kind() -> None:
+    for drops, kept in ((True, 0), (False, 1)):
+        settings = DiscardingSettings(False, not drops, drops)
+        stage = Stage(plugins=PluginSettings((settings,)))
+        peer = stage.peer("c")
+        queue = peer.temporary()
+        listener = peer.consumes(queue)
+        stage.peer("p").sends(queue, "a")
+        stage.settle()
+        listener.acknowledges("a", ack_type=POISON_ACK, count=1)
+        stage.settle()
+        assert letters(stage) == kept
+
+
+def test_without_a_reason_to_drop_the_policy_decides() -> None:
+    stage = Stage(plugins=PluginSettings((ONLY_NAMED,)))
+    dies(stage)
+    assert letters(stage) == 1
+
+
+def test_each_so_many_of_them_are_told(caplog: pytest.LogCaptureFixture) -> None:
+    stage = Stage(plugins=PluginSettings((DiscardingSettings(report_interval=3),)))
+    with caplog.at_level(logging.INFO, Discarding.__module__):
+        for number in range(7):
+            dies(stage, text=f"m{number}")
+    assert [record.getMessage().split()[0] for record in caplog.records] == ["3", "6"]
+
+
+def test_a_pattern_is_of_the_whole_name_and_no_trick() -> None:
+    assert name_pattern("A|B").is_found_in("B")
+    assert not name_pattern("A|B").is_found_in("AB")
+    assert not name_pattern("A|B").is_found_in("XB")
+    with pytest.raises(InvalidSelectorError):
+        name_pattern("A)|(B")
+    with pytest.raises(InvalidSelectorError):
+        name_pattern("(A" * 100)
+
+
+def test_a_strategy_that_discards_keeps_none() -> None:
+    stage = Stage(PolicyEntry(parse_destination(Q), dead_letter=DeadLetterStrategy(discards=True)))
+    dies(stage)
+    dies(stage, "queue://OTHER")
+    stage.peer("p").sends(Q, "late", expiration_ms=START_MS + 1_000)
+    stage.settle()
+    stage.waits(40)
+    stage.settle()
+    assert letters(stage) == 1
+    assert stage.store.kept(parse_destination(Q)) == []
+
+
+def test_dead_letters_expire_where_their_strategy_says_so() -> None:
+    strategy = DeadLetterStrategy(expiration_ms=60_000)
+    stage = Stage(PolicyEntry(parse_destination(Q), dead_letter=strategy))
+    dies(stage)
+    (letter,) = stage.store.kept(parse_destination(DLQ))
+    assert letter.expiration_ms == stage.now.wall_ms + 60_000
+    assert properties_of(letter)["originalExpiration"] == 0
+    stage.waits(59)
+    stage.settle()
+    assert letters(stage) == 1
+    stage.waits(31)
+    stage.settle()
+    assert letters(stage) == 0
+    assert stage.store.kept(parse_destination(DLQ)) == []

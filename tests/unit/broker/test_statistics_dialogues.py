@@ -1,0 +1,278 @@
+"""Statistics by message: names and types of what is answered, to whom, and in slices (ActiveMQ, "StatisticsPlugin")."""
+
+from __future__ import annotations
+
+import json
+from typing import Final
+
+import pytest
+
+from spanwire.broker.plugged_broker import PluginSettings
+from spanwire.broker.ports import WRITE
+from spanwire.broker.statistics import ANSWERS_PER_SLICE, MAX_REQUESTS
+from spanwire.model.destination import Destination
+from spanwire.model.errors import AuthorizationError, ResourceAllocationError
+from spanwire.model.message import Message
+from spanwire.model.message_view import PropertyValue
+from tests.support.dialogue.broker_dialogue import Listener, Peer, Stage
+from tests.support.dialogue.text_format import text_message
+from tests.support.recording_authorizer import RecordingAuthorizer
+
+ON: Final = PluginSettings(statistics=True)
+ABOUT: Final = "queue://ActiveMQ.Statistics.Destination"
+OF_BROKER: Final = "queue://ActiveMQ.Statistics.Broker"
+OF_SUBSCRIPTIONS: Final = "queue://ActiveMQ.Statistics.Subscription"
+NULL, BOOLEAN, INT, LONG, DOUBLE, STRING = 0, 1, 5, 6, 7, 9
+DESTINATION_TYPES: Final = {
+    "brokerName": STRING, "brokerId": STRING, "destinationName": STRING, "size": LONG, "enqueueCount": LONG,
+    "dequeueCount": LONG, "dispatchCount": LONG, "expiredCount": LONG, "inflightCount": LONG, "messagesCached": LONG,
+    "averageMessageSize": LONG, "memoryPercentUsage": INT, "memoryUsage": LONG, "memoryLimit": LONG,
+    "averageEnqueueTime": DOUBLE, "maxEnqueueTime": DOUBLE, "minEnqueueTime": DOUBLE, "consumerCount": LONG,
+    "producerCount": LONG,
+}  # fmt: skip
+BROKER_TYPES: Final = {
+    **{name: kind for name, kind in DESTINATION_TYPES.items() if name != "destinationName"},
+    "storePercentUsage": INT, "storeUsage": LONG, "storeLimit": LONG, "tempPercentUsage": INT, "tempUsage": LONG,
+    "tempLimit": LONG, "openwire": STRING, "stomp": STRING, "ssl": STRING, "stomp+ssl": STRING, "vm": STRING,
+    "dataDirectory": STRING,
+}  # fmt: skip
+SUBSCRIPTION_TYPES: Final = {
+    "brokerName": STRING, "brokerId": STRING, "destinationName": STRING, "clientId": STRING, "connectionId": STRING,
+    "sessionId": LONG, "selector": STRING, "enqueueCounter": LONG, "dequeueCounter": LONG, "dispatchedCounter": LONG,
+    "dispatchedQueueSize": LONG, "prefetchSize": INT, "maximumPendingMessageLimit": INT, "exclusive": BOOLEAN,
+    "retroactive": BOOLEAN, "slowConsumer": BOOLEAN,
+}  # fmt: skip
+
+Answer = dict[str, tuple[int, object]]
+
+
+class JsonStatistics:
+    """Duck-typed to `spanwire.broker.ports.StatisticsFormat`."""
+
+    def statistics(
+        self,
+        destination: Destination,
+        entries: dict[str, PropertyValue],
+        correlation_id: str | None,
+        number: int,
+        wall_ms: int,
+    ) -> Message:
+        return text_message(destination, number, json.dumps(entries).encode(), "ID:statistics:1", persistent=False)
+
+
+def played(authorizer: RecordingAuthorizer | None = None) -> Stage:
+    return Stage(plugins=ON, statistics_format=JsonStatistics(), authorizer=authorizer)
+
+
+class Asking:
+    """A client that asks and gets answers."""
+
+    def __init__(self, stage: Stage, prefetch: int = 32_000) -> None:
+        self.peer: Final[Peer] = stage.peer("asking", "asking")
+        self.reply_to: Final[str] = self.peer.temporary()
+        self.listener: Final[Listener] = self.peer.consumes(self.reply_to, prefetch=prefetch)
+
+    def asks(self, destination: str, **properties: object) -> list[Answer]:
+        self.peer.sends(destination, "", persistent=False, reply_to=self.reply_to, properties=properties)
+        return self.hears()
+
+    def hears(self) -> list[Answer]:
+        return [
+            {name: (kind, value) for name, (kind, value) in json.loads(text).items()} for text in self.listener.takes()
+        ]
+
+
+def types(answer: Answer) -> dict[str, int]:
+    return {name: kind for name, (kind, _) in answer.items()}
+
+
+def value(answer: Answer, name: str) -> object:
+    return answer[name][1]
+
+
+def test_the_answer_about_a_queue_has_the_names_types_and_counters() -> None:
+    stage = played()
+    asking = Asking(stage)
+    producer = stage.peer("p")
+    producer.producer("queue://Q")
+    listener = stage.peer("c").consumes("queue://Q", prefetch=2)
+    producer.sends("queue://Q", "a", "b", "c")
+    listener.acknowledges("a", count=1)
+    stage.settle()
+    (answer,) = asking.asks(f"{ABOUT}Q")
+    assert types(answer) == DESTINATION_TYPES
+    expected = {
+        "brokerName": "stage", "brokerId": "ID:stage", "destinationName": "queue://Q", "size": 2, "enqueueCount": 3,
+        "dequeueCount": 1, "dispatchCount": 3, "expiredCount": 0, "inflightCount": 2, "messagesCached": 0,
+        "consumerCount": 1, "producerCount": 1, "memoryLimit": 1024 * 1024 * 1024,
+    }  # fmt: skip
+    assert {name: value(answer, name) for name in expected} == expected
+    assert value(answer, "memoryUsage") == stage.view("queue://Q").memory_bytes
+    assert value(answer, "averageMessageSize") == stage.view("queue://Q").memory_bytes // 2
+
+
+def test_a_request_goes_nowhere_itself() -> None:
+    stage = played()
+    asking = Asking(stage)
+    asking.asks(f"{ABOUT}Q")
+    asking.asks(OF_BROKER)
+    assert not any("Statistics" in view.destination for view in stage.broker.destination_views())
+
+
+def test_without_a_place_to_answer_it_is_a_message_like_any_other() -> None:
+    stage = played()
+    stage.peer("p").sends(OF_BROKER, "a")
+    stage.settle()
+    assert stage.view(OF_BROKER).pending == 1
+
+
+def test_other_names_are_none_of_its_business() -> None:
+    stage = played()
+    asking = Asking(stage)
+    assert asking.asks("queue://ActiveMQ.Statistics.Other") == []
+    assert stage.has("queue://ActiveMQ.Statistics.Other")
+
+
+def test_there_is_an_answer_for_each_match_and_a_last_one_where_it_is_asked_for() -> None:
+    stage = played()
+    asking = Asking(stage)
+    for name in ("A.B", "A.C", "D"):
+        stage.peer(f"p{name}").sends(f"queue://{name}", "a")
+    stage.peer("t").sends("topic://A.T", "a")
+
+    def names(destination: str, **properties: object) -> list[object]:
+        return [answer.get("destinationName", (0, None))[1] for answer in asking.asks(destination, **properties)]
+
+    assert names(f"{ABOUT}.A.*") == ["queue://A.B", "queue://A.C"]
+    assert names(f"{ABOUT}A.>") == ["queue://A.B", "queue://A.C"]
+    assert names("topic://ActiveMQ.Statistics.DestinationA.>") == ["topic://A.T"]
+    assert names(f"{ABOUT}NONE") == []
+    assert names(ABOUT) == []
+    null = "ActiveMQ.Statistics.Destination.List.End.With.Null"
+    assert names(f"{ABOUT}A.*", **{null: True}) == ["queue://A.B", "queue://A.C", None]
+    assert names(f"{ABOUT}A.B{null}") == ["queue://A.B", None]
+    assert names(f"{ABOUT}NONE", **{null: True}) == [None]
+
+
+def test_the_time_of_the_first_message_is_told_where_it_is_asked_for() -> None:
+    stage = played()
+    asking = Asking(stage)
+    producer = stage.peer("p")
+    producer.sends("queue://Q", "a", timestamp_ms=17)
+    producer.sends("queue://Q", "b", timestamp_ms=18)
+    asked = {"ActiveMQ.Statistics.Destination.Include.First.Message.Timestamp": True}
+    (answer,) = asking.asks(f"{ABOUT}Q", **asked)
+    assert answer["firstMessageTimestamp"] == (LONG, 17)
+    stage.peer("e").producer("queue://EMPTY")
+    (answer,) = asking.asks(f"{ABOUT}EMPTY", **asked)
+    assert "firstMessageTimestamp" not in answer
+
+
+def test_the_answer_about_the_broker_adds_up_and_can_begin_anew() -> None:
+    stage = played()
+    asking = Asking(stage)
+    producer = stage.peer("p")
+    listener = stage.peer("c").consumes("queue://Q")
+    producer.sends("queue://Q", "a", "b")
+    producer.sends("queue://R", "c")
+    listener.acknowledges("a", count=1)
+    stage.settle()
+    (answer,) = asking.asks(OF_BROKER)
+    assert types(answer) == BROKER_TYPES
+    expected = {
+        "size": 2, "enqueueCount": 3, "dequeueCount": 1, "dispatchCount": 2, "inflightCount": 1, "messagesCached": 1,
+        "consumerCount": 2, "openwire": "tcp://host:61616", "stomp": "", "dataDirectory": "/data",
+    }  # fmt: skip
+    assert {name: value(answer, name) for name in expected} == expected
+    (answer,) = asking.asks(OF_BROKER, **{"ActiveMQ.Statistics.Broker.Reset": True})
+    assert [value(answer, name) for name in ("enqueueCount", "dequeueCount", "size")] == [0, 0, 3]
+    producer.sends("queue://Q", "d")
+    (answer,) = asking.asks(OF_BROKER)
+    assert value(answer, "enqueueCount") == 2  # and the answer before
+
+
+def test_the_answers_about_subscriptions_are_of_queues_and_then_of_topics() -> None:
+    stage = played()
+    asking = Asking(stage)
+    other = stage.peer("c", "client")
+    other.consumes("topic://T")
+    other.consumes("queue://Q", selector="a = 1", prefetch=7, exclusive=True)
+    other.consumes("topic://D", durable="sub")
+    answers = asking.asks(OF_SUBSCRIPTIONS)
+    assert [value(answer, "destinationName") for answer in answers] == [asking.reply_to.partition("://")[2], "Q", "T"]
+    assert types(answers[1]) == SUBSCRIPTION_TYPES
+    expected = {
+        "clientId": "client", "connectionId": other.connection_id, "sessionId": 1, "selector": "a = 1",
+        "prefetchSize": 7, "exclusive": True, "slowConsumer": False,
+    }  # fmt: skip
+    assert {name: value(answers[1], name) for name in expected} == expected
+    assert answers[2]["selector"] == (NULL, None)
+
+
+def test_many_answers_come_in_slices() -> None:
+    stage = played()
+    asking = Asking(stage)
+    producer = stage.peer("p")
+    for number in range(2 * ANSWERS_PER_SLICE + 5):
+        producer.sends(f"queue://MANY.{number}", "a", persistent=False)
+    assert len(asking.asks(f"{ABOUT}MANY.>")) == ANSWERS_PER_SLICE
+    assert asking.asks(f"{ABOUT}MANY.1") == []
+    stage.runs()
+    assert len(asking.hears()) == ANSWERS_PER_SLICE
+    stage.settle()
+    assert len(asking.hears()) == 5 + 1
+
+
+def test_too_many_requests_at_a_time_are_refused() -> None:
+    stage = played()
+    asking = Asking(stage)
+    producer = stage.peer("p")
+    for number in range(ANSWERS_PER_SLICE + 1):
+        producer.sends(f"queue://MANY.{number}", "a", persistent=False)
+    assert sum(len(asking.asks(f"{ABOUT}MANY.>")) for _ in range(MAX_REQUESTS)) == ANSWERS_PER_SLICE
+    with pytest.raises(ResourceAllocationError, match="try again later"):
+        asking.asks(OF_BROKER)
+    stage.settle()
+    heard = len(asking.hears())
+    while stage.view(asking.reply_to).pending > stage.view(asking.reply_to).in_flight:
+        asking.peer.flushes()
+        heard += len(asking.hears())
+    assert heard + ANSWERS_PER_SLICE == MAX_REQUESTS * (ANSWERS_PER_SLICE + 1)
+
+
+def test_an_answer_waits_for_room() -> None:
+    stage = Stage(plugins=ON, statistics_format=JsonStatistics(), memory_limit_bytes=20_000)
+    asking = Asking(stage, prefetch=0)
+    asking.asks(OF_BROKER)
+    assert stage.view(asking.reply_to).pending == 1
+    stage.peer("p").sends("queue://Q", "x" * 17_500, persistent=False)
+    asking.asks(OF_BROKER)
+    assert stage.view(asking.reply_to).pending == 1
+    stage.peer("c").consumes("queue://Q").acknowledges("x" * 17_500, count=1)
+    stage.settle()
+    stage.waits(1.0)
+    stage.settle()
+    assert stage.view(asking.reply_to).pending == 2
+
+
+def test_who_may_not_write_there_learns_nothing() -> None:
+    authorizer = RecordingAuthorizer()
+    stage = played(authorizer)
+    asking = Asking(stage)
+    authorizer.refused.add(("*", WRITE, OF_BROKER))
+    with pytest.raises(AuthorizationError, match=f"write to: {OF_BROKER}"):
+        asking.asks(OF_BROKER)
+    assert asking.hears() == []
+
+
+def test_who_may_not_write_to_the_place_of_the_answer_gets_none_there() -> None:
+    authorizer = RecordingAuthorizer()
+    stage = played(authorizer)
+    peer = stage.peer("p")
+    secret = stage.peer("c").consumes("queue://SECRET")
+    authorizer.refused.add(("*", WRITE, "queue://SECRET"))
+    with pytest.raises(AuthorizationError, match="write to: queue://SECRET"):
+        peer.sends(OF_BROKER, "", reply_to="queue://SECRET")
+    stage.settle()
+    assert secret.takes() == []
+    assert len(Asking(stage).asks(OF_BROKER)) == 1
