@@ -12,7 +12,7 @@ import pytest
 
 from tests.support.broker_process import BrokerProcess, spanwire_command
 from tests.support.classic import classic_broker
-from tests.support.java import JavaProcess, Observation, compile_java
+from tests.support.java import JavaProcess, Observation, compile_java_once
 from tests.support.peers import require
 
 CONNECTION_ID = re.compile(r"ID:[\w.-]+-\d+-\d{13}-\d+:\d+")
@@ -36,10 +36,15 @@ def classic(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]
 
 
 @pytest.fixture(scope="session")
-def java(tmp_path_factory: pytest.TempPathFactory) -> Iterator[JavaProcess]:
-    """The Java client's scenarios, ready to be asked."""
+def classes(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The compiled Java programs of this folder."""
     require("activemq-client")
-    classes = compile_java(SOURCES, tmp_path_factory.mktemp("classes"))
+    return compile_java_once(SOURCES, "interop-classes", tmp_path_factory.getbasetemp())
+
+
+@pytest.fixture(scope="session")
+def java(classes: Path) -> Iterator[JavaProcess]:
+    """The Java client's scenarios, ready to be asked."""
     with JavaProcess(classes, "Interop") as process:
         yield process
 
@@ -55,6 +60,13 @@ def assert_alike(ours: list[Observation], classics: list[Observation]) -> None:
     unlike = [line for line in lines if not line.startswith(("  ", "? "))]
     if unlike:
         pytest.fail("\n".join(["Classic (-) and Spanwire (+) differ:", *unlike]), pytrace=False)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """In a parallel run (`--dist loadgroup`) the tests of a file stay together: they share brokers."""
+    for item in items:
+        if item.path.is_relative_to(Path(__file__).parent):
+            item.add_marker(pytest.mark.xdist_group(item.path.stem))
 
 
 OnBoth = Callable[..., tuple[list[Observation], list[Observation]]]

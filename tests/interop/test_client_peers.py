@@ -26,8 +26,9 @@ from tests.support.broker_process import BrokerProcess
 from tests.support.client_shells import SHELLS, opened
 
 DEADLINE_MS: Final = 300
+NEVER_MS: Final = 60_000  # the answer comes long before this
 LARGE: Final = 16 * 1024 * 1024  # more than the buffers of two sockets hold
-GRACE: Final = 5.0  # seconds beyond the deadline that a busy machine may take
+GRACE: Final = 30.0  # seconds beyond the deadline that a busy machine may take
 
 
 def refused(shell: str, url: str) -> JmsError:
@@ -38,7 +39,7 @@ def refused(shell: str, url: str) -> JmsError:
             await opened(shell, url, "u", "c4n4ry-pa55word")
         return raised.value
 
-    error = asyncio.run(asyncio.wait_for(scenario(), 30))
+    error = asyncio.run(asyncio.wait_for(scenario(), 2 * GRACE))
     assert str(error).isprintable()
     assert "c4n4ry" not in str(error)
     return error
@@ -55,8 +56,8 @@ def listener() -> Iterator[socket.socket]:
         yield server
 
 
-def url_of(listener: socket.socket, scheme: str = "tcp", options: str = "") -> str:
-    return f"{scheme}://127.0.0.1:{listener.getsockname()[1]}?connectionTimeout={DEADLINE_MS}{options}"
+def url_of(listener: socket.socket, scheme: str = "tcp", deadline_ms: int = DEADLINE_MS) -> str:
+    return f"{scheme}://127.0.0.1:{listener.getsockname()[1]}?connectionTimeout={deadline_ms}"
 
 
 @pytest.mark.parametrize("scheme", ["tcp", "ssl"])
@@ -79,7 +80,8 @@ def test_a_broker_that_shakes_hands_and_then_says_nothing_is_given_up(listener: 
 
     broker = threading.Thread(target=play, daemon=True)
     broker.start()
-    assert "has not let the client in within 0.3 s" in str(refused(shell, url_of(listener)))
+    # The hands are shaken within the time even on a slow machine.
+    assert "has not let the client in within 2 s" in str(refused(shell, url_of(listener, deadline_ms=2_000)))
     broker.join(GRACE)
     assert not broker.is_alive(), "the socket is still open"
 
@@ -93,7 +95,7 @@ def test_whoever_speaks_something_else_is_told_at_once(listener: socket.socket, 
             channel.sendall(answer)
 
     threading.Thread(target=play, daemon=True).start()
-    error = refused(shell, url_of(listener))
+    error = refused(shell, url_of(listener, deadline_ms=NEVER_MS))
     assert "OpenWire" in str(error) or "ended" in str(error)
 
 
@@ -124,7 +126,7 @@ def test_a_class_name_from_a_real_socket_is_text(listener: socket.socket, shell:
                         return
 
     threading.Thread(target=play, daemon=True).start()
-    assert "ClassPathXmlApplicationContext: http" in str(refused(shell, url_of(listener)))
+    assert "ClassPathXmlApplicationContext: http" in str(refused(shell, url_of(listener, deadline_ms=NEVER_MS)))
 
 
 def test_a_broker_that_stops_reading_ends_sends_and_close_in_their_time(listener: socket.socket, shell: str) -> None:
@@ -145,7 +147,7 @@ def test_a_broker_that_stops_reading_ends_sends_and_close_in_their_time(listener
         assert time.monotonic() - started < GRACE
 
     try:
-        asyncio.run(asyncio.wait_for(scenario(), 20))
+        asyncio.run(asyncio.wait_for(scenario(), 2 * GRACE))
     finally:
         is_over.set()
         broker.join(GRACE)
@@ -258,11 +260,11 @@ def in_child(calls: Sequence[object]) -> int:
 
 def test_a_busy_application_stays_connected(spanwire: BrokerProcess) -> None:
     uri = spanwire.openwire_uri(
-        {"wireFormat.maxInactivityDuration": "600", "wireFormat.maxInactivityDurationInitalDelay": "1"}
+        {"wireFormat.maxInactivityDuration": "1500", "wireFormat.maxInactivityDurationInitalDelay": "1"}
     )
     with blocking.connect(uri) as connection, connection.session() as session:
         producer = session.create_producer("queue://BUSY")
-        threading.Event().wait(2.5)  # four times the inactivity that the broker grants
+        threading.Event().wait(4.5)  # three times the inactivity that the broker grants
         producer.send("x")
 
 
@@ -277,7 +279,7 @@ def test_threads_share_a_connection(spanwire: BrokerProcess) -> None:
                 consumer = session.create_consumer(f"queue://SHARED.{name}")
                 for number in range(count):
                     producer.send(f"{name} {number}", wait=number % 7 == 0)
-                    message = consumer.receive(10)
+                    message = consumer.receive(GRACE)
                     assert message is not None
                     received.append(message.body)
 
@@ -299,14 +301,14 @@ def test_threads_that_request_at_once_share_one_queue_for_replies(spanwire: Brok
     with blocking.connect(spanwire.openwire_uri()) as connection:
 
         def work() -> None:
-            together.wait(10)
+            together.wait(GRACE)
             found.append(connection.requestor())
 
         workers = [threading.Thread(target=work) for _ in range(threads)]
         for worker in workers:
             worker.start()
         for worker in workers:
-            worker.join(10)
+            worker.join(GRACE)
     assert len(found) == threads
     assert len(set(found)) == 1
 

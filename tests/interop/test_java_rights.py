@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.interop.conftest import SOURCES, assert_alike
+from tests.interop.conftest import assert_alike
 from tests.support.broker_process import BrokerProcess, Command, spanwire_command
 from tests.support.canary import CANARY
 from tests.support.classic import classic_command
-from tests.support.java import JavaProcess, compile_java
+from tests.support.java import JavaProcess
 from tests.support.peers import require
 
 PLUGINS = f"""
@@ -59,9 +59,8 @@ def secured(command: Command) -> Command:
 
 
 @pytest.fixture(scope="module")
-def rights(tmp_path_factory: pytest.TempPathFactory) -> Iterator[JavaProcess]:
-    require("activemq-client")
-    with JavaProcess(compile_java(SOURCES, tmp_path_factory.mktemp("rights")), "Rights") as process:
+def rights(classes: Path) -> Iterator[JavaProcess]:
+    with JavaProcess(classes, "Rights") as process:
         yield process
 
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.interop.conftest import SOURCES, assert_alike
+from tests.interop.conftest import assert_alike
 from tests.support.broker_process import BrokerProcess, Command, spanwire_command
 from tests.support.classic import classic_command
-from tests.support.java import JavaProcess, Observation, compile_java
+from tests.support.java import JavaProcess, Observation
 from tests.support.peers import require
 
 MANY = 400
@@ -36,10 +36,9 @@ def with_usage(command: Command, attributes: str) -> Command:
 
 
 @pytest.fixture(scope="module")
-def flow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[JavaProcess]:
-    require("activemq-client")
+def flow(classes: Path) -> Iterator[JavaProcess]:
     require("activemq-broker")
-    with JavaProcess(compile_java(SOURCES, tmp_path_factory.mktemp("flow")), "ProducerFlow") as process:
+    with JavaProcess(classes, "ProducerFlow") as process:
         yield process
 
 

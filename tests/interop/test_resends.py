@@ -24,6 +24,7 @@ from tests.support.client_shells import SHELLS, opened
 from tests.support.java import JavaProcess
 
 QUEUE: Final = "RESENT"
+LAST: Final = "nothing follows"
 ROUNDS: Final = 4  # kills, and as many mere breaks, under load
 PER_CONNECTION: Final = 400
 CONNECTIONS: Final = 4
@@ -72,14 +73,18 @@ def later(wire: AnswerLoss, fault: Fault, broker: BrokerProcess) -> threading.Th
 
 
 def drained(broker: BrokerProcess) -> Counter[str]:
-    """Everything in the queue, and how often."""
+    """Everything in the queue, and how often; a last message, sent behind all others, tells where the queue ends."""
     found: Counter[str] = Counter()
     with blocking.connect(broker.openwire_uri()) as connection, connection.session() as session:
+        session.create_producer(f"queue://{QUEUE}").send(LAST)
         consumer = session.create_consumer(f"queue://{QUEUE}")
-        while (message := consumer.receive(5 if not found else 1)) is not None:
+        while True:
+            message = consumer.receive(PATIENCE)
+            assert message is not None, "the end of the queue did not come"
             assert isinstance(message.body, str)
+            if message.body == LAST:
+                return found
             found[message.body] += 1
-    return found
 
 
 @pytest.mark.parametrize("fault", [breaks, dies])

@@ -13,10 +13,16 @@ import org.apache.activemq.ActiveMQConnectionFactory;
 
 /** Connections to one broker; whatever a scenario leaves open is closed with them. */
 final class Clients implements AutoCloseable {
-    /** Long enough for a message that comes; nobody waits that long for one that does not. */
-    static final long PATIENCE_MS = 15_000;
+    /** Long enough for a message that comes, on a slow machine too; nobody waits that long for one that does not. */
+    static final long PATIENCE_MS = 40_000;
     /** How long to look for a message that should not come. */
     static final long SILENCE_MS = 150;
+
+    /** A text that no scenario sends but to say that nothing follows. */
+    static final String LAST = "nothing follows";
+
+    private static final String DEAD_LETTERS = "ActiveMQ.DLQ";
+    private static final String MARK = "scenario";
 
     final String uri;
     private final List<Connection> connections = new ArrayList<>();
@@ -54,6 +60,45 @@ final class Clients implements AutoCloseable {
             producer.send(session.createTextMessage(text));
         }
         producer.close();
+    }
+
+    /** Marked as those of one scenario, so that it can tell its own dead letters from those of any other. */
+    static void sendMarked(Session session, Destination destination, String mark, String... texts)
+            throws JMSException {
+        MessageProducer producer = session.createProducer(destination);
+        for (String text : texts) {
+            producer.send(marked(session, mark, text));
+        }
+        producer.close();
+    }
+
+    static TextMessage marked(Session session, String mark, String text) throws JMSException {
+        TextMessage message = session.createTextMessage(text);
+        message.setStringProperty(MARK, mark);
+        return message;
+    }
+
+    /** Sees the dead letters of the messages that carry this mark. */
+    static MessageConsumer deadLetters(Session session, String mark) throws JMSException {
+        return session.createConsumer(session.createQueue(DEAD_LETTERS), MARK + " = '" + mark + "'");
+    }
+
+    /** The dead letters that are there still; a last letter, sent behind them, tells when all have been seen. */
+    static List<String> moreDeadLetters(Session session, MessageConsumer dead, String mark) throws JMSException {
+        sendMarked(session, session.createQueue(DEAD_LETTERS), mark, LAST);
+        return receiveUntilLast(dead);
+    }
+
+    /** All texts up to the one that says that nothing follows; null is among them if that one never comes. */
+    static List<String> receiveUntilLast(MessageConsumer consumer) throws JMSException {
+        List<String> texts = new ArrayList<>();
+        for (String text = receive(consumer, PATIENCE_MS); !LAST.equals(text); text = receive(consumer, PATIENCE_MS)) {
+            texts.add(text);
+            if (text == null) {
+                break;
+            }
+        }
+        return texts;
     }
 
     static void sendNumbered(Session session, Destination destination, int count) throws JMSException {

@@ -169,14 +169,12 @@ final class Destinations {
         for (String name : new String[] {"WILD.T", "WILD.T.A", "WILD.T.B", "WILD.T.A.DEEP", "WILD.U.A"}) {
             Clients.send(session, session.createTopic(name), name);
         }
+        // One of them is for each pattern.
+        for (String name : new String[] {"WILD.T", "WILD.T.A", "WILD.T.A.DEEP"}) {
+            Clients.send(session, session.createTopic(name), Clients.LAST);
+        }
         for (int i = 0; i < patterns.length; i++) {
-            List<String> got = new ArrayList<>();
-            MessageConsumer consumer = consumers.get(i);
-            for (String text = Clients.receive(consumer, Clients.SILENCE_MS); text != null; ) {
-                got.add(text);
-                text = Clients.receive(consumer, Clients.SILENCE_MS);
-            }
-            observer.see("pattern", patterns[i], "got", got);
+            observer.see("pattern", patterns[i], "got", Clients.receiveUntilLast(consumers.get(i)));
         }
     }
 
@@ -185,19 +183,19 @@ final class Destinations {
         Session session = Clients.session(clients.connect());
         Queue queue = session.createQueue("EXPIRY");
         MessageProducer producer = session.createProducer(queue);
-        Message expiring = session.createTextMessage("expires");
+        Message expiring = Clients.marked(session, "EXPIRY", "expires");
         producer.send(expiring, DeliveryMode.PERSISTENT, 4, SHORT_MS);
-        producer.send(session.createTextMessage("vanishes"), DeliveryMode.NON_PERSISTENT, 4, SHORT_MS);
+        producer.send(Clients.marked(session, "EXPIRY", "vanishes"), DeliveryMode.NON_PERSISTENT, 4, SHORT_MS);
         producer.send(session.createTextMessage("stays"), DeliveryMode.PERSISTENT, 4, 600_000);
         while (System.currentTimeMillis() <= expiring.getJMSExpiration() + SHORT_MS) {
             Thread.sleep(2);
         }
         MessageConsumer consumer = session.createConsumer(queue);
         observer.see("got", Clients.receiveAll(consumer, 1));
-        MessageConsumer dead = session.createConsumer(session.createQueue("ActiveMQ.DLQ"));
+        MessageConsumer dead = Clients.deadLetters(session, "EXPIRY");
         Message letter = dead.receive(Clients.PATIENCE_MS);
         observer.see("dead letter", Messages.describe(letter));
-        observer.see("more dead letters", Clients.receive(dead, Clients.SILENCE_MS));
+        observer.see("more dead letters", Clients.moreDeadLetters(session, dead, "EXPIRY"));
     }
 
     /** Priorities are kept; without prioritizedMessages they do not change the order in which the broker dispatches. */

@@ -193,21 +193,33 @@ final class Load {
         }
     }
 
-    /** Everything that a queue holds, in its order, each message with its redelivered flag; a share may be left. */
+    /**
+     * Everything that a queue holds, in its order, each message with its redelivered flag; a share may be left. A last
+     * message, sent first of all, tells where the queue ends; that of an earlier drain which left a share is passed over.
+     */
     static void drain(Clients clients, String[] arguments, Observer observer) throws Exception {
         Connection connection = clients.connect();
         Session session = connection.createSession(false, Session.CLIENT_ACKNOWLEDGE);
-        MessageConsumer consumer = session.createConsumer(session.createQueue(arguments[0]));
+        Queue queue = session.createQueue(arguments[0]);
+        String end = Clients.LAST + " " + System.nanoTime();
+        Clients.send(session, queue, end);
+        MessageConsumer consumer = session.createConsumer(queue);
         int limit = Integer.parseInt(arguments[1]);
         List<String> texts = new ArrayList<>();
         List<String> redelivered = new ArrayList<>();
         TextMessage last = null;
         while (texts.size() < limit) {
-            TextMessage message = (TextMessage) consumer.receive(texts.isEmpty() ? Clients.PATIENCE_MS : 1_000);
+            TextMessage message = (TextMessage) consumer.receive(Clients.PATIENCE_MS);
             if (message == null) {
-                break;
+                throw new IllegalStateException("the end of the queue did not come");
             }
             last = message;
+            if (message.getText().equals(end)) {
+                break;
+            }
+            if (message.getText().startsWith(Clients.LAST)) {
+                continue;
+            }
             texts.add(message.getText());
             if (message.getJMSRedelivered()) {
                 redelivered.add(message.getText());

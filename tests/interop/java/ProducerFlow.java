@@ -73,8 +73,8 @@ final class ProducerFlow {
         MessageConsumer consumer = session.createConsumer(queue);
         boolean drains = Clients.receive(consumer, Clients.PATIENCE_MS) != null;
         while (Clients.receive(consumer, Clients.SILENCE_MS) != null) {}
-        producer.send(session.createTextMessage("again"));
-        boolean again = "again".equals(Clients.receive(consumer, Clients.PATIENCE_MS));
+        producer.send(session.createTextMessage(Clients.LAST));
+        boolean again = !Clients.receiveUntilLast(consumer).contains(null);
         observer.see("case", "refused " + name, "outcome", outcome, "neighbour", passes, "drains", drains, "again", again);
     }
 

@@ -15,7 +15,6 @@ import org.apache.activemq.ActiveMQSession;
 final class Sessions {
     private static final String QUICK_REDELIVERY =
             "jms.redeliveryPolicy.initialRedeliveryDelay=1&jms.redeliveryPolicy.redeliveryDelay=1";
-    private static final String DEAD_LETTERS = "ActiveMQ.DLQ";
     private static final int MAXIMUM_REDELIVERIES = 6;
 
     private Sessions() {}
@@ -154,7 +153,7 @@ final class Sessions {
         Connection connection = clients.connect(QUICK_REDELIVERY);
         Session transacted = connection.createSession(true, Session.SESSION_TRANSACTED);
         Queue queue = transacted.createQueue("SESSIONS.DEAD");
-        Clients.send(transacted, queue, "poison", "good");
+        Clients.sendMarked(transacted, queue, "SESSIONS.DEAD", "poison", "good");
         transacted.commit();
         MessageConsumer consumer = transacted.createConsumer(queue);
         for (int delivery = 0; delivery <= MAXIMUM_REDELIVERIES; delivery++) {
@@ -164,19 +163,22 @@ final class Sessions {
         see(observer, consumer.receive(Clients.PATIENCE_MS));
         transacted.commit();
         Session session = Clients.session(connection);
-        MessageConsumer dead = session.createConsumer(session.createQueue(DEAD_LETTERS));
+        MessageConsumer dead = Clients.deadLetters(session, "SESSIONS.DEAD");
         Message letter = dead.receive(Clients.PATIENCE_MS);
         observer.see("dead letter", Messages.describe(letter), "redelivered", letter.getJMSRedelivered());
         observer.see("left", Clients.receive(consumer, Clients.SILENCE_MS));
-        observer.see("more dead letters", Clients.receive(dead, Clients.SILENCE_MS));
+        observer.see("more dead letters", Clients.moreDeadLetters(session, dead, "SESSIONS.DEAD"));
     }
 
-    /** A listener that throws each time: auto-acknowledge, redelivered by the client, dead at last. */
+    /**
+     * A listener that throws each time: auto-acknowledge, redelivered by the client, dead at last. The client gives the
+     * message up after its last delivery, so once the dead letter is here all the deliveries are counted.
+     */
     private static void listenerThatFails(Clients clients, String[] arguments, Observer observer) throws Exception {
         Connection connection = clients.connect(QUICK_REDELIVERY);
         Session session = Clients.session(connection);
         Queue queue = session.createQueue("SESSIONS.LISTENER");
-        Clients.send(session, queue, "refused");
+        Clients.sendMarked(session, queue, "SESSIONS.LISTENER", "refused");
         List<Object> counts = new ArrayList<>();
         session.createConsumer(queue).setMessageListener(message -> {
             try {
@@ -189,7 +191,7 @@ final class Sessions {
             throw new IllegalArgumentException("the listener refuses");
         });
         Session other = Clients.session(connection);
-        MessageConsumer dead = other.createConsumer(other.createQueue(DEAD_LETTERS));
+        MessageConsumer dead = Clients.deadLetters(other, "SESSIONS.LISTENER");
         observer.see("dead letter", Clients.receive(dead, Clients.PATIENCE_MS));
         synchronized (counts) {
             observer.see("delivery counts", new ArrayList<>(counts));
