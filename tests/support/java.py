@@ -5,7 +5,9 @@ A program answers one line of tab-separated words with lines of JSON; `{"done": 
 
 from __future__ import annotations
 
+import fcntl
 import json
+import os
 import queue
 import subprocess
 import threading
@@ -17,7 +19,7 @@ from typing import Any, Final, Self
 from tests.support.peers import activemq_classpath
 
 COMPILE_TIMEOUT_S: Final = 120
-ANSWER_TIMEOUT_S: Final = 60.0
+ANSWER_TIMEOUT_S: Final = 120.0
 JVM_OPTIONS: Final = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx512m", "-Dfile.encoding=UTF-8")
 
 Observation = dict[str, Any]
@@ -37,10 +39,27 @@ def compile_java(sources: Path, classes: Path) -> Path:
         "-d",
         str(classes),
     ]
+    classes.mkdir(exist_ok=True)
     files = sorted(str(path) for path in sources.glob("*.java"))
     result = subprocess.run([*command, *files], capture_output=True, text=True, timeout=COMPILE_TIMEOUT_S, check=False)
     if result.returncode != 0:
         raise RuntimeError(f"javac failed:\n{result.stdout}{result.stderr}")
+    return classes
+
+
+def compile_java_once(sources: Path, name: str, own: Path) -> Path:
+    """The same for all processes of a parallel run: one compiles, the others wait for it. ``own`` is the temporary
+    directory of the process, those of one run lie side by side.
+    """
+    if "PYTEST_XDIST_WORKER" not in os.environ:
+        return compile_java(sources, own / name)
+    classes = own.parent / name
+    with (own.parent / f"{name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        done = own.parent / f"{name}.done"
+        if not done.exists():
+            compile_java(sources, classes)
+            done.touch()
     return classes
 
 

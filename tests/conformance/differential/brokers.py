@@ -25,6 +25,7 @@ COUNTERS: Final = {
     "inflightCount": "in_flight",
     "consumerCount": "consumers",
 }
+UNTIL_QUIET_MS: Final = 40
 QUIET_LOOKS: Final = 50
 INSIDE: Final = """\
     <destinationInterceptors>
@@ -54,7 +55,7 @@ INSIDE: Final = """\
           <policyEntry queue="STRICT.&gt;" strictOrderDispatch="true"/>
           <policyEntry queue="EXCLUSIVE.&gt;" allConsumersExclusiveByDefault="true"/>
           <policyEntry queue="AWAIT.&gt;" consumersBeforeDispatchStarts="2" timeBeforeDispatchStarts="10000"/>
-          <policyEntry queue="LATE.&gt;" timeBeforeDispatchStarts="400"/>
+          <policyEntry queue="LATE.&gt;" timeBeforeDispatchStarts="1500"/>
           <policyEntry queue="FEW.&gt;" queuePrefetch="2"/>
           <policyEntry queue="GONE.&gt;" gcInactiveDestinations="true" inactiveTimeoutBeforeGC="200"/>
           <policyEntry queue="SWEPT.&gt;" expireMessagesPeriod="100"/>
@@ -178,7 +179,7 @@ class SpanwireBroker:
             if found == last:
                 break
             last = found
-            stage.ask(do="heard", on="nobody", timeout=40)
+            stage.passes(UNTIL_QUIET_MS)
         return last
 
     def restart(self) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.conformance.differential.brokers import ClassicBroker, SpanwireBroker, played_classic, played_spanwire
-from tests.support.java import JavaProcess, compile_java
+from tests.support.java import JavaProcess, compile_java_once
 from tests.support.peers import require
 
 SOURCES = Path(__file__).parent / "java"
@@ -18,7 +18,7 @@ SOURCES = Path(__file__).parent / "java"
 def remote(tmp_path_factory: pytest.TempPathFactory) -> Iterator[JavaProcess]:
     """ActiveMQ's JMS client under remote control."""
     require("activemq-client")
-    classes = compile_java(SOURCES, tmp_path_factory.mktemp("remote"))
+    classes = compile_java_once(SOURCES, "remote-classes", tmp_path_factory.getbasetemp())
     with JavaProcess(classes, "Remote") as process:
         yield process
 

@@ -13,13 +13,17 @@ from __future__ import annotations
 
 import json
 import re
+import threading
+import time
 from collections.abc import Callable
 from typing import Any, Final, Protocol
 
 from tests.support.java import JavaProcess
 
-PATIENCE_MS: Final = 8_000  # for a message that comes; nobody waits that long for one that does not
+PATIENCE_MS: Final = 30_000  # for a message that comes; nobody waits that long for one that does not
 SILENCE_MS: Final = 120  # how long to look for a message that should not come
+# The silence that ends a drain lasts as long as so many answers of the broker take, on a slow machine accordingly.
+ROUND_TRIPS_OF_SILENCE: Final = 20
 # What a message has unless a transcript says otherwise.
 USUAL: Final[dict[str, Any]] = {
     "kind": "text", "redelivered": False, "deliveries": 1, "persistent": True, "priority": 4, "expires": False,
@@ -106,7 +110,20 @@ class Stage:
 
     def counts(self, destination: str) -> None:
         """Write down the counters of a destination."""
+        self.settles()
         self.writes(f"counters of {destination}", self.broker.counters(self, destination))
+
+    def settles(self) -> int:
+        """Returns when the broker has answered every connection, and so taken all that was sent before; gives the
+        milliseconds of silence after which nothing more is on its way.
+        """
+        started = time.monotonic()
+        self.ask(do="flush")
+        return 3 * SILENCE_MS + ROUND_TRIPS_OF_SILENCE * round((time.monotonic() - started) * 1_000)
+
+    def passes(self, time_ms: int) -> None:
+        """So much time passes."""
+        threading.Event().wait(time_ms / 1_000)
 
     def restarts(self) -> None:
         """The broker is killed and comes back."""
@@ -391,8 +408,9 @@ class Consumer(_Kept):
         """All that there is, in order, as one line of bodies."""
         bodies: list[str] = []
         while True:
+            silence_ms = self.stage.settles()
             answer = self.stage.ask(
-                do="receive", consumer=self.name, timeout=SILENCE_MS * 3, **{"as": self.stage.name("message")}
+                do="receive", consumer=self.name, timeout=silence_ms, **{"as": self.stage.name("message")}
             )
             if "error" in answer or answer["result"] is None:
                 break
@@ -401,9 +419,9 @@ class Consumer(_Kept):
 
     def skips(self) -> None:
         """Take all that there is and write nothing down: it depends on what was played before."""
-        answer = self.stage.ask(do="receive", consumer=self.name, timeout=SILENCE_MS * 2)
+        answer = self.stage.ask(do="receive", consumer=self.name, timeout=self.stage.settles())
         while answer.get("result") is not None:
-            answer = self.stage.ask(do="receive", consumer=self.name, timeout=SILENCE_MS * 2)
+            answer = self.stage.ask(do="receive", consumer=self.name, timeout=self.stage.settles())
 
     def acknowledges(self) -> None:
         """Acknowledge the last message and, with it, what its mode says."""

@@ -45,6 +45,7 @@ import org.apache.activemq.command.ConsumerId;
 import org.apache.activemq.command.ConsumerInfo;
 import org.apache.activemq.command.DataArrayResponse;
 import org.apache.activemq.command.DataStructure;
+import org.apache.activemq.command.FlushCommand;
 import org.apache.activemq.command.IntegerResponse;
 import org.apache.activemq.command.LocalTransactionId;
 import org.apache.activemq.command.MessageAck;
@@ -69,6 +70,7 @@ import org.apache.activemq.command.XATransactionId;
 public final class Remote {
     private static final long UNTIL_QUIET_MS = 40;
     private static final int QUIET_LOOKS = 50;
+    private static final int FLUSH_TIMEOUT_MS = 30_000;
 
     private final Map<String, Object> objects = new LinkedHashMap<>();
     private final Map<String, List<String>> heard = new LinkedHashMap<>();
@@ -186,11 +188,27 @@ public final class Remote {
             case "close":
                 target.getClass().getMethod("close").invoke(target);
                 return null;
+            case "flush":
+                flush();
+                return null;
             case "forget_all":
                 closeAll();
                 return null;
             default:
                 throw new IllegalArgumentException("no request " + what);
+        }
+    }
+
+    /** Waits until the broker has answered each connection that is still there. */
+    private void flush() {
+        for (Object object : objects.values()) {
+            if (object instanceof ActiveMQConnection && ((ActiveMQConnection) object).isStarted()) {
+                try {
+                    ((ActiveMQConnection) object).syncSendPacket(new FlushCommand(), FLUSH_TIMEOUT_MS);
+                } catch (JMSException | RuntimeException gone) {
+                    // Its broker or its transport is no more.
+                }
+            }
         }
     }
 
