@@ -404,11 +404,13 @@ class Stage:
         upkeep: UpkeepSettings | None = None,
         plugins: PluginSettings | None = None,
         statistics_format: StatisticsFormat | None = None,
+        anonymous_producer_advisories: bool = False,
     ) -> None:
         self.environment = FixedEnvironment()
         self.dispatches: list[tuple[Listener, Delivery]] = []  # all dispatches in their order
         self.store = store if store is not None else LateStore()
         self.plugins = plugins
+        self.advisory_format = advisory_format
         broker_class = Broker
         if plugins is not None:
             broker_class = SeparatedBroker if plugins.path_separator else PluggedBroker
@@ -422,6 +424,7 @@ class Stage:
             self.store if persistent else None,
             text_formats(),
             advisory_format=advisory_format,
+            anonymous_producer_advisories=anonymous_producer_advisories,
             authenticator=authenticator,
             authorizer=authorizer,
             policies=PolicyMap(list(policies)),
@@ -512,10 +515,13 @@ class Stage:
         position: int = -1,
         policies: tuple[PolicyEntry, ...] = (),
         scheduler: SchedulerSettings | None = None,
+        advisory_format: AdvisoryFormat | None = None,
     ) -> Stage:
         """A new broker over what the store kept."""
         store = self.store.crash(position)
-        stage = Stage(*policies, store=store, scheduler=scheduler, plugins=self.plugins)
+        stage = Stage(
+            *policies, store=store, scheduler=scheduler, plugins=self.plugins, advisory_format=advisory_format
+        )
         stage.environment.time = self.environment.time
         stage.broker.recover(store.recovered(), clean, stage.now, store.facts)
         return stage

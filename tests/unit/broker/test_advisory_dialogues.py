@@ -4,42 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from spanwire.broker.ports import RemovedSubject
-from spanwire.model.destination import Destination
-from spanwire.model.info import ConnectionInfo, ConsumerInfo, ProducerInfo
-from spanwire.model.message import Message
 from tests.support.dialogue.broker_dialogue import Listener, Stage
-from tests.support.dialogue.text_format import text_message
+from tests.support.dialogue.spoken_advisories import SpokenAdvisories
 from tests.support.recording_authorizer import RecordingAuthorizer
-
-
-class SpokenAdvisories:
-    """Duck-typed to `spanwire.broker.ports.AdvisoryFormat`: advisories as short texts, with a count of those built."""
-
-    def __init__(self) -> None:
-        self.built = 0
-
-    def advisory(
-        self, destination: Destination, subject: object, properties: dict[str, object], number: int, wall_ms: int
-    ) -> Message:
-        self.built += 1
-        assert number == self.built
-        text = spoken(subject) + "".join(f" {name}={value}" for name, value in properties.items())
-        return text_message(destination, number, text.encode(), "ID:broker", persistent=False)
-
-
-def spoken(subject: object) -> str:
-    """A subject in a few words."""
-    if isinstance(subject, RemovedSubject):
-        return f"-{subject.subject}"
-    if isinstance(subject, ConnectionInfo):
-        assert subject.password is None, "the password is told to nobody"
-        return f"+{subject.connection_id}"
-    if isinstance(subject, ConsumerInfo):
-        return f"+{subject.consumer_id}"
-    if isinstance(subject, ProducerInfo):
-        return f"+{subject.producer_id}"
-    return f"+{subject}"
 
 
 def advised(*refused: tuple[str, str, str]) -> tuple[Stage, SpokenAdvisories]:
@@ -226,3 +193,29 @@ def test_consumers_of_a_pattern_are_told_of_under_the_patterns_own_name() -> Non
     after.leaves()
     assert [text.split(" ")[0] for text in listener.takes()] == [f"-{after.info.consumer_id}"]
     assert not stage.has("topic://ActiveMQ.Advisory.Consumer.Queue.BILLS.*.EU")
+
+
+def test_producers_without_a_destination_are_told_where_that_is_wanted() -> None:
+    stage = Stage(advisory_format=SpokenAdvisories(), anonymous_producer_advisories=True)
+    peer = stage.peer("p")
+    peer.producer(None, 1)
+    listener = listens(stage, "Producer.Anonymous")
+    peer.producer(None, 2)
+    peer.producer("queue://Q", 3)
+    peer.leaves()
+    assert listener.takes() == [
+        "+ID:p:1:1:1 producerCount=0",
+        "+ID:p:1:1:2 producerCount=0",
+        "-ID:p:1:1:1 producerCount=0",
+        "-ID:p:1:1:2 producerCount=0",
+    ]
+
+
+def test_producers_without_a_destination_are_told_to_nobody_unless_that_is_wanted() -> None:
+    stage, _ = advised()
+    peer = stage.peer("p")
+    peer.producer(None, 1)
+    listener = listens(stage, "Producer.>")
+    peer.producer(None, 2)
+    peer.leaves()
+    assert listener.takes() == []

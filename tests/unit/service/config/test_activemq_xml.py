@@ -38,6 +38,7 @@ def test_an_empty_broker_has_the_defaults_and_listens_nowhere() -> None:
     assert configuration.broker_name == "localhost"
     assert configuration.persistence.persistent
     assert configuration.advisory_support
+    assert not configuration.anonymous_producer_advisories
     assert configuration.connectors == ()
     assert configuration.warnings == ()
 
@@ -60,6 +61,7 @@ def test_attributes_of_the_broker_are_honoured() -> None:
     configuration = broker(
         "",
         'brokerName="b1" brokerId="ID:b1" dataDirectory="/var/b1" persistent="false" advisorySupport="false" '
+        'anonymousProducerAdvisorySupport="true" '
         'deleteAllMessagesOnStartup="true" start="false" useJmx="true" schedulerSupport="false"',
     )
     assert configuration.broker_name == "b1"
@@ -67,6 +69,7 @@ def test_attributes_of_the_broker_are_honoured() -> None:
     assert configuration.data_directory == Path("/var/b1")
     assert not configuration.persistence.persistent
     assert not configuration.advisory_support
+    assert configuration.anonymous_producer_advisories
     assert configuration.delete_all_messages_on_startup
     assert not configuration.start
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from spanwire.broker.advisory_policy import AdvisoryPolicy
 from spanwire.broker.policy import DeadLetterStrategy, IndividualNames, PolicyMap
 from spanwire.broker.queue_policy import GroupMap, QueuePolicy
 from spanwire.broker.slow_policy import SlowConsumerPolicy
@@ -125,6 +126,26 @@ def test_a_policy_of_a_later_version_names_its_feature(inside: str, feature: str
         policies(f'<policyEntry topic="&gt;">{inside}</policyEntry>')
     assert f"(later feature: {feature}" in str(raised.value)
     assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("word", "attribute"),
+    [
+        ("advisoryForDelivery", "delivered"),
+        ("advisoryForDispatched", "dispatched"),
+        ("advisoryForConsumed", "consumed"),
+        ("advisoryForDiscardingMessages", "discarded"),
+        ("advisoryForSlowConsumers", "slow_consumers"),
+        ("advisoryForFastProducers", "fast_producers"),
+        ("advisoryWhenFull", "full"),
+        ("sendAdvisoryIfNoConsumers", "no_consumers"),
+        ("includeBodyForAdvisory", "whole_messages"),
+    ],
+)
+def test_what_a_policy_says_of_advisories_is_read(word: str, attribute: str) -> None:
+    silent, told = policies(f'<policyEntry queue="A" {word}="false"/><policyEntry queue="B" {word}="true"/>').policies
+    assert silent.advisories == AdvisoryPolicy()
+    assert told.advisories == AdvisoryPolicy(**{attribute: True})
 
 
 def test_what_a_policy_says_of_queues_is_read() -> None:
