@@ -42,7 +42,7 @@ QUEUES: Final = (ORDERED, SHARED, INPUT, OUTPUT)
 WINDOW: Final = 8  # STOMP sends and acknowledgements without a receipt yet
 UNIT: Final = 3  # messages of a transaction
 RECEIVE_S: Final = 0.2  # a consumer looks up that often
-SILENCE_S: Final = 0.5  # a queue that gives nothing for so long is empty
+LAST: Final = "nothing follows"  # the last message of a queue that is drained
 PATIENCE_S: Final = 60.0  # an answer may be withheld for long, by a full disk or a stopped broker
 LOOK_S: Final = 0.03
 LEAVE_S: Final = 20.0
@@ -349,12 +349,12 @@ def drain(ledger: Ledger, stomp_port: int, name: str) -> int:
     """
     before = sum(event.kind == "delivered" for event in ledger.events)
     for queue in QUEUES:
-        consumer = Drainer(ledger, f"{name}.{queue}", stomp_port, queue, every=1)
+        consumer = Drainer(ledger, f"{name}.{queue}", stomp_port, queue)
         consumer.run()
         if consumer.fault is not None:
             raise AssertionError(f"{consumer.name}: {consumer.fault!r}") from consumer.fault
     graves = Ledger()
-    digger = Drainer(graves, f"{name}.dead", stomp_port, DEAD, every=1)
+    digger = Drainer(graves, f"{name}.dead", stomp_port, DEAD)
     digger.run()
     if digger.fault is not None:
         raise AssertionError(f"{digger.name}: {digger.fault!r}") from digger.fault
@@ -365,14 +365,17 @@ def drain(ledger: Ledger, stomp_port: int, name: str) -> int:
 
 
 class Drainer(StompConsumer):
-    """Acknowledges everything and leaves when nothing comes any more."""
+    """Acknowledges everything and leaves at the end of the queue, told by a last message that it sends behind all."""
+
+    def __init__(self, ledger: Ledger, name: str, port: int, queue: str) -> None:
+        super().__init__(ledger, name, port, queue, every=1)
+        self._socket.type(f"SEND\ndestination:/queue/{queue}\n\n{LAST}\0")
 
     def work(self) -> None:
-        try:
-            frame = self._receive(SILENCE_S)
-        except TimeoutError:
-            if not self._waiting:
-                self.leave()
+        frame = self._receive()
+        if frame.command == "MESSAGE" and frame.body.decode() == LAST:
+            self._socket.type(f"ACK\nid:{frame.headers['ack']}\n\n\0")
+            self.leave()
             return
         self._take(frame)
 

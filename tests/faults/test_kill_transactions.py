@@ -24,7 +24,7 @@ from tests.faults.broker import FragileBroker
 from tests.support.stomp_socket import StompSocket
 
 UNIT: Final = 3  # messages that a transaction takes, and as many that it sends
-SILENCE_S: Final = 0.4
+LAST: Final = "nothing follows"
 LOCAL: Final = (COMMIT_ONE_PHASE,)
 ONE_PHASE: Final = (END, COMMIT_ONE_PHASE)
 TWO_PHASES: Final = (END, PREPARE, COMMIT_TWO_PHASE)
@@ -94,7 +94,7 @@ class Run:
             client.do(client.transaction(self.xid(), kind))
 
     def drained(self) -> tuple[list[str], list[str]]:
-        """All that is left in both queues, and stays there."""
+        """All that is left in both queues, and stays there; a last message that goes tells where each of them ends."""
         return self._drain(self.taken), self._drain(self.sent)
 
     def _drain(self, queue: str) -> list[str]:
@@ -102,12 +102,16 @@ class Run:
         with StompSocket(self.broker.stomp_port) as client:
             client.connect("1.1")
             client.type(f"SUBSCRIBE\nid:s\ndestination:/queue/{queue}\nack:client-individual\n\n\0")
-            try:
-                while (frame := client.receive(SILENCE_S)) is not None:
-                    found.append(frame.body.decode())
-            except TimeoutError:
-                return found
-        return found
+            client.type(f"SEND\ndestination:/queue/{queue}\n\n{LAST}\0")
+            while True:
+                frame = client.receive()
+                assert frame is not None, "the broker has ended the connection"
+                if frame.command == "RECEIPT":
+                    return found
+                if (body := frame.body.decode()) != LAST:
+                    found.append(body)
+                    continue
+                client.type(f"ACK\nsubscription:s\nmessage-id:{frame.headers['message-id']}\nreceipt:last\n\n\0")
 
 
 NOTHING: Final = ([f"in {place}" for place in range(UNIT)], list[str]())

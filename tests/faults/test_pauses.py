@@ -21,6 +21,7 @@ PAUSES_S: Final = (1.0, 2.0, 5.0)
 BETWEEN_S: Final = 1.2  # the broker looks at the system's clock each second
 PATIENCE_S: Final = 20.0
 WAITING: Final = "FAULTS.WAITING"
+LAST: Final = "nothing follows"
 LIBRARIES: Final = sorted(Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1"))
 
 
@@ -44,17 +45,18 @@ def send(port: int, body: str, lifetime_ms: int) -> None:
 
 
 def received(port: int) -> list[str]:
-    """What is in the queue now."""
+    """What is in the queue now; a last message, sent behind all others, tells where it ends."""
+    send(port, LAST, 0)
     found: list[str] = []
     with StompSocket(port) as receiver:
         receiver.connect("1.2")
         receiver.type(f"SUBSCRIBE\nid:s\ndestination:/queue/{WAITING}\nack:auto\n\n\0")
-        try:
-            while (frame := receiver.receive(1.0)) is not None:
-                found.append(frame.body.decode())
-        except TimeoutError:
-            return found
-    return found
+        while True:
+            frame = receiver.receive()
+            assert frame is not None, "the broker has ended the connection"
+            if (body := frame.body.decode()) == LAST:
+                return found
+            found.append(body)
 
 
 def no_storm(ledger: Ledger, verdict: Verdict) -> None:

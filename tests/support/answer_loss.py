@@ -17,7 +17,7 @@ import threading
 from contextlib import suppress
 from typing import Final, Self
 
-PATIENCE_S: Final = 20.0
+PATIENCE_S: Final = 60.0
 READ_BYTES: Final = 64 * 1024
 
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from spanwire.client import blocking
 from spanwire.client.message import Message
 
-FIRST_TIMEOUT_S = 10.0
-IDLE_TIMEOUT_S = 0.5
+TIMEOUT_S = 60.0  # for a message that comes; nobody waits that long for one that does not
+LAST = "nothing follows"
 
 
 @dataclass(frozen=True)
@@ -38,24 +38,28 @@ def numbered(count: int, start: int = 0) -> Iterable[Sent]:
 
 
 def take(url: str, queue: str, count: int) -> list[Message]:
-    """Take up to ``count`` messages off a queue; fewer when no more come."""
+    """Take ``count`` messages off a queue; fewer when no more come for a long time."""
     found: list[Message] = []
     with blocking.connect(url) as connection, connection.session(acknowledge="auto") as session:
         consumer = session.create_consumer(f"queue://{queue}")
-        timeout = FIRST_TIMEOUT_S
-        while len(found) < count:
-            message = consumer.receive(timeout=timeout)
-            if message is None:
-                break
+        while len(found) < count and (message := consumer.receive(timeout=TIMEOUT_S)) is not None:
             found.append(message)
     return found
 
 
 def take_all(url: str, queue: str) -> list[Message]:
     """Empty a queue."""
-    found: list[Message] = []
     with blocking.connect(url) as connection, connection.session(acknowledge="auto") as session:
-        consumer = session.create_consumer(f"queue://{queue}")
-        while (message := consumer.receive(timeout=IDLE_TIMEOUT_S)) is not None:
-            found.append(message)
-    return found
+        return rest(session, session.create_consumer(f"queue://{queue}"), queue)
+
+
+def rest(session: blocking.Session, consumer: blocking.Consumer, queue: str) -> list[Message]:
+    """All that is left in the queue of a consumer; a last message, sent behind all others, tells where it ends."""
+    session.create_producer(f"queue://{queue}").send(LAST)
+    found: list[Message] = []
+    while True:
+        message = consumer.receive(timeout=TIMEOUT_S)
+        assert message is not None, f"the end of {queue} did not come"
+        if message.body == LAST:
+            return found
+        found.append(message)

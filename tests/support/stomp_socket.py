@@ -9,7 +9,7 @@ import socket
 from dataclasses import dataclass, field
 from typing import Final, Self
 
-ANSWER_TIMEOUT_S: Final = 15.0
+ANSWER_TIMEOUT_S: Final = 60.0
 READ_SIZE: Final = 65_536
 NEWLINE: Final = 10
 RETURN: Final = 13
