@@ -25,7 +25,9 @@ class ProtocolConnection(Protocol):
     """One connection of one protocol, as a transport sees it. No method raises for what the peer sends."""
 
     def receive_data(self, data: bytes, now: Time) -> None:
-        """Take bytes from the peer and act on every complete frame in them."""
+        """Take bytes from the peer and act on every complete frame in them. No bytes say that the peer may have sent
+        some that nobody has read yet: its silence proves nothing.
+        """
         ...
 
     def receive_eof(self, now: Time) -> None:

@@ -7,6 +7,8 @@ from typing import Final
 
 from spanwire.transports.base import MAX_CONNECTIONS, MAX_CONNECTIONS_PER_ADDRESS
 
+OVERRUN_PERCENT: Final = 200  # of the receive budget, above which a connection has to go: many have begun small frames
+
 
 class Admission:
     """Counts the open sockets of all connectors, in total and by remote host. Leaves closing to the caller."""
@@ -41,10 +43,8 @@ class Admission:
 
 
 class ReceiveBudget:
-    """Bytes of incomplete frames over all connections, against one limit. A limit of 0 means none.
-
-    Over the limit the connection that holds most has to go (`largest`): a peer that only ever begins frames loses its
-    own connection first.
+    """Bytes of incomplete frames over all connections, against one limit. A limit of 0 means none. What happens over
+    the limit is left to `Rationing`.
     """
 
     def __init__(self, limit_bytes: int) -> None:
@@ -59,13 +59,31 @@ class ReceiveBudget:
             self._held[holder] = pending_bytes
         self.used_bytes += pending_bytes - before
 
+    def held(self, holder: object) -> int:
+        """What ``holder`` has."""
+        return self._held.get(holder, 0)
+
+    def holders(self) -> list[object]:
+        """All that have something, in the order in which they got theirs."""
+        return list(self._held)
+
     def is_exceeded(self) -> bool:
-        """Whether somebody has to go."""
+        """Whether there is more than the limit."""
         return 0 < self.limit_bytes < self.used_bytes
 
-    def largest(self) -> object:
-        """Who holds most."""
-        return max(self._held, key=lambda holder: self._held[holder])
+    def is_overrun_without(self, holder: object) -> bool:
+        """Whether the others have more than `OVERRUN_PERCENT` of the limit."""
+        return 0 < self.limit_bytes * OVERRUN_PERCENT < (self.used_bytes - self.held(holder)) * 100
+
+    def largest(self, other_than: object) -> object:
+        """Who holds most, but for one; None when nobody else holds anything."""
+        found: object = None
+        most = 0
+        for holder, held in self._held.items():
+            if held > most and holder is not other_than:
+                found = holder
+                most = held
+        return found
 
 
 def is_loopback(host: str) -> bool:

@@ -179,3 +179,33 @@ class ConnectorSettings:
         """``scheme://host:port``; options stay out of it, since they may hold what is nobody's business."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{self.scheme}://{host}:{self.port if port is None else port}"
+
+
+class Flushable(Protocol):
+    """One socket, as the turn sees it (`spanwire.transports.pump.SocketPump`)."""
+
+    touched: bool
+
+    def flush(self, now: Time) -> None:
+        """Write what its connection has to send."""
+        ...
+
+    def sweep(self, now: Time) -> None:
+        """Look at its connection's timers."""
+        ...
+
+    def wants_read(self) -> bool:
+        """Whether its connection would take bytes now."""
+        ...
+
+    def hold_back(self, held_back: bool) -> None:
+        """Do not read, until told otherwise: there is no memory for more of its frame."""
+        ...
+
+    def close(self, now: Time) -> None:
+        """Write what is left, then close."""
+        ...
+
+    def give_up(self, reason: str, now: Time) -> None:
+        """Close at once and say why."""
+        ...

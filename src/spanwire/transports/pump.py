@@ -58,6 +58,7 @@ class SocketPump:
         self._held: Final[deque[memoryview]] = deque()
         self._pending_bytes = 0
         self._reading = True
+        self._held_back = False
         self._closing = False
         self._armed = False
 
@@ -142,6 +143,8 @@ class SocketPump:
         if connection is None or self._closing:
             return
         try:
+            if self._held_back:
+                connection.receive_data(b"", now)
             due = connection.next_timeout()
             if due is not None and due <= now.monotonic:
                 connection.handle_timeout(now)
@@ -160,6 +163,15 @@ class SocketPump:
         """A timer that could not wait for the next sweep, such as a short heart-beat."""
         self._armed = False
         self.sweep(self._turn.clock.now())
+
+    def wants_read(self) -> bool:
+        """Whether the connection would take bytes now."""
+        return self._connection is not None and not self._closing and self._connection.wants_read
+
+    def hold_back(self, held_back: bool) -> None:
+        """Do not read, until told otherwise."""
+        self._held_back = held_back
+        self._turn.touch(self)
 
     def close(self, now: Time) -> None:
         """Write what is left and close; whatever is unwritten after `CLOSE_LINGER` is dropped."""
@@ -216,18 +228,18 @@ class SocketPump:
             now = self._turn.clock.now()
             if end is None:
                 end = now.monotonic + CALLBACK_BUDGET
-            elif now.monotonic >= end or not self._wants_read():
+            elif now.monotonic >= end or not self._may_read():
                 break
             self._receive(bytes(self._held.popleft()), now)
 
-    def _wants_read(self) -> bool:
-        return self._connection is not None and self._connection.wants_read
+    def _may_read(self) -> bool:
+        return self._connection is not None and self._connection.wants_read and not self._held_back
 
     def _follow_wish(self, connection: ProtocolConnection, transport: StreamTransport) -> None:
-        wants_read = connection.wants_read
-        if self._held and wants_read:
+        may_read = connection.wants_read and not self._held_back
+        if self._held and may_read:
             self._turn.loop.call_soon(self._take_held)
-        reading = wants_read and not self._held
+        reading = may_read and not self._held
         if reading != self._reading:
             self._reading = reading
             if reading:

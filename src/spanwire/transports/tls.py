@@ -83,6 +83,8 @@ class TlsConnection:
 
     def receive_data(self, data: bytes, now: Time) -> None:
         """Take ciphertext, pass on the plaintext."""
+        if not data and self._inner is not None:
+            self._inner.receive_data(data, now)
         view = memoryview(data)
         for start in range(0, len(view), FEED_BYTES):
             if self._closed:

@@ -8,7 +8,7 @@ broker are kept exactly, those of the connections are looked at every `SWEEP_INT
 from __future__ import annotations
 
 import logging
-from typing import Final, Protocol
+from typing import Final
 
 from spanwire.model.environment import Time
 from spanwire.transports.admission import ReceiveBudget
@@ -20,36 +20,16 @@ from spanwire.transports.base import (
     SWEEP_SLICE,
     Clock,
     EventLoop,
+    Flushable,
     Timer,
     TurnBroker,
     TurnStore,
 )
+from spanwire.transports.rationing import Rationing
 
 logger = logging.getLogger(__name__)
 
 PAUSE_AFTER_FAILURE: Final = 1.0  # seconds before the broker's timers run again after an unexpected error
-
-
-class Flushable(Protocol):
-    """One socket, as the turn sees it (`spanwire.transports.pump.SocketPump`)."""
-
-    touched: bool
-
-    def flush(self, now: Time) -> None:
-        """Write what its connection has to send."""
-        ...
-
-    def sweep(self, now: Time) -> None:
-        """Look at its connection's timers."""
-        ...
-
-    def close(self, now: Time) -> None:
-        """Write what is left, then close."""
-        ...
-
-    def give_up(self, reason: str, now: Time) -> None:
-        """Close at once and say why."""
-        ...
 
 
 class Turn:
@@ -69,6 +49,7 @@ class Turn:
         self._broker: Final = broker
         self._store: Final = store
         self._sockets: Final[dict[object, Flushable]] = {}
+        self._rationing: Final = Rationing(self.budget, self._sockets)
         self._touched: list[Flushable] = []
         self._scheduled = False
         self._timer: Timer | None = None
@@ -96,7 +77,7 @@ class Turn:
     def detach(self, connection: object) -> None:
         """The socket of ``connection`` is gone."""
         self._sockets.pop(connection, None)
-        self.budget.hold(connection, 0)
+        self._rationing.received(connection, 0, self.clock.now())
 
     @property
     def connection_count(self) -> int:
@@ -117,14 +98,8 @@ class Turn:
             self.loop.call_soon(self._end)
 
     def received(self, connection: object, pending_bytes: int, now: Time) -> None:
-        """``connection`` holds that much of an incomplete frame; over the common budget the largest holder goes."""
-        self.budget.hold(connection, pending_bytes)
-        while self.budget.is_exceeded():
-            largest = self.budget.largest()
-            self.budget.hold(largest, 0)
-            socket = self._sockets.get(largest)
-            if socket is not None:
-                socket.give_up("half-received frames exceed the receive budget and this connection holds most", now)
+        """``connection`` holds that much of an incomplete frame; over the common budget others wait."""
+        self._rationing.received(connection, pending_bytes, now)
 
     def close_all(self) -> None:
         """Close every socket after writing what is left."""
@@ -188,6 +163,7 @@ class Turn:
 
     def _sweep(self) -> None:
         self._sweep_timer = self.loop.call_later(SWEEP_INTERVAL, self._sweep)
+        self._rationing.look(self.clock.now())
         self._sweep_some(list(self._sockets.values()), 0)
 
     def _sweep_some(self, sockets: list[Flushable], start: int) -> None:

@@ -53,6 +53,8 @@ def test_the_receive_budget_names_who_holds_most() -> None:
     assert not budget.is_exceeded()
     budget.hold("b", 50)
     assert budget.is_exceeded()
-    assert budget.largest() == "a"
+    assert budget.largest(None) == "a"
+    assert budget.largest("a") == "b"
+    assert not budget.is_overrun_without("a")
     budget.hold("a", 0)
     assert budget.used_bytes == 50

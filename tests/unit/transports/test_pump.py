@@ -13,11 +13,13 @@ from spanwire.transports.admission import ReceiveBudget
 from spanwire.transports.base import (
     CLOSE_LINGER,
     DIRECT_WRITE_BYTES,
+    KIB,
     MAX_BYTES_PER_CALLBACK,
     SWEEP_INTERVAL,
     StreamTransport,
 )
 from spanwire.transports.pump import SocketPump
+from spanwire.transports.rationing import STALL_SECONDS
 from spanwire.transports.turn import Turn
 from tests.unit.transports.stage import (
     FakeBroker,
@@ -358,19 +360,71 @@ def test_an_unexpected_error_while_closing_still_closes_the_socket(
     assert len(caplog.records) == 1
 
 
-def test_over_the_receive_budget_the_connection_that_holds_most_is_closed() -> None:
-    stage = Stage(budget_bytes=100)
+def test_over_the_receive_budget_only_the_connection_that_holds_most_is_read() -> None:
+    stage = Stage(budget_bytes=1000 * KIB)
     first, second = FakeConnection(), FakeConnection()
     first_pump, first_socket = stage.connect(first)
     second_pump, second_socket = stage.connect(second)
-    first.pending_bytes = 80
+    first.pending_bytes = 800 * KIB
     first_pump.data_received(b"x")
-    assert not first_socket.aborted
-    second.pending_bytes = 30
+    second.pending_bytes = 300 * KIB
     second_pump.data_received(b"x")
+    stage.loop.settle()
+    assert first_socket.reading
+    assert not second_socket.reading
+    first.pending_bytes = 0
+    first_pump.data_received(b"the end of its frame")
+    stage.loop.settle()
+    assert second_socket.reading
+    assert not first_socket.aborted
+    assert not second_socket.aborted
+    assert stage.turn.budget.used_bytes == 300 * KIB
+
+
+def test_a_big_read_of_a_connection_that_is_not_read_waits() -> None:
+    stage = Stage(budget_bytes=1000 * KIB)
+    first, second = FakeConnection(), FakeConnection()
+    first_pump, _ = stage.connect(first)
+    second_pump, _ = stage.connect(second)
+    first.pending_bytes = 900 * KIB
+    first_pump.data_received(b"x")
+    second.pending_bytes = 200 * KIB
+    second_pump.data_received(b"y" * 3 * MAX_BYTES_PER_CALLBACK)
+    stage.loop.settle()
+    assert sum(len(data) for data in second.received) == MAX_BYTES_PER_CALLBACK
+    first.pending_bytes = 0
+    first_pump.data_received(b"the end of its frame")
+    stage.loop.settle()
+    assert sum(len(data) for data in second.received) == 3 * MAX_BYTES_PER_CALLBACK
+
+
+def test_a_connection_that_is_not_read_for_want_of_memory_is_told_that_its_silence_proves_nothing() -> None:
+    stage = Stage(budget_bytes=1000 * KIB)
+    stage.turn.start()
+    first, second = FakeConnection(), FakeConnection()
+    first_pump, _ = stage.connect(first)
+    second_pump, _ = stage.connect(second)
+    for connection, pump, held in ((first, first_pump, 900), (second, second_pump, 200)):
+        connection.pending_bytes = held * KIB
+        pump.data_received(b"x")
+    stage.loop.advance(2 * SWEEP_INTERVAL + 0.01)
+    assert first.received == [b"x"]
+    assert second.received == [b"x", b"", b""]
+
+
+def test_one_that_is_let_read_over_the_budget_and_sends_no_more_is_closed() -> None:
+    stage = Stage(budget_bytes=1000 * KIB)
+    stage.turn.start()
+    first, second = FakeConnection(), FakeConnection()
+    first_pump, first_socket = stage.connect(first)
+    second_pump, second_socket = stage.connect(second)
+    for connection, pump, held in ((first, first_pump, 900), (second, second_pump, 200)):
+        connection.pending_bytes = held * KIB
+        pump.data_received(b"x")
+    stage.loop.advance(STALL_SECONDS + 2 * SWEEP_INTERVAL)
     assert first_socket.aborted
     assert not second_socket.aborted
-    assert stage.turn.budget.used_bytes == 30
+    assert second_socket.reading
 
 
 def test_a_completed_frame_gives_its_share_of_the_receive_budget_back() -> None:

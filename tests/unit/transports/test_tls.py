@@ -432,6 +432,12 @@ def test_key_updates_among_data_are_no_flood_while_the_client_reads_the_answers(
     assert "unread" in dialogue.reports[0]
 
 
+def test_the_word_that_nobody_has_read_reaches_the_connection_inside(world: World) -> None:
+    dialogue = connected(world)[0]
+    dialogue.takes(b"")
+    assert dialogue.inner.received == [b""]
+
+
 # -- garbage -----------------------------------------------------------------------------------------------------------
 
 
@@ -441,7 +447,7 @@ def test_no_bytes_make_the_connection_raise(world: World, pieces: list[bytes], a
     for piece in pieces:
         dialogue.takes(piece)
         dialogue.connection.unsent(0)
-    assert dialogue.inner.received == []
+    assert b"".join(dialogue.inner.received) == b""
     assert len(dialogue.reports) <= 1
     dialogue.connection.receive_eof(START)
     assert dialogue.connection.closed

@@ -25,6 +25,12 @@ class SweptSocket:
     def sweep(self, now: Time) -> None:
         self.sweeps += 1
 
+    def wants_read(self) -> bool:
+        return True
+
+    def hold_back(self, held_back: bool) -> None:
+        return None
+
     def close(self, now: Time) -> None:
         return None
 

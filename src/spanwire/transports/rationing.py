@@ -1,0 +1,128 @@
+"""When half-received frames take too much memory: who may still read, and who has to go.
+
+Over the budget one connection, that which holds most, reads on until its frame is complete; the others that hold a good
+part of one are not read until there is room. So any number of large messages come in one behind the other, and what
+they take together stays near the budget and one frame. One that is let read and sends next to nothing has to go, or the
+others would wait for it for ever; and so has the largest of very many that have begun small ones.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from spanwire.model.environment import Time
+from spanwire.transports.admission import ReceiveBudget
+from spanwire.transports.base import KIB, Flushable
+
+READ_ON_BYTES: Final = 64 * KIB  # of a frame; who holds less reads on: logins, acknowledgements, most messages
+STALL_SECONDS: Final = 10.0  # in which the one that reads must bring `STALL_BYTES` or the end of its frame
+STALL_BYTES: Final = 1024 * KIB
+
+STALLED: Final = "half-received frames exceed the receive budget and this connection, which held most, sends no more"
+TOO_MANY: Final = "half-received frames exceed the receive budget and this connection holds most"
+
+
+class Rationing:
+    """Shares the receive budget out among ``sockets``, which its owner keeps up to date."""
+
+    def __init__(
+        self, budget: ReceiveBudget, sockets: dict[object, Flushable], read_on_bytes: int = READ_ON_BYTES
+    ) -> None:
+        self._budget: Final[ReceiveBudget] = budget
+        self._sockets: Final[dict[object, Flushable]] = sockets
+        self._read_on_bytes: Final[int] = read_on_bytes
+        self._waiting: Final[dict[object, None]] = {}
+        self._first: object = None  # the connection that reads over the budget
+        self._first_bytes = 0
+        self._first_since = 0.0
+
+    def received(self, connection: object, pending_bytes: int, now: Time) -> None:
+        """``connection`` holds that much of an incomplete frame now; 0 when it is complete, or the connection gone."""
+        budget = self._budget
+        before = budget.held(connection)
+        budget.hold(connection, pending_bytes)
+        if pending_bytes < before and connection is self._first:
+            self._first = None
+        if pending_bytes == 0 and self._waiting:
+            self._waiting.pop(connection, None)
+        if budget.is_exceeded():
+            self._ration(connection, now)
+        elif self._waiting:
+            self._let_all_read()
+
+    def look(self, now: Time) -> None:
+        """Now and then: does the one that reads over the budget go on?"""
+        first = self._first
+        if first is None:
+            return
+        held = self._budget.held(first)
+        if held >= self._first_bytes + STALL_BYTES:
+            self._first_bytes = held
+            self._first_since = now.monotonic
+        elif now.monotonic - self._first_since >= STALL_SECONDS:
+            self._first_since = now.monotonic
+            socket = self._sockets.get(first)
+            if socket is None or socket.wants_read():
+                self._first = None
+                self._give_up(first, STALLED, now)
+            else:  # the broker itself lets it wait: another's turn
+                self._first = None
+                if self._choose(now):
+                    self._hold_back(first)
+
+    def _ration(self, connection: object, now: Time) -> None:
+        """Over the budget."""
+        if self._first is None:
+            if not self._choose(now):
+                return
+            for holder in self._budget.holders():
+                self._hold_back(holder)
+        else:
+            self._hold_back(connection)
+        while self._budget.is_overrun_without(self._first):
+            self._give_up(self._budget.largest(self._first), TOO_MANY, now)
+
+    def _choose(self, now: Time) -> bool:
+        """Let the one that holds most, and that the broker would read from, read; False when there is none."""
+        chosen: object = None
+        most = 0
+        for holder in self._budget.holders():
+            socket = self._sockets.get(holder)
+            held = self._budget.held(holder)
+            if held > most and socket is not None and socket.wants_read():
+                chosen = holder
+                most = held
+        if chosen is None:
+            return False
+        self._first = chosen
+        self._first_bytes = most
+        self._first_since = now.monotonic
+        if chosen in self._waiting:
+            self._let_read(chosen)
+        return True
+
+    def _hold_back(self, holder: object) -> None:
+        """Do not read from ``holder``, if it is not the one that may, nor holds next to nothing."""
+        if holder is self._first or holder in self._waiting or self._budget.held(holder) < self._read_on_bytes:
+            return
+        socket = self._sockets.get(holder)
+        if socket is not None:
+            self._waiting[holder] = None
+            socket.hold_back(True)
+
+    def _let_read(self, holder: object) -> None:
+        del self._waiting[holder]
+        socket = self._sockets.get(holder)
+        if socket is not None:
+            socket.hold_back(False)
+
+    def _let_all_read(self) -> None:
+        self._first = None
+        for holder in list(self._waiting):
+            self._let_read(holder)
+
+    def _give_up(self, holder: object, reason: str, now: Time) -> None:
+        socket = self._sockets.get(holder)
+        self.received(holder, 0, now)
+        if socket is not None:
+            socket.give_up(reason, now)

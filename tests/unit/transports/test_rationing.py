@@ -1,0 +1,194 @@
+"""Large frames of many connections within one small budget, against sockets that a test lets send."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spanwire.model.environment import Time
+from spanwire.transports.admission import ReceiveBudget
+from spanwire.transports.base import Flushable
+from spanwire.transports.rationing import STALL_BYTES, STALL_SECONDS, STALLED, TOO_MANY, Rationing
+
+READ_ON = 20
+
+
+class Sender:
+    """A socket whose peer sends frames of ``size`` bytes, as far as it is read."""
+
+    def __init__(self, stage: Stage, size: int) -> None:
+        self.touched = False
+        self.stage = stage
+        self.size = size
+        self.pending = 0
+        self.frames = 0
+        self.wants = True
+        self.held_back = False
+        self.reason = ""
+        stage.sockets[self] = self
+
+    def sends(self, count: int) -> None:
+        """So many bytes arrive, unless nobody reads them."""
+        if self.held_back or self.reason or not self.wants:
+            return
+        whole, self.pending = divmod(self.pending + count, self.size)
+        self.frames += whole
+        self.stage.rationing.received(self, self.pending, self.stage.now())
+
+    def wants_read(self) -> bool:
+        return self.wants
+
+    def hold_back(self, held_back: bool) -> None:
+        assert held_back != self.held_back
+        self.held_back = held_back
+
+    def give_up(self, reason: str, now: Time) -> None:
+        assert not self.reason
+        self.reason = reason
+        del self.stage.sockets[self]
+
+    def flush(self, now: Time) -> None: ...
+
+    def sweep(self, now: Time) -> None: ...
+
+    def close(self, now: Time) -> None: ...
+
+
+class Stage:
+    """One budget and a clock."""
+
+    def __init__(self, limit: int) -> None:
+        self.seconds = 0.0
+        self.sockets: dict[object, Flushable] = {}
+        self.budget = ReceiveBudget(limit)
+        self.rationing = Rationing(self.budget, self.sockets, READ_ON)
+
+    def now(self) -> Time:
+        return Time(self.seconds, 0)
+
+    def passes(self, seconds: float) -> None:
+        self.seconds += seconds
+        self.rationing.look(self.now())
+
+
+def test_twenty_large_frames_come_in_through_a_budget_of_two_and_a_half() -> None:
+    stage = Stage(250 * 10)
+    senders = [Sender(stage, 100 * 10) for _ in range(20)]
+    most = 0
+    for _ in range(400):
+        for sender in senders:
+            sender.sends(50)
+        most = max(most, stage.budget.used_bytes)
+    assert min(sender.frames for sender in senders) >= 1
+    assert all(not sender.reason for sender in senders)
+    assert most <= (250 + 100) * 10 + len(senders) * READ_ON
+
+
+def test_who_holds_little_of_a_frame_is_read_on() -> None:
+    stage = Stage(100)
+    large, small = Sender(stage, 1000), Sender(stage, 1000)
+    large.sends(150)
+    small.sends(READ_ON - 1)
+    assert not small.held_back
+    small.sends(1)
+    assert small.held_back
+
+
+def test_one_that_sends_no_more_goes_and_the_next_is_read() -> None:
+    stage = Stage(100)
+    stalled, waiting, other = Sender(stage, 1000), Sender(stage, 1000), Sender(stage, 1000)
+    stalled.sends(90)
+    waiting.sends(80)
+    other.sends(70)
+    assert (stalled.held_back, waiting.held_back, other.held_back) == (False, True, True)
+    assert not other.reason
+    stage.passes(STALL_SECONDS - 0.1)
+    assert not stalled.reason
+    stage.passes(0.2)
+    assert {stalled.reason} == {STALLED}
+    assert (waiting.held_back, other.held_back) == (False, True)
+    waiting.sends(920)
+    assert waiting.frames == 1
+    assert not other.held_back
+
+
+def test_one_that_goes_on_may_take_its_time() -> None:
+    stage = Stage(100)
+    slow, waiting = Sender(stage, 100 * STALL_BYTES), Sender(stage, 1000)
+    slow.sends(90)
+    waiting.sends(80)
+    for _ in range(20):
+        stage.passes(STALL_SECONDS * 0.6)
+        slow.sends(STALL_BYTES)
+    assert not slow.reason
+
+
+def test_one_that_the_broker_itself_lets_wait_is_not_blamed_but_another_is_read() -> None:
+    stage = Stage(100)
+    parked, waiting = Sender(stage, 1000), Sender(stage, 1000)
+    parked.sends(90)
+    waiting.sends(80)
+    parked.wants = False
+    stage.passes(STALL_SECONDS + 1)
+    assert not parked.reason
+    assert parked.held_back
+    assert not waiting.held_back
+    waiting.sends(920)
+    assert not parked.held_back
+
+
+def test_where_the_broker_reads_from_nobody_nobody_is_closed() -> None:
+    stage = Stage(100)
+    parked, waiting = Sender(stage, 1000), Sender(stage, 1000)
+    parked.sends(90)
+    waiting.sends(80)
+    parked.wants = waiting.wants = False
+    for _ in range(5):
+        stage.passes(STALL_SECONDS + 1)
+    assert not parked.reason
+    assert not waiting.reason
+
+
+def test_of_many_small_beginnings_that_fill_the_budget_the_largest_goes() -> None:
+    stage = Stage(100)
+    senders = [Sender(stage, 1000) for _ in range(20)]
+    for sender in senders:
+        sender.sends(READ_ON - 1)
+    gone = [sender for sender in senders if sender.reason]
+    assert gone
+    assert {sender.reason for sender in gone} == {TOO_MANY}
+    assert stage.budget.used_bytes <= 200 + READ_ON
+
+
+@given(
+    st.lists(st.integers(30, 300), min_size=1, max_size=8),
+    st.lists(st.tuples(st.integers(0, 7), st.sampled_from(["send", "park", "go on", "leave", "time"])), max_size=80),
+)
+def test_whatever_happens_somebody_can_always_go_on(sizes: list[int], steps: list[tuple[int, str]]) -> None:
+    stage = Stage(200)
+    senders = [Sender(stage, size) for size in sizes]
+    for number, step in steps:
+        sender = senders[number % len(senders)]
+        if step == "time":
+            stage.passes(STALL_SECONDS)
+        elif sender.reason:
+            continue
+        elif step == "send":
+            sender.sends(17)
+        elif step == "leave":
+            sender.reason = "left"
+            del stage.sockets[sender]
+            stage.rationing.received(sender, 0, stage.now())
+        else:
+            sender.wants = step == "go on"
+    for sender in senders:
+        sender.wants = True
+    stage.passes(STALL_SECONDS)
+    stage.passes(0.0)
+    alive = [sender for sender in senders if not sender.reason]
+    assert not alive or any(not sender.held_back for sender in alive)
+    for _ in range(600):
+        for sender in alive:
+            sender.sends(17)
+    assert all(sender.frames > 0 for sender in alive if not sender.reason)
+    assert stage.budget.used_bytes <= 2 * 200 + max(sizes)
