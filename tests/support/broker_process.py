@@ -41,8 +41,8 @@ CONFIGURATION: Final = """\
       <kahaDB directory="{data}/kahadb"/>
     </persistenceAdapter>
     <transportConnectors>
-      <transportConnector name="openwire" uri="tcp://127.0.0.1:{openwire}"/>
-      <transportConnector name="stomp" uri="stomp://127.0.0.1:{stomp}"/>
+      <transportConnector name="openwire" uri="tcp://127.0.0.1:{openwire}{connectors}"/>
+      <transportConnector name="stomp" uri="stomp://127.0.0.1:{stomp}{connectors}"/>
     </transportConnectors>
   </broker>
 </beans>
@@ -61,15 +61,23 @@ class BrokerProcess:
     """One broker with an OpenWire and a STOMP connector. The first start chooses the ports, later ones keep them."""
 
     def __init__(
-        self, command: Command, directory: Path, *, name: str = BROKER_NAME, inside: str = "", attributes: str = ""
+        self,
+        command: Command,
+        directory: Path,
+        *,
+        name: str = BROKER_NAME,
+        inside: str = "",
+        attributes: str = "",
+        connectors: str = "",
     ) -> None:
         """``inside`` are elements of the broker that come before the usual ones in the order of Classic's schema,
-        ``attributes`` those of the broker itself.
+        ``attributes`` those of the broker itself, ``connectors`` the options in the URI of each connector.
         """
         self.directory: Final = directory
         self.name: Final = name
         self.inside: Final = inside
         self.attributes: Final = f" {attributes}" if attributes else ""
+        self.connectors: Final = f"?{connectors}" if connectors else ""
         self.log: Final[list[str]] = []  # every line the broker has printed, over all its starts
         self._command: Final = command
         self._ports: Final = {"tcp": 0, "stomp": 0}
@@ -105,6 +113,7 @@ class BrokerProcess:
             stomp=self.stomp_port,
             inside=self.inside,
             attributes=self.attributes,
+            connectors=self.connectors,
         )
         (self.directory / "activemq.xml").write_text(text, encoding="utf-8")
         process = subprocess.Popen(

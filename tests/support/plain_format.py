@@ -82,7 +82,7 @@ class PlainFormat:
     def first_for_consumer(self, message: Message) -> Message:
         return message
 
-    def readdressed(self, message: Message, destination: Destination) -> Message:
+    def readdressed(self, message: Message, destination: Destination, names_original: bool = True) -> Message:
         message_id = message.message_id
         connection_id = message_id.producer_id.connection_id
         return plain_message(destination, message_id.sequence, body_of(message), connection_id)

@@ -229,7 +229,7 @@ class ViewFormat:
     def first_for_consumer(self, message: Message) -> Message:
         return message
 
-    def readdressed(self, message: Message, destination: Destination) -> Message:
+    def readdressed(self, message: Message, destination: Destination, names_original: bool = True) -> Message:
         view = self.view(message)
         view.destination = destination
         return self.message(view)

@@ -205,6 +205,12 @@ class Destinations:
             self._advisories.destination_added(destination, connection_id)
         return home
 
+    def _drop_mirror(self, destination: Destination, connection_id: str) -> None:
+        """The topic of a mirrored queue goes with it, unless somebody listens."""
+        topic = self._map.topic(destination)
+        if topic is not None and topic.consumer_count == 0 and topic.producers == 0 and not topic.durables:
+            self._drop(topic, connection_id)
+
     def _drop(self, home: BrokerDestination, connection_id: str) -> None:
         destination = home.destination
         home.removed = True
@@ -213,6 +219,8 @@ class Destinations:
             if self._context.store is not None and not destination.is_temporary:
                 self._context.store.remove_destination(destination)
         self._map.remove(destination)
+        if home.route is not None and home.route.mirror is not None:
+            self._drop_mirror(home.route.mirror.destination, connection_id)
         owner = self._owners.pop(destination.qualified_name, None)
         if owner is not None:
             owner.temporary.pop(destination.qualified_name, None)

@@ -91,7 +91,7 @@ class SeparatedBroker(PluggedBroker):
         other = self._dotted(message.destination)
         if other is not message.destination:
             try:
-                message = self.formats.format(message.format_id).readdressed(message, other)
+                message = self.formats.format(message.format_id).readdressed(message, other, False)
             except ProtocolError as error:
                 raise MessageFormatError(f"a message cannot be given the address {other}: {error}") from None
         return super().send(state, message, transaction_id, token, now)

@@ -198,9 +198,9 @@ class MessageFormat(Protocol):
         """A new message of this format."""
         ...
 
-    def readdressed(self, message: Message, destination: Destination) -> Message:
+    def readdressed(self, message: Message, destination: Destination, names_original: bool = True) -> Message:
         """A copy for another destination that shares content and properties; remembers the first original
-        destination.
+        destination, and without ``names_original`` only one that it has already.
         """
         ...
 

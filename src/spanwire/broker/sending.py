@@ -157,10 +157,13 @@ class Sending(ParkedSender):
         copies: list[Message] = []
         for target in targets:
             address = target.address
-            if address is None or address == message.destination:
-                copies.append(message.twin() if len(targets) > 1 else message)
+            source = message
+            if target.via is not None:
+                source = self._formats.format(message.format_id).readdressed(message, target.via, False)
+            if address is not None and address != source.destination:
+                copies.append(self._formats.format(message.format_id).readdressed(source, address))
             else:
-                copies.append(self._formats.format(message.format_id).readdressed(message, address))
+                copies.append(message.twin() if source is message and len(targets) > 1 else source)
         return copies
 
     def _deliver_all(self, state: ConnectionState, targets: list[Target], copies: list[Message], token: int) -> bool:

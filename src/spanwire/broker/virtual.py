@@ -31,13 +31,16 @@ MAX_TARGETS: Final = 50_000  # copies of one send: as many as there may be desti
 
 
 class Target:
-    """Where one copy of a message goes, and the JMSDestination it carries; None leaves that as it was sent."""
+    """Where one copy of a message goes, and the JMSDestination it carries; None leaves that as it was sent. A copy that
+    comes ``via`` a mirror is as if it had been sent there.
+    """
 
-    __slots__ = ("address", "home")
+    __slots__ = ("address", "home", "via")
 
-    def __init__(self, home: BrokerDestination, address: Destination | None) -> None:
+    def __init__(self, home: BrokerDestination, address: Destination | None, via: Destination | None = None) -> None:
         self.home: Final[BrokerDestination] = home
         self.address: Final[Destination | None] = address
+        self.via: Final[Destination | None] = via
 
 
 class VirtualDestinations:
@@ -89,13 +92,13 @@ class VirtualDestinations:
         path.append(home)
         mirror = route.mirror
         if mirror is not None:
-            topic = self._map.topic(mirror.destination)
-            if topic is not None:  # nobody listens to a topic that does not exist
-                self._follow(state, topic, message, _target(topic, mirror.keeps_address), targets, path)
+            topic = self._destinations.ensure_own(mirror.destination)
+            address = None if mirror.keeps_address else mirror.destination
+            self._follow(state, topic, message, Target(topic, address, address), targets, path)
         for forward in route.forwards:
-            self._forward(state, forward, message, targets, path)
+            self._forward(state, forward, message, target.via, targets, path)
         for rule in route.listeners:
-            self._listen(state, rule, message, targets, path)
+            self._listen(state, rule, message, target.via, targets, path)
         if route.stays:
             self._add(target, message, targets)
         path.pop()
@@ -105,6 +108,7 @@ class VirtualDestinations:
         state: ConnectionState,
         forward: ForwardRule,
         message: Message,
+        via: Destination | None,
         targets: list[Target],
         path: list[BrokerDestination],
     ) -> None:
@@ -113,13 +117,14 @@ class VirtualDestinations:
             return
         self._rights.check_write(state, forward.destination)
         home = self._destinations.ensure_own(forward.destination)
-        self._follow(state, home, message, _target(home, forward.keeps_address), targets, path)
+        self._follow(state, home, message, _target(home, forward.keeps_address, via), targets, path)
 
     def _listen(
         self,
         state: ConnectionState,
         rule: ListeningRule,
         message: Message,
+        via: Destination | None,
         targets: list[Target],
         path: list[BrokerDestination],
     ) -> None:
@@ -134,7 +139,7 @@ class VirtualDestinations:
             if not self._rights.may_write(state, home.destination):
                 continue
             keeps = not settings.set_original_destination
-            self._follow(state, home, message, _target(home, keeps), targets, path)
+            self._follow(state, home, message, _target(home, keeps, via), targets, path)
 
     def _audience(self, rule: ListeningRule) -> list[BrokerDestination]:
         """The queues that listen; looked for again after queues came or went."""
@@ -161,7 +166,7 @@ class VirtualDestinations:
             for durable in home.durables:
                 if durable.wants(message):
                     self._count(target, targets)
-                    targets.append(Target(durable.line, target.address))
+                    targets.append(Target(durable.line, target.address, target.via))
         self._count(target, targets)
         targets.append(target)
 
@@ -173,5 +178,5 @@ class VirtualDestinations:
             )
 
 
-def _target(home: BrokerDestination, keeps_address: bool) -> Target:
-    return Target(home, None if keeps_address else home.destination)
+def _target(home: BrokerDestination, keeps_address: bool, via: Destination | None) -> Target:
+    return Target(home, None if keeps_address else home.destination, via)

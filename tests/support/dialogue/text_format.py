@@ -159,7 +159,7 @@ class TextFormat:
             reply_to=None if view.reply_to is None else view.reply_to.qualified_name,
         )
 
-    def readdressed(self, message: Message, destination: Destination) -> Message:
+    def readdressed(self, message: Message, destination: Destination, names_original: bool = True) -> Message:
         return text_message(
             destination,
             message.message_id.sequence,
@@ -169,7 +169,7 @@ class TextFormat:
             expiration_ms=message.expiration_ms,
             priority=message.priority,
             properties=properties_of(message),
-            original=original_of(message) or message.destination.qualified_name,
+            original=original_of(message) or (message.destination.qualified_name if names_original else None),
             group=message.group_id,
         )
 

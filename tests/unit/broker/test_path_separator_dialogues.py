@@ -12,6 +12,7 @@ from spanwire.broker.plugged_broker import PluginSettings
 from spanwire.model.destination import QUEUE, Destination, check_name
 from spanwire.model.errors import InvalidDestinationError
 from tests.support.dialogue.broker_dialogue import Stage, destination
+from tests.support.dialogue.text_format import original_of
 
 SLASHES = PluginSettings(path_separator="/")
 
@@ -57,6 +58,7 @@ def test_whoever_uses_either_separator_meets_at_one_destination() -> None:
     peer.sends("queue://a.b", "2")
     listener = stage.peer("c").consumes("queue://a/b")
     assert listener.takes() == ["1", "2"]
+    assert {original_of(delivery.message) for delivery in listener.deliveries} == {None}
     assert {str(delivery.message.destination) for delivery in listener.deliveries} == {"queue://a.b"}
     assert stage.view("queue://a.b").producers == 1
     assert not stage.has("queue://a/b")

@@ -328,6 +328,33 @@ def test_a_mirror_feeds_the_queues_that_listen_to_it() -> None:
     kept = stage.peer("k").consumes("queue://Consumer.log.VirtualTopic.Mirror.Q")
     stage.peer("p").sends("queue://Q", "1")
     assert kept.takes() == ["1"]
+    assert original_of(kept.deliveries[0].message) == "topic://VirtualTopic.Mirror.Q"
+
+
+def test_a_mirror_is_there_for_patterns_and_listening_queues_before_anybody_names_it() -> None:
+    stage = Stage(virtual=VirtualSettings(mirrored=MirroredQueues()))
+    kept = stage.peer("k").consumes("queue://Consumer.log.VirtualTopic.Mirror.Q")
+    watcher = stage.peer("w").consumes("topic://VirtualTopic.Mirror.*")
+    durable = stage.peer("d", "client").consumes("topic://VirtualTopic.Mirror.*", durable="s")
+    stage.peer("p").sends("queue://Q", "1")
+    stage.settle()
+    assert (kept.takes(), watcher.takes(), durable.takes()) == (["1"], ["1"], ["1"])
+    for delivery in (watcher.deliveries[0], durable.deliveries[0]):
+        assert str(delivery.message.destination) == "topic://VirtualTopic.Mirror.Q"
+        assert original_of(delivery.message) is None
+
+
+def test_the_topic_of_a_mirrored_queue_goes_with_it_unless_somebody_listens() -> None:
+    stage = Stage(virtual=VirtualSettings(mirrored=MirroredQueues()))
+    peer = stage.peer("p")
+    for name in ("A", "B"):
+        peer.sends(f"queue://{name}", "1")
+    stage.peer("w").consumes("topic://VirtualTopic.Mirror.B")
+    for name in ("A", "B"):
+        assert stage.has(f"topic://VirtualTopic.Mirror.{name}")
+        peer.removes(f"queue://{name}")
+    assert not stage.has("topic://VirtualTopic.Mirror.A")
+    assert stage.has("topic://VirtualTopic.Mirror.B")
 
 
 def test_temporary_queues_are_mirrored_only_if_the_settings_say_so() -> None:

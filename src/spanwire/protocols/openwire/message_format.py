@@ -164,7 +164,7 @@ class OpenWireMessageFormat(MessageFormat):
         except ProtocolError as error:
             raise MessageFormatError(f"a message cannot be written: {error}") from None
 
-    def readdressed(self, message: Message, destination: Destination) -> Message:
+    def readdressed(self, message: Message, destination: Destination, names_original: bool = True) -> Message:
         """A copy for another destination that shares content, properties and tail."""
         head = head_of(message)
         scanner = self._head_scanner
@@ -179,7 +179,7 @@ class OpenWireMessageFormat(MessageFormat):
                 head[: scanner.destination_start],
                 writer.out.getvalue(),
                 head[scanner.transaction_start : scanner.original_destination_start],
-                old if len(original) == 1 else original,
+                old if len(original) == 1 and names_original else original,
                 head[scanner.message_id_start :],
             ]
         )

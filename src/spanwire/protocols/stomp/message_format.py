@@ -205,13 +205,14 @@ class StompMessageFormat(MessageFormat):
         form = MAP_TRANSFORMATIONS.get(str(asked[1])) if asked is not None else None
         return b"" if form is None else map_text(read_map(body), form)
 
-    def readdressed(self, message: Message, destination: Destination) -> Message:
+    def readdressed(self, message: Message, destination: Destination, names_original: bool = True) -> Message:
         """A copy for ``destination`` that shares the bytes of the body."""
         head = head_of(message)
         tail = tail_of(message)
-        if "original-destination" not in tail:
+        if names_original and "original-destination" not in tail:
             tail["original-destination"] = destination_text(message.destination)
-        head["original-destination"] = tail["original-destination"]
+        if "original-destination" in tail:
+            head["original-destination"] = tail["original-destination"]
         if "destination" in tail:
             tail["destination"] = destination_text(destination)
         else:

@@ -61,7 +61,7 @@ WIRE_FORMAT: Final[dict[str, tuple[str, str | None]]] = {
     "wireFormat.version": (NUMBERS, None),
 }
 SOCKET: Final[dict[str, tuple[str, str | None]]] = {
-    "allowLinkStealing": (FLAG, "false"),
+    "allowLinkStealing": (FLAG, None),
     "backlog": (NUMBERS, None),
     "closeAsync": (FLAG, None),
     "connectAttemptTimeout": (NUMBERS, None),
@@ -213,6 +213,7 @@ def connector_settings(
         max_inactivity_ms=_number(options, "wireFormat.maxInactivityDuration", DEFAULT_INACTIVITY_MS),
         socket_buffer_size=_number(options, "socketBufferSize", 0),
         keep_alive=options.get("keepAlive", "false").lower() == "true",
+        steals_links=options.get("allowLinkStealing", "false").lower() == "true",
         options=options,
         protocols=protocols,
         login_timeout=login_timeout,

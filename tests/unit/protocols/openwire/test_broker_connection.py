@@ -1157,8 +1157,8 @@ class Unreadable:
     def restamped(self, message: Message, timestamp_ms: int, expiration_ms: int, persistent: bool) -> Message:
         return self._stomp.restamped(message, timestamp_ms, expiration_ms, persistent)
 
-    def readdressed(self, message: Message, destination: Destination) -> Message:
-        return self._stomp.readdressed(message, destination)
+    def readdressed(self, message: Message, destination: Destination, names_original: bool = True) -> Message:
+        return self._stomp.readdressed(message, destination, names_original)
 
 
 def stomp_sends(world: World, stomp: MessageFormat, text: str) -> None:

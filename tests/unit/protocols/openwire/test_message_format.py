@@ -309,6 +309,19 @@ def test_a_copy_for_another_destination_shares_the_octets_and_remembers_the_firs
 
 
 @pytest.mark.parametrize("version", [1, 2, 5, 12])
+def test_a_copy_can_be_without_a_trace_of_the_first_destination(version: int) -> None:
+    message = text_message(version)
+    message_format = format_for(version)
+    copy = message_format.readdressed(message, Destination(TOPIC, "ELSEWHERE"), False)
+    structure = decode_message(copy.encoded(), message_format.version)
+    assert (structure.destination, structure.original_destination) == (wire.ActiveMQTopic("ELSEWHERE"), None)
+    known = message_format.readdressed(message, Destination(TOPIC, "ELSEWHERE"))
+    again = message_format.readdressed(known, Destination(QUEUE, "C"), False)
+    structure = decode_message(again.encoded(), message_format.version)
+    assert structure.original_destination == wire.ActiveMQQueue("A.B")
+
+
+@pytest.mark.parametrize("version", [1, 2, 5, 12])
 def test_a_copy_with_another_time_and_mode_shares_the_octets_and_differs_in_nothing_else(version: int) -> None:
     message_format = format_for(version)
     message = message_format.readdressed(text_message(version), Destination(QUEUE, "B"))

@@ -293,6 +293,15 @@ def test_a_readdressed_message_shares_its_body_and_remembers_where_it_was_sent_f
     assert fields(FORMAT.index(again.encoded()))[5:] == fields(again)[5:]
 
 
+def test_a_copy_can_be_without_a_trace_of_where_it_was_sent_first() -> None:
+    message = sent(b"SEND\ndestination:/queue/A\n\nhello\0")
+    copy = FORMAT.readdressed(message, Destination(QUEUE, "B"), False)
+    assert FORMAT.view(FORMAT.index(copy.encoded())).original_destination is None
+    dead = FORMAT.readdressed(message, Destination(QUEUE, "DLQ.A"))
+    view = FORMAT.view(FORMAT.index(FORMAT.readdressed(dead, Destination(QUEUE, "C"), False).encoded()))
+    assert (view.destination, view.original_destination) == (Destination(QUEUE, "C"), Destination(QUEUE, "A"))
+
+
 @pytest.mark.parametrize("persistent", [True, False])
 def test_a_copy_with_another_time_and_mode_shares_its_body_and_keeps_its_other_headers(persistent: bool) -> None:
     message = sent(b"SEND\ndestination:/queue/A\nJMSXGroupID:g\nexpires:5\nk:v\\nw\n\nhello\0")

@@ -66,9 +66,10 @@ def test_a_connector_may_let_client_ids_move() -> None:
         "<transportConnectors>"
         '<transportConnector name="a" uri="tcp://127.0.0.1:0" allowLinkStealing="true"/>'
         '<transportConnector name="b" uri="tcp://127.0.0.1:0"/>'
+        '<transportConnector name="c" uri="stomp://127.0.0.1:0?allowLinkStealing=true"/>'
         "</transportConnectors>"
     )
-    assert [connector.steals_links for connector in found.connectors] == [True, False]
+    assert [connector.steals_links for connector in found.connectors] == [True, False, True]
 
 
 def test_the_separator_is_a_slash_or_another_character() -> None:

@@ -1,0 +1,162 @@
+"""On a broker that mirrors its queues, lets client ids move to the newest connection and takes slashes for dots."""
+
+from __future__ import annotations
+
+from tests.conformance.differential.stage import Stage
+
+MIRROR = "topic://VirtualTopic.Mirror."
+
+
+def _mirror(jms: Stage, name: str) -> str:
+    """Where what is sent to a queue of this scenario can be seen as well."""
+    return MIRROR + jms.queue(name).removeprefix("queue://")
+
+
+# -- mirrored queues
+
+
+def what_is_sent_to_a_queue_is_seen_on_its_mirror(jms: Stage) -> None:
+    session = jms.connection().session()
+    watcher = session.consumer(_mirror(jms, "Q"))
+    session.producer(jms.queue("Q")).sends("a", "b", properties={"n": 1}, correlation="c")
+    watcher.receives(2, silence=True)
+    session.consumer(jms.queue("Q")).receives(2, silence=True)
+    watcher.receives_nothing()
+
+
+def the_queue_of_a_group_behind_a_mirror_collects(jms: Stage) -> None:
+    session = jms.connection().session()
+    group = f"queue://Consumer.A.{_mirror(jms, 'Q').removeprefix('topic://')}"
+    session.consumer(group).closes()
+    session.producer(jms.queue("Q")).sends("a")
+    session.consumer(group).receives(1, silence=True)
+    session.consumer(jms.queue("Q")).receives(1, silence=True)
+
+
+def a_mirror_shows_a_transaction_when_it_commits(jms: Stage) -> None:
+    session = jms.connection().session()
+    watcher = session.consumer(_mirror(jms, "Q"))
+    transacted = jms.connection().session("transacted")
+    producer = transacted.producer(jms.queue("Q"))
+    producer.sends("never")
+    transacted.rolls_back()
+    producer.sends("a")
+    watcher.receives_nothing()
+    transacted.commits()
+    watcher.receives(1, silence=True)
+
+
+def a_pattern_of_mirrors_sees_several_queues(jms: Stage) -> None:
+    session = jms.connection().session()
+    watcher = session.consumer(_mirror(jms, ">"))
+    for name in ("A", "B.C"):
+        session.producer(jms.queue(name)).sends(name)
+    watcher.drains()
+
+
+def a_mirror_has_a_selector(jms: Stage) -> None:
+    session = jms.connection().session()
+    watcher = session.consumer(_mirror(jms, "Q"), "n > 1")
+    for number in range(3):
+        session.producer(jms.queue("Q")).sends(str(number), properties={"n": ["int", number]})
+    watcher.receives(1, silence=True)
+
+
+def a_mirror_nobody_watches_keeps_nothing(jms: Stage) -> None:
+    session = jms.connection().session()
+    session.producer(jms.queue("Q")).sends("a")
+    session.consumer(_mirror(jms, "Q")).receives_nothing()
+    jms.counts(jms.queue("Q"))
+
+
+# -- client ids that move
+
+
+def the_newest_connection_has_the_client_id(jms: Stage) -> None:
+    first = jms.connection(client_id=f"{jms.scenario}.id")
+    first.session("client").consumer(jms.queue("Q"))
+    second = jms.connection(client_id=f"{jms.scenario}.id")
+    session = second.session()
+    session.producer(jms.queue("Q")).sends("a")
+    session.consumer(jms.queue("Q")).receives(1, silence=True)
+    second.survives()
+
+
+def the_older_connection_ends(jms: Stage) -> None:
+    first = jms.connection(client_id=f"{jms.scenario}.id")
+    session = first.session()
+    jms.connection(client_id=f"{jms.scenario}.id").survives()
+    jms.ask(do="heard", on=first.name, count=1, timeout=jms.patience_ms)  # Spanwire tells the reason as well
+    session.tries_producer(jms.queue("Q"))
+
+
+def what_the_older_connection_held_comes_again(jms: Stage) -> None:
+    first = jms.connection(client_id=f"{jms.scenario}.id")
+    session = first.session("client")
+    session.producer(jms.queue("Q")).sends("a")
+    session.consumer(jms.queue("Q")).receives(1)
+    second = jms.connection(client_id=f"{jms.scenario}.id")
+    second.session().consumer(jms.queue("Q")).receives(1, silence=True)
+
+
+def a_durable_subscription_goes_to_the_newest_connection(jms: Stage) -> None:
+    first = jms.connection(client_id=f"{jms.scenario}.id")
+    first.session().subscriber(jms.topic("T"), "s")
+    second = jms.connection(client_id=f"{jms.scenario}.id")
+    subscriber = second.session().subscriber(jms.topic("T"), "s")
+    jms.connection().session().producer(jms.topic("T")).sends("a")
+    subscriber.receives(1, silence=True)
+
+
+def other_client_ids_are_left_alone(jms: Stage) -> None:
+    first = jms.connection(client_id=f"{jms.scenario}.one")
+    jms.connection(client_id=f"{jms.scenario}.two").survives()
+    jms.connection().survives()
+    first.survives()
+
+
+# -- slashes
+
+
+def both_separators_name_one_queue(jms: Stage) -> None:
+    session = jms.connection().session()
+    session.producer(f"{jms.queue('A')}/B").sends("slash")
+    session.producer(f"{jms.queue('A')}.B").sends("dot")
+    session.consumer(f"{jms.queue('A')}/B").receives(2, silence=True)
+    jms.counts(f"{jms.queue('A')}.B")
+
+
+def a_pattern_may_have_slashes(jms: Stage) -> None:
+    session = jms.connection().session()
+    star, bracket = session.consumer(f"{jms.topic('A')}/*/C"), session.consumer(f"{jms.topic('A')}/>")
+    for name in ("A.B.C", "A.B/C", "A/D"):
+        session.producer(jms.topic(name)).sends(name)
+    star.drains()
+    bracket.drains()
+
+
+def a_durable_subscriber_may_write_slashes(jms: Stage) -> None:
+    first = jms.connection(client_id=f"{jms.scenario}.id")
+    first.session().subscriber(f"{jms.topic('A')}/B", "s").closes()
+    jms.connection().session().producer(f"{jms.topic('A')}.B").sends("a")
+    first.session().subscriber(f"{jms.topic('A')}.B", "s").receives(1, silence=True)
+
+
+def a_queue_with_slashes_is_browsed(jms: Stage) -> None:
+    session = jms.connection().session()
+    session.producer(f"{jms.queue('A')}/B").sends("a")
+    session.browses(f"{jms.queue('A')}/B")
+    session.browses(f"{jms.queue('A')}.B")
+
+
+def slashes_at_the_ends_are_left_out(jms: Stage) -> None:
+    session = jms.connection().session()
+    session.producer(f"{jms.queue('A')}//B/").sends("a")
+    session.consumer(f"{jms.queue('A')}.B").receives(1, silence=True)
+
+
+def an_anonymous_producer_and_a_transaction_know_slashes(jms: Stage) -> None:
+    session = jms.connection().session("transacted")
+    session.producer().sends("a", to=f"{jms.queue('A')}/B")
+    session.commits()
+    jms.connection().session().consumer(f"{jms.queue('A')}.B").receives(1, silence=True)

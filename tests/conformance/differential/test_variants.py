@@ -1,0 +1,61 @@
+"""The same on brokers whose configuration changes every queue, connection or name: mirrored queues, client ids that
+move, another path separator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import pytest
+
+from tests.conformance.differential.brokers import ClassicBroker, SpanwireBroker
+from tests.conformance.differential.playing import Scenario, play, scenarios, unlike
+from tests.support.broker_process import BrokerProcess, spanwire_command
+from tests.support.classic import classic_command
+from tests.support.java import JavaProcess
+from tests.support.peers import require
+
+SCENARIOS: Final = scenarios("variants")
+PLUGINS: Final = """\
+    <plugins>
+      <destinationPathSeparatorPlugin pathSeparator="/"/>
+      <statisticsBrokerPlugin/>
+    </plugins>
+"""
+MIRRORS: Final = 'useMirroredQueues="true"'
+STEALING: Final = "allowLinkStealing=true"  # Classic 5.17 heeds it in the URI alone
+
+
+@pytest.fixture(scope="module")
+def on_classic(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClassicBroker]:
+    """A running ActiveMQ Classic of this kind."""
+    require("activemq-broker")
+    directory = tmp_path_factory.mktemp("classic-variants")
+    with BrokerProcess(
+        classic_command, directory, name="variants", inside=PLUGINS, attributes=MIRRORS, connectors=STEALING
+    ) as process:
+        yield ClassicBroker(process)
+
+
+@pytest.fixture(scope="module")
+def on_spanwire(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SpanwireBroker]:
+    """A running Spanwire with the same configuration; nothing of it is left out."""
+    directory = tmp_path_factory.mktemp("spanwire-variants")
+    command = spanwire_command("--data-directory", str(directory / "own"))
+    with BrokerProcess(
+        command, directory, name="variants", inside=PLUGINS, attributes=MIRRORS, connectors=STEALING
+    ) as process:
+        yield SpanwireBroker(process, directory / "own")
+
+
+@pytest.mark.parametrize(
+    ("name", "scenario"), [pytest.param(name, scenario, id=name) for name, scenario in SCENARIOS.items()]
+)
+def test_a_java_client_sees_what_it_sees_on_classic(
+    name: str, scenario: Scenario, remote: JavaProcess, on_classic: ClassicBroker, on_spanwire: SpanwireBroker
+) -> None:
+    classics = play(remote, on_classic, name, scenario)
+    ours = play(remote, on_spanwire, name, scenario)
+    lines = unlike(ours, classics)
+    assert not lines, "\n".join(["Classic (-) and Spanwire (+) differ:", *lines])
