@@ -66,6 +66,7 @@ ELEMENTS: Final[dict[str, Words]] = {
     "authorizationMap": words.AUTHORIZATION_MAP,
     "authorizationEntry": words.AUTHORIZATION_ENTRY,
     "tempDestinationAuthorizationEntry": words.TEMPORARY_ENTRY,
+    "individualDeadLetterStrategy": words.INDIVIDUAL_DEAD_LETTERS,
     "discarding": words.DISCARDING_LETTERS,
     "discardingDLQBrokerPlugin": plugins.DISCARDING,
     "redeliveryPlugin": plugins.REDELIVERY,

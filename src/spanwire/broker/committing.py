@@ -154,9 +154,10 @@ class Committing:
                 continue
             for reference in ack.references:
                 if isinstance(reference.home, Queue):
-                    letter = self._dead_letters.letter(reference, EXPIRED if ack.ack_type == EXPIRED_ACK else ack.cause)
-                    if letter is not None:
-                        found.append(letter)
+                    cause = EXPIRED if ack.ack_type == EXPIRED_ACK else ack.cause
+                    letters = self._dead_letters.letters(reference, cause)
+                    found.extend(letters)
+                    if letters:
                         ack.kept[reference] = None
         return found
 

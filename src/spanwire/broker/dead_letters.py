@@ -13,6 +13,7 @@ from spanwire.broker.news import tell_dead_letter, tell_expired
 from spanwire.broker.policy import DeadLetterStrategy
 from spanwire.broker.queue import Queue
 from spanwire.broker.reference import BrokerDestination, MessageReference
+from spanwire.broker.topic import Topic
 from spanwire.broker.unstored import Unstored
 from spanwire.broker.waiting import WithheldMessage
 from spanwire.model.destination import QUEUE, SUBSCRIPTION, Destination
@@ -100,13 +101,10 @@ class DeadLetters(DeadLetterOffice):
             assert isinstance(home, Queue)
             self._detain(home, reference, cause)
             return False
-        letter = self._letter(reference, cause)
-        assert letter is not None
-        removal = (home.destination, reference.sequence)
-        sequence = store.append_unit([(letter.home.destination, letter.message)], [removal], [])[0]
-        self._unstored.add(letter.message.size)
+        letters = self._letters(reference, cause)
+        sequences = store.append_unit(_additions(letters), [(home.destination, reference.sequence)], [])
         home.forgotten(reference)
-        _accept(letter, sequence)
+        self._accept(letters, sequences)
         self._tell_kept(home, reference.message)
         return True
 
@@ -118,15 +116,15 @@ class DeadLetters(DeadLetterOffice):
 
     def _keep_unstored(self, home: BrokerDestination, message: Message, cause: str) -> None:
         """Keep a copy of a message that the store does not have. On a full disk memory alone gets it, as it had it."""
-        letter = self._letter(MessageReference(home, message, 0, 0, 0), cause)
-        if letter is None:
+        letters = self._letters(MessageReference(home, message, 0, 0, 0), cause)
+        if not letters:
             return
-        sequence = 0
         store = self._context.store
+        sequences: list[int] = []
         if store is not None and store.has_room():
-            sequence = store.append(letter.home.destination, letter.message)
-            self._unstored.add(letter.message.size)
-        _accept(letter, sequence)
+            additions = _additions(letters)
+            sequences = store.append_unit(additions, [], []) if additions else []
+        self._accept(letters, sequences)
         self._tell_kept(home, message)
 
     def tell_committed(self, reference: MessageReference, cause: str, kept: bool) -> None:
@@ -145,11 +143,12 @@ class DeadLetters(DeadLetterOffice):
         if news is not None and cause == EXPIRED:
             tell_expired(news, home, message)
 
-    def letter(self, reference: MessageReference, cause: str) -> WithheldMessage | None:
-        """The copy with its cause and original destination, and the queue for it; None if a rule or the policy lets it
-        go. It is part of a unit of another, so nothing is delivered once more here.
+    def letters(self, reference: MessageReference, cause: str) -> list[WithheldMessage]:
+        """The copy with its cause and original destination, and the queue for it, or the topic with its durable
+        subscriptions; nothing if a rule or the policy lets it go. It is part of a unit of another, so nothing is
+        delivered once more here.
         """
-        return None if self._is_dropped(reference, cause) else self._letter(reference, cause)
+        return [] if self._is_dropped(reference, cause) else self._letters(reference, cause)
 
     def _is_dropped(self, reference: MessageReference, cause: str) -> bool:
         for rule in self.rules:
@@ -158,14 +157,37 @@ class DeadLetters(DeadLetterOffice):
                 return fate == DROP
         return False
 
-    def _letter(self, reference: MessageReference, cause: str) -> WithheldMessage | None:
+    def _letters(self, reference: MessageReference, cause: str) -> list[WithheldMessage]:
         home = reference.home
-        message = reference.message
-        target = self._target(home, message, cause)
+        target = self._target(home, reference.message, cause)
         if target is None:
-            return None
-        queue = self._destinations.ensure_letters(target, Destination(QUEUE, home.policy.dead_letter.queue_name))
-        return WithheldMessage(queue, self._copy(message, queue.destination, home.policy.dead_letter, cause), 0)
+            return []
+        strategy = home.policy.dead_letter
+        place = self._destinations.ensure_letters(target, Destination(QUEUE, strategy.queue_name))
+        copy = self._copy(reference.message, place.destination, strategy, cause)
+        letters = [WithheldMessage(place, copy, 0)]
+        if isinstance(place, Topic):
+            for durable in place.durables:
+                if durable.wants(copy):
+                    letters.append(WithheldMessage(durable.line, copy.twin(), 0))
+        return letters
+
+    def _accept(self, letters: list[WithheldMessage], sequences: list[int]) -> None:
+        """Hand the letters out; the store has those of queues and durable subscriptions under ``sequences``, if it has
+        them.
+        """
+        stored = 0
+        for letter in letters:
+            home = letter.home
+            if isinstance(home, Queue):
+                sequence = 0
+                if sequences:
+                    sequence = sequences[stored]
+                    stored += 1
+                    self._unstored.add(letter.message.size)
+                home.accept(letter.message, sequence)
+            elif isinstance(home, Topic):
+                home.accept(letter.message)
 
     def room_changed(self) -> None:
         """Go on with what had no room for its dead letter."""
@@ -211,7 +233,9 @@ class DeadLetters(DeadLetterOffice):
             not message.persistent and not strategy.process_non_persistent
         ):
             return None
-        return strategy.target(home.destination if home.destination.kind != SUBSCRIPTION else message.destination)
+        if home.destination.kind == SUBSCRIPTION:
+            return strategy.target(message.destination, home.destination.name.partition(":")[2])
+        return strategy.target(home.destination)
 
     def _copy(self, message: Message, target: Destination, strategy: DeadLetterStrategy, cause: str) -> Message:
         message_format = self._formats.format(message.format_id)
@@ -235,10 +259,13 @@ class DeadLetters(DeadLetterOffice):
             return message_format.readdressed(message, target)
 
 
-def _accept(letter: WithheldMessage, sequence: int) -> None:
-    queue = letter.home
-    assert isinstance(queue, Queue)
-    queue.accept(letter.message, sequence)
+def _additions(letters: list[WithheldMessage]) -> list[tuple[Destination, Message]]:
+    """What the store keeps of them."""
+    additions: list[tuple[Destination, Message]] = []
+    for letter in letters:
+        if isinstance(letter.home, Queue):
+            additions.append((letter.home.destination, letter.message))
+    return additions
 
 
 def restore(view: MessageView, target: Destination, wall_ms: int) -> None:

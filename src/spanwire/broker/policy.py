@@ -8,7 +8,8 @@ from spanwire.broker.advisory_policy import AdvisoryPolicy
 from spanwire.broker.queue_policy import QueuePolicy
 from spanwire.broker.slow_policy import SlowConsumerPolicy
 from spanwire.broker.topic_policy import TopicPolicy
-from spanwire.model.destination import MAX_NAME_BYTES, QUEUE, TEMP_QUEUE, TOPIC, Destination
+from spanwire.model.destination import QUEUE, TEMP_QUEUE, TOPIC, Destination, check_name
+from spanwire.model.errors import InvalidDestinationError
 
 DEFAULT_EXPIRE_PERIOD_MS = 30_000
 DEFAULT_DEAD_LETTER_QUEUE = "ActiveMQ.DLQ"
@@ -21,18 +22,37 @@ DEFAULT_INACTIVE_MS = 60_000  # inactiveTimeoutBeforeGC, as ActiveMQ has it
 @dataclass(frozen=True)
 class IndividualNames:
     """How the dead letter queue of each destination is called: its own name between these (ActiveMQ's individual
-    strategy).
+    strategy). It is a topic without ``queue_for_queues`` or ``queue_for_topics``; with ``per_durable_subscriber`` each
+    durable subscription has its own, whose name ends with client id and name of the subscription.
     """
 
     queue_prefix: str = "ActiveMQ.DLQ.Queue."
     topic_prefix: str = "ActiveMQ.DLQ.Topic."
     queue_suffix: str = ""
     topic_suffix: str = ""
+    queue_for_queues: bool = True
+    queue_for_topics: bool = True
+    per_durable_subscriber: bool = False
 
-    def made(self, name: str) -> bool:
-        """Whether a queue of this name is such a dead letter queue, whose own messages do not go round."""
-        of_queue = name.startswith(self.queue_prefix) and name.endswith(self.queue_suffix)
-        return of_queue or (name.startswith(self.topic_prefix) and name.endswith(self.topic_suffix))
+    def made(self, destination: Destination) -> bool:
+        """Whether this is such a dead letter destination, whose own messages do not go round."""
+        name = destination.name
+        if self.queue_for_queues == destination.is_queue:
+            if name.startswith(self.queue_prefix) and name.endswith(self.queue_suffix):
+                return True
+        if self.queue_for_topics == destination.is_queue:
+            return name.startswith(self.topic_prefix) and name.endswith(self.topic_suffix)
+        return False
+
+    def of(self, destination: Destination, subscription_key: str) -> Destination:
+        """The dead letter destination of ``destination``, which may have no usable name."""
+        if destination.is_queue:
+            kind = QUEUE if self.queue_for_queues else TOPIC
+            return Destination(kind, self.queue_prefix + destination.name + self.queue_suffix)
+        name = self.topic_prefix + destination.name
+        if self.per_durable_subscriber and subscription_key:
+            name += "." + subscription_key
+        return Destination(QUEUE if self.queue_for_topics else TOPIC, name + self.topic_suffix)
 
 
 @dataclass(frozen=True)
@@ -49,8 +69,10 @@ class DeadLetterStrategy:
     discards: bool = False
     expiration_ms: int = 0
 
-    def target(self, destination: Destination) -> Destination | None:
-        """The queue for what dies in ``destination``; None if that is a dead letter queue itself, or keeps nothing."""
+    def target(self, destination: Destination, subscription_key: str = "") -> Destination | None:
+        """The queue or topic for what dies in ``destination``, in the durable subscription of this key if there is one;
+        None if that is a dead letter queue itself, or keeps nothing.
+        """
         if self.discards:
             return None
         shared = Destination(QUEUE, self.queue_name)
@@ -59,13 +81,14 @@ class DeadLetterStrategy:
             return None
         if names is None or destination.is_temporary:
             return shared
-        if destination.is_queue:
-            if names.made(destination.name):
-                return None
-            name = names.queue_prefix + destination.name + names.queue_suffix
-        else:
-            name = names.topic_prefix + destination.name + names.topic_suffix
-        return Destination(QUEUE, name) if len(name.encode("utf-8", "surrogatepass")) <= MAX_NAME_BYTES else shared
+        if names.made(destination):
+            return None
+        target = names.of(destination, subscription_key)
+        try:
+            check_name(target.name)
+        except InvalidDestinationError:
+            return shared
+        return shared if target.is_pattern or target.is_composite else target
 
 
 @dataclass(frozen=True)

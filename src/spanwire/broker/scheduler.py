@@ -285,8 +285,7 @@ class Scheduler(DelayedSender):
             targets = self._sending.targets(self._own_state(job.principal), message)
         except JmsError as error:
             logger.warning("scheduled job %s to %s is not delivered: %s", job.job_id, message.destination, error)
-            letter = self._dead_letters.letter(MessageReference(self._schedule, message, 0, 0, 0), UNDELIVERED)
-            return [] if letter is None else [letter]
+            return self._dead_letters.letters(MessageReference(self._schedule, message, 0, 0, 0), UNDELIVERED)
         copies = self._sending.copies(targets, message)
         return [WithheldMessage(target.home, copy, 0) for target, copy in zip(targets, copies, strict=True)]
 

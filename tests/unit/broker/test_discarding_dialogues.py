@@ -11,7 +11,7 @@ import pytest
 
 from spanwire.broker.discarding import Discarding, DiscardingSettings, name_pattern
 from spanwire.broker.plugged_broker import PluginSettings
-from spanwire.broker.policy import DeadLetterStrategy, PolicyEntry
+from spanwire.broker.policy import DeadLetterStrategy, IndividualNames, PolicyEntry
 from spanwire.model.acks import POISON_ACK
 from spanwire.model.destination import parse_destination
 from spanwire.model.errors import InvalidSelectorError
@@ -145,3 +145,62 @@ def test_dead_letters_expire_where_their_strategy_says_so() -> None:
     stage.settle()
     assert letters(stage) == 0
     assert stage.store.kept(parse_destination(DLQ)) == []
+
+
+def of_its_own(pattern: str, *, queue_for_queues: bool = True, per_durable_subscriber: bool = False) -> PolicyEntry:
+    names = IndividualNames(
+        "DQ.", "DT.", queue_for_queues=queue_for_queues, per_durable_subscriber=per_durable_subscriber
+    )
+    strategy = DeadLetterStrategy(individual=names)
+    return PolicyEntry(parse_destination(pattern), dead_letter=strategy)
+
+
+def test_dead_letters_of_a_queue_can_go_to_a_topic() -> None:
+    stage = Stage(of_its_own("queue://>", queue_for_queues=False), of_its_own("topic://>", queue_for_queues=False))
+    listener = stage.peer("l").consumes("topic://DQ.Q")
+    durable = stage.peer("d", "d").consumes("topic://DQ.Q", durable="letters")
+    away = stage.peer("a", "a").consumes("topic://DQ.Q", durable="letters")
+    away.leaves()
+    dies(stage)
+    assert listener.takes() == durable.takes() == ["a"]
+    assert stage.store.kept(parse_destination(Q)) == []
+    durable.acknowledges("a", ack_type=POISON_ACK, count=1)  # it does not go round
+    stage.settle()
+    assert listener.takes() == []
+    assert not stage.has("topic://DT.DQ.Q") and not stage.has("queue://DT.DQ.Q")
+    stage = stage.restarts(
+        policies=(of_its_own("queue://>", queue_for_queues=False), of_its_own("topic://>", queue_for_queues=False))
+    )
+    again = stage.peer("a", "a").consumes("topic://DQ.Q", durable="letters")
+    stage.settle()
+    assert again.takes() == ["a"]
+
+
+def test_nobody_listens_to_a_topic_of_dead_letters_and_they_are_gone() -> None:
+    stage = Stage(of_its_own("queue://>", queue_for_queues=False))
+    dies(stage)
+    assert stage.memory() == 0
+    assert stage.store.kept(parse_destination(Q)) == []
+    assert stage.view("topic://DQ.Q").enqueued == 1
+
+
+@pytest.mark.parametrize("transacted", [True, False])
+def test_durable_subscribers_can_have_their_own_dead_letters(transacted: bool) -> None:
+    stage = Stage(of_its_own("topic://>", per_durable_subscriber=True))
+    for client in ("one", "two"):
+        stage.peer(client, client).consumes("topic://T", durable="sub")
+    peer = stage.peer("odd", "a,b*")
+    odd = peer.consumes("topic://T", durable="sub")
+    listener = stage.peer("three", "three").consumes("topic://T", durable="sub")
+    stage.peer("p").sends("topic://T", "a")
+    stage.settle()
+    for failing in (listener, odd):
+        if transacted:
+            failing.peer.begins(1)
+        failing.acknowledges("a", ack_type=POISON_ACK, count=1, transaction=1 if transacted else 0)
+        if transacted:
+            failing.peer.commits(1)
+        stage.settle()
+    assert stage.view("queue://DT.T.three:sub").pending == 1
+    assert letters(stage) == 1  # a name that no queue can have
+    assert not stage.has("queue://DT.T.one:sub")

@@ -130,11 +130,15 @@ class PolicyInterpreter:
 
     def _individual_names(self, element: Element) -> IndividualNames:
         default = IndividualNames()
+        settings = Settings(element, self.findings)
         names = IndividualNames(
             self._part(element, "queuePrefix", default.queue_prefix),
             self._part(element, "topicPrefix", default.topic_prefix),
             self._part(element, "queueSuffix", default.queue_suffix),
             self._part(element, "topicSuffix", default.topic_suffix),
+            settings.flag("useQueueForQueueMessages", True),
+            settings.flag("useQueueForTopicMessages", True),
+            settings.flag("destinationPerDurableSubscriber", False),
         )
         if not (names.queue_prefix + names.queue_suffix and names.topic_prefix + names.topic_suffix):
             line = element.line

@@ -322,9 +322,11 @@ SHARED_DEAD_LETTERS: Final = Words(
 )
 INDIVIDUAL_DEAD_LETTERS: Final = Words(
     settings={
-        **_all(YES, "queuePrefix topicPrefix queueSuffix topicSuffix processExpired processNonPersistent expiration"),
-        **_all(_only("true", "topics of dead letters"), "useQueueForQueueMessages useQueueForTopicMessages"),
-        **_all(_only("false", DURABLE), "destinationPerDurableSubscriber"),
+        **_all(
+            YES,
+            "queuePrefix topicPrefix queueSuffix topicSuffix processExpired processNonPersistent expiration "
+            "useQueueForQueueMessages useQueueForTopicMessages destinationPerDurableSubscriber",
+        ),
         **_all(JAVA, "enableAudit maxAuditDepth maxProducersToAudit id"),
     },
     children={},

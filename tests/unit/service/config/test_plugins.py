@@ -166,3 +166,17 @@ def test_a_strategy_can_discard_or_let_dead_letters_expire() -> None:
     assert found.warnings == ()
     assert [policy.dead_letter.discards for policy in found.policies] == [True, False, False]
     assert [policy.dead_letter.expiration_ms for policy in found.policies] == [0, 5_000, 6_000]
+
+
+def test_dead_letters_can_be_topics_and_durable_subscribers_can_have_their_own() -> None:
+    text = (
+        "<broker><destinationPolicy><policyMap><policyEntries>"
+        '<policyEntry queue="A"><deadLetterStrategy><individualDeadLetterStrategy useQueueForQueueMessages="false" '
+        'useQueueForTopicMessages="false" destinationPerDurableSubscriber="true"/></deadLetterStrategy></policyEntry>'
+        "</policyEntries></policyMap></destinationPolicy></broker>"
+    )
+    found = read_configuration(text.encode(), Path("a.xml"), {}, {})
+    assert found.warnings == ()
+    names = found.policies[0].dead_letter.individual
+    assert names is not None
+    assert (names.queue_for_queues, names.queue_for_topics, names.per_durable_subscriber) == (False, False, True)

@@ -114,10 +114,6 @@ def test_a_queue_keeps_its_messages_whatever_limit_waits_for_slow_consumers() ->
         ),
         ("<slowConsumerStrategy><bean class='x.Y'/></slowConsumerStrategy>", "limits of slow consumers"),
         ("<messageEvictionStrategy><bean class='x.Y'/></messageEvictionStrategy>", "limits of slow consumers"),
-        (
-            "<deadLetterStrategy><individualDeadLetterStrategy useQueueForQueueMessages='false'/></deadLetterStrategy>",
-            "topics of dead letters",
-        ),
         ("<deadLetterStrategy><bean class='x.Y'/></deadLetterStrategy>", "strategies of one's own"),
     ],
 )
