@@ -24,7 +24,7 @@ SOURCES := $(shell find src -name '*.py')
 CODE := src tests tools $(wildcard examples)
 
 .DEFAULT_GOAL := help
-.PHONY: help venv compiled spark peers lint format test test-pure test-compiled demo bench bench-selectors bench-spark soak soak-load fuzz measure lock clean
+.PHONY: help venv compiled spark peers lint format test test-pure test-compiled demo bench bench-instructions bench-rights bench-selectors bench-spark soak soak-load fuzz measure lock clean
 
 help:  ## say what there is to make
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -135,6 +135,9 @@ bench-selectors: peers venv  ## a thousand consumers with distinct selectors on 
 
 bench-rights: venv  ## what users and rights cost, in alternating pairs of runs
 	$(call with_best_build,-m tests.bench.rights $(BENCH_ARGS))
+
+bench-instructions: venv  ## instructions of the broker for a message, counted by valgrind
+	$(call with_best_build,-m tests.bench.instructions $(BENCH_ARGS))
 
 measure: venv  ## import time and generated lines (MEASURE_ARGS=--compile: time to compile, too)
 	$(BIN)/python tools/measure_build.py $(MEASURE_ARGS)

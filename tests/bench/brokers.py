@@ -41,8 +41,17 @@ def free_port() -> int:
 class Broker:
     """One broker process on two free loopback ports."""
 
-    def __init__(self, label: str, command: list[str], directory: Path, memory: str, plugins: str = "") -> None:
+    def __init__(
+        self,
+        label: str,
+        command: list[str],
+        directory: Path,
+        memory: str,
+        plugins: str = "",
+        patience: float = START_DEADLINE,
+    ) -> None:
         self.label = label
+        self._patience = patience
         openwire = free_port()
         self.ports = {"openwire": openwire, "stomp": free_port(), "jms": openwire}
         directory.mkdir(parents=True, exist_ok=True)
@@ -78,7 +87,7 @@ class Broker:
         return time.monotonic() - started
 
     def _await_ports(self, log: Path) -> None:
-        deadline = time.monotonic() + START_DEADLINE
+        deadline = time.monotonic() + self._patience
         for port in self.ports.values():
             while True:
                 try:
@@ -101,16 +110,16 @@ class Broker:
         pages = int(Path(f"/proc/{self._process.pid}/statm").read_text().split()[1])
         return pages * os.sysconf("SC_PAGE_SIZE") / MIB
 
-    def stop(self) -> None:
+    def stop(self, patience: float = STOP_DEADLINE) -> None:
         """End this process, and only this one."""
-        self._end()
+        self._end(patience)
         self._log.close()
 
-    def _end(self) -> None:
+    def _end(self, patience: float = STOP_DEADLINE) -> None:
         if self._process.poll() is None:
             self._process.terminate()
             try:
-                self._process.wait(STOP_DEADLINE)
+                self._process.wait(patience)
             except subprocess.TimeoutExpired:
                 self._process.kill()
                 self._process.wait()

@@ -1,0 +1,104 @@
+"""Instructions that the broker's process takes for a message, which a busy machine does not change.
+
+    python -m tests.bench.instructions [--python PATH] [--against PATH]
+
+valgrind's callgrind counts the instructions of user code from start to stop of a broker, once with few messages and
+once with more; their difference over that of the messages is the figure. Waiting and the kernel's share are left out:
+`make bench` has those. ``memcpy`` is told apart, for how often the same bytes are copied depends on how the reads of a
+socket fall. ``--against`` is the interpreter of another build, for a comparison.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from tests.bench.brokers import Broker
+from tests.bench.run import Generators, compile_generators, measure
+from tests.bench.workloads import KIB, Workload
+
+FEW = 4_000  # messages of the first run, which pay for the start of the broker
+MORE = 24_000
+COPYING = re.compile(r"^\s*([\d,]+) .*:_*mem(?:cpy|move)\w*", re.MULTILINE)
+TOTAL = re.compile(r"^(?:summary|totals): (\d+)", re.MULTILINE)
+START_DEADLINE = 300.0  # seconds; counting slows a process some fifty times
+
+COUNTED = [
+    Workload("openwire queue 1p1c 1 KiB", "openwire", "queue", 1, 1, KIB, MORE, window=1_000),
+    Workload("openwire topic 1p10c 1 KiB", "openwire", "topic", 1, 10, KIB, MORE, window=1_000),
+    Workload("stomp queue 1p1c 1 KiB", "stomp", "queue", 1, 1, KIB, MORE, window=1_000),
+]
+
+
+@dataclass(frozen=True)
+class Count:
+    """Instructions of user code, those that copy memory apart."""
+
+    others: float
+    copying: float
+
+    def per_message(self, fewer: Count, messages: int) -> Count:
+        """What is more than in ``fewer``, for each of ``messages``."""
+        return Count((self.others - fewer.others) / messages, (self.copying - fewer.copying) / messages)
+
+
+def counted_run(load: Generators, python: Path, workload: Workload, directory: Path) -> Count:
+    """Start a broker under callgrind, load it, stop it, read the count."""
+    found = directory / "callgrind"
+    command = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={found}", str(python), "-m", "spanwire", "start"]
+    command += ["xbean:{configuration}", "--log-level", "warning"]
+    broker = Broker("counted", command, directory, 'limit="1400 mb"', patience=START_DEADLINE)
+    try:
+        measure(load, broker, workload, 1)
+    finally:
+        broker.stop(START_DEADLINE)
+    total = TOTAL.search(found.read_text())
+    if total is None:
+        raise SystemExit("instructions: valgrind wrote no count")
+    report = subprocess.run(
+        ["callgrind_annotate", "--threshold=100", str(found)], capture_output=True, text=True, check=True
+    ).stdout
+    copying = sum(int(match.replace(",", "")) for match in COPYING.findall(report))
+    return Count(int(total[1]) - copying, copying)
+
+
+def per_message(load: Generators, python: Path, workload: Workload, work: Path) -> Count:
+    """What one message of ``workload`` takes."""
+    counts: list[Count] = []
+    for messages in (FEW, MORE):
+        directory = Path(tempfile.mkdtemp(dir=work))
+        counts.append(counted_run(load, python, replace(workload, count=messages), directory))
+    return counts[1].per_message(counts[0], MORE - FEW)
+
+
+def main() -> None:
+    """One line a workload and build."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--python", type=Path, default=Path(sys.executable), help="interpreter of the build to count")
+    parser.add_argument("--against", type=Path, help="interpreter of a build to compare with")
+    options = parser.parse_args()
+    if shutil.which("valgrind") is None:
+        raise SystemExit("instructions: valgrind is not installed: apt-get install valgrind")
+    work = Path(tempfile.mkdtemp(prefix="spanwire-bench-"))
+    try:
+        load = compile_generators(work)
+        for workload in COUNTED:
+            count = per_message(load, options.python, workload, work)
+            line = f"{workload.name:30} {count.others:8,.0f} instructions + {count.copying:6,.0f} copying"
+            if options.against is not None:
+                other = per_message(load, options.against, workload, work)
+                change = (count.others / other.others - 1) * 100
+                line += f", against {other.others:8,.0f} + {other.copying:6,.0f}: {change:+.1f} %"
+            print(line, flush=True)
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    main()
