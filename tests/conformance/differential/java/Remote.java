@@ -289,13 +289,13 @@ public final class Remote {
             case "map":
                 MapMessage map = session.createMapMessage();
                 for (Map.Entry<?, ?> entry : ((Map<?, ?>) body).entrySet()) {
-                    map.setObject((String) entry.getKey(), entry.getValue());
+                    map.setObject((String) entry.getKey(), typed(entry.getValue()));
                 }
                 return map;
             case "stream":
                 StreamMessage stream = session.createStreamMessage();
                 for (Object item : (List<?>) body) {
-                    stream.writeObject(item);
+                    stream.writeObject(typed(item));
                 }
                 return stream;
             case "object":
@@ -307,6 +307,42 @@ public final class Remote {
             default:
                 return session.createTextMessage((String) body);
         }
+    }
+
+    /** A value of a body: ["byte", 1] and the like for what JSON has no type for. */
+    private static Object typed(Object value) {
+        if (!(value instanceof List)) {
+            return value;
+        }
+        List<?> typed = (List<?>) value;
+        String text = String.valueOf(typed.get(1));
+        switch ((String) typed.get(0)) {
+            case "byte":
+                return Byte.parseByte(text);
+            case "short":
+                return Short.parseShort(text);
+            case "int":
+                return Integer.parseInt(text);
+            case "float":
+                return Float.parseFloat(text);
+            case "double":
+                return Double.parseDouble(text);
+            case "char":
+                return text.charAt(0);
+            case "bytes":
+                return text.getBytes(StandardCharsets.UTF_8);
+            default: // a list
+                return typed.get(1);
+        }
+    }
+
+    private static String shown(Object value) {
+        if (value == null) {
+            return "null";
+        }
+        String text = value instanceof byte[] ? java.util.Arrays.toString((byte[]) value) : String.valueOf(value);
+        return value.getClass().getSimpleName() + " "
+                + (text.length() > 200 ? text.length() + " characters " + text.hashCode() : text);
     }
 
     private static void setProperty(Message message, String name, Object value) throws Exception {
@@ -418,7 +454,7 @@ public final class Remote {
             for (Enumeration<?> names = ((MapMessage) message).getMapNames(); names.hasMoreElements();) {
                 String name = (String) names.nextElement();
                 Object value = ((MapMessage) message).getObject(name);
-                values.put(name, value == null ? "null" : value.getClass().getSimpleName() + " " + value);
+                values.put(name, shown(value));
             }
             return values;
         }
@@ -427,7 +463,7 @@ public final class Remote {
             try {
                 while (true) {
                     Object value = ((StreamMessage) message).readObject();
-                    values.add(value == null ? "null" : value.getClass().getSimpleName() + " " + value);
+                    values.add(shown(value));
                 }
             } catch (javax.jms.MessageEOFException end) {
                 return values;

@@ -11,6 +11,11 @@ PROPERTIES: Final[dict[str, Any]] = {
     "double": ["double", 0.1], "text": "größe 山 \U0001f600", "empty": "",
 }  # fmt: skip
 
+EVERY_TYPE: Final[list[Any]] = [
+    True, ["byte", -128], ["short", 32767], ["int", -1], 4, ["float", 1.5], ["double", 0.1], ["char", "山"],
+    "größe \x00 \U0001f600", ["bytes", "abc"], "x" * 70_000, None,
+]  # fmt: skip
+
 
 def _crosses(jms: Stage, options: str, kind: str, *bodies: Any, **headers: Any) -> None:
     session = jms.connection(options).session()
@@ -32,6 +37,15 @@ def maps(jms: Stage) -> None:
 
 def streams(jms: Stage) -> None:
     _crosses(jms, "", "stream", [True, 5, 0.5, "ä"], [])
+
+
+def maps_of_every_type(jms: Stage) -> None:
+    values = {f"v{place}": value for place, value in enumerate(EVERY_TYPE)}
+    _crosses(jms, "", "map", {**values, "inner": {"n": 1, "deeper": {"t": "ä"}}, "list": ["list", [1, "a", None]]})
+
+
+def streams_of_every_type(jms: Stage) -> None:
+    _crosses(jms, "", "stream", EVERY_TYPE)
 
 
 def objects_are_opaque(jms: Stage) -> None:
@@ -63,6 +77,25 @@ def compressed_text(jms: Stage) -> None:
 
 def compressed_maps(jms: Stage) -> None:
     _crosses(jms, "jms.useCompression=true", "map", {"text": "x" * 1_000})
+
+
+def compressed_bytes(jms: Stage) -> None:
+    _crosses(jms, "jms.useCompression=true", "bytes", "x" * 10_000, "")
+
+
+def compressed_streams(jms: Stage) -> None:
+    _crosses(jms, "jms.useCompression=true", "stream", EVERY_TYPE)
+
+
+def compressed_objects(jms: Stage) -> None:
+    _crosses(jms, "jms.useCompression=true", "object", "x" * 1_000)
+
+
+def compressed_text_with_properties_is_selected(jms: Stage) -> None:
+    session = jms.connection("jms.useCompression=true").session()
+    session.producer(jms.queue("Q")).sends("x" * 10_000, kind="text", properties=PROPERTIES)
+    consumer = jms.connection().session().consumer(jms.queue("Q"), selector="byte = 1 AND double = 0.1 AND truth")
+    consumer.receives(1, silence=True)
 
 
 def a_large_message_survives_a_kill(jms: Stage) -> None:
