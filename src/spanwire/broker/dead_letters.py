@@ -246,8 +246,9 @@ class DeadLetters(DeadLetterOffice):
             if cause == EXPIRED:  # in the words that tools know from ActiveMQ
                 cause = f"java.lang.Throwable: Message Expired. Expiration:{view.expiration_ms}"
             view.properties[CAUSE] = (STRING_VALUE, cause)
-            view.properties[ORIGINAL_EXPIRATION] = (LONG_VALUE, view.expiration_ms)
             lifetime_ms = strategy.expiration_ms
+            if lifetime_ms == 0 or view.expiration_ms > 0:  # one that is not told was 0
+                view.properties[ORIGINAL_EXPIRATION] = (LONG_VALUE, view.expiration_ms)
             view.expiration_ms = self._context.wall_ms + lifetime_ms if lifetime_ms > 0 else 0
             if not view.persistent:
                 view.properties[ORIGINAL_DELIVERY_MODE] = (STRING_VALUE, NON_PERSISTENT)

@@ -64,6 +64,23 @@ INSIDE: Final = """\
               <individualDeadLetterStrategy queuePrefix="DLQ." useQueueForQueueMessages="true"/>
             </deadLetterStrategy>
           </policyEntry>
+          <policyEntry queue="TOPICDLQ.&gt;">
+            <deadLetterStrategy>
+              <individualDeadLetterStrategy queuePrefix="DLT." useQueueForQueueMessages="false"/>
+            </deadLetterStrategy>
+          </policyEntry>
+          <policyEntry queue="SHORTDLQ.&gt;">
+            <deadLetterStrategy>
+              <sharedDeadLetterStrategy expiration="3600000">
+                <deadLetterQueue><queue physicalName="SHORT.DLQ"/></deadLetterQueue>
+              </sharedDeadLetterStrategy>
+            </deadLetterStrategy>
+          </policyEntry>
+          <policyEntry topic="EACHDLQ.&gt;">
+            <deadLetterStrategy>
+              <individualDeadLetterStrategy topicPrefix="DLQ." destinationPerDurableSubscriber="true"/>
+            </deadLetterStrategy>
+          </policyEntry>
           <policyEntry queue="NODLQ.&gt;"><deadLetterStrategy><discarding/></deadLetterStrategy></policyEntry>
           <policyEntry queue="KEEPVOLATILE.&gt;">
             <deadLetterStrategy>

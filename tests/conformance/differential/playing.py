@@ -15,7 +15,7 @@ Scenario = Callable[[Stage], None]
 
 MODULES: Final = (
     "acknowledgement", "queues", "topics", "transactions", "destinations", "timing", "advisories", "messages",
-    "statistics",
+    "statistics", "dead_letters",
 )  # fmt: skip
 PACKAGE: Final = "tests.conformance.differential.scenarios"
 

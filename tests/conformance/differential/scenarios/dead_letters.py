@@ -1,0 +1,60 @@
+"""Where dead letters go, and messages that come back instead (ActiveMQ, "Message Redelivery and DLQ Handling")."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.conformance.differential.stage import Stage
+
+AT_ONCE: Final = "jms.redeliveryPolicy.maximumRedeliveries=0"
+BETWEEN_MS: Final = 2_500  # the broker is down meanwhile, or the delay of a second is over
+
+
+def letters_of_a_queue_go_to_a_topic(jms: Stage) -> None:
+    session = jms.connection().session()
+    listener = session.consumer("topic://DLT.TOPICDLQ.Q")
+    jms.connection(AT_ONCE).session().consumer("queue://TOPICDLQ.Q").listens(fail=9)
+    session.producer("queue://TOPICDLQ.Q").sends("a")
+    listener.receives(1, silence=True)
+
+
+def letters_of_a_queue_wait_for_a_durable_subscriber(jms: Stage) -> None:
+    reader = jms.connection(client_id="letters").session()
+    reader.subscriber("topic://DLT.TOPICDLQ.R", "letters").closes()
+    failing = jms.connection(AT_ONCE).session().consumer("queue://TOPICDLQ.R").listens(fail=9)
+    jms.connection().session().producer("queue://TOPICDLQ.R").sends("a")
+    failing.sees(1)
+    jms.settles()
+    reader.subscriber("topic://DLT.TOPICDLQ.R", "letters").receives(1, silence=True)
+
+
+def each_durable_subscriber_has_letters_of_his_own(jms: Stage) -> None:
+    failing = jms.connection(AT_ONCE, client_id="one").session().subscriber("topic://EACHDLQ.T", "sub")
+    other = jms.connection(client_id="two").session().subscriber("topic://EACHDLQ.T", "sub")
+    seen = failing.listens(fail=9)
+    session = jms.connection().session()
+    session.producer("topic://EACHDLQ.T").sends("a")
+    seen.sees(1)
+    other.receives(1)
+    session.consumer("queue://DLQ.EACHDLQ.T.one:sub").receives(1, silence=True)
+    session.consumer("queue://DLQ.EACHDLQ.T.two:sub").receives_nothing()
+
+
+def letters_expire_where_the_policy_says_so(jms: Stage) -> None:
+    session = jms.connection().session()
+    jms.connection(AT_ONCE).session().consumer("queue://SHORTDLQ.Q").listens(fail=9)
+    session.producer("queue://SHORTDLQ.Q").sends("a")
+    session.consumer("queue://SHORT.DLQ").receives(1, silence=True)
+
+
+def a_redelivery_survives_a_kill(jms: Stage) -> None:
+    connection = jms.connection(AT_ONCE)
+    failing = connection.session().consumer("queue://REDELIVER.KILLED").listens(fail=1)
+    jms.connection().session().producer("queue://REDELIVER.KILLED").sends("a")
+    failing.sees(1)
+    jms.settles()
+    connection.dies()
+    jms.restarts()
+    jms.passes(BETWEEN_MS)
+    session = jms.connection().session()
+    session.consumer("queue://REDELIVER.KILLED").receives(1, silence=True)
