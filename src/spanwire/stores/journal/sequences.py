@@ -1,15 +1,20 @@
-"""Which sequences of one line there are and where each lies, in memory, 20 bytes each."""
+"""Which sequences of one line there are and where each lies, in memory, 20 bytes each.
+
+They stand in rising order in blocks of some thousand, so that no call has to touch more than one of them, however long
+the line is.
+"""
 
 from __future__ import annotations
 
 from array import array
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from typing import Final
 
 OFFSET_BITS: Final = 29  # offsets count in units of 8 bytes, so a segment may have 4 GiB
 OFFSET_MASK: Final = (1 << OFFSET_BITS) - 1
 GONE: Final = -1
-MIN_COMPACTION: Final = 1024  # entries below which holes are not worth closing
+BLOCK_SEQUENCES: Final = 4096  # of one block: closing its holes takes some ten microseconds
+MIN_COMPACTION: Final = 64  # entries of a block below which its holes are not worth closing
 MAX_LATE_RUNS: Final = 8  # rising runs of late sequences that are looked through before they are merged
 
 
@@ -28,6 +33,67 @@ def location_offset(location: int) -> int:
     return (location & OFFSET_MASK) << 3
 
 
+class SequenceBlock:
+    """Neighbours in rising order, at most `BLOCK_SEQUENCES`; where one left is `GONE`. Nothing is left before ``head``,
+    ``count`` are left.
+    """
+
+    __slots__ = ("count", "head", "lengths", "locations", "sequences")
+
+    def __init__(self) -> None:
+        self.sequences: array[int] = array("q")
+        self.locations: array[int] = array("q")
+        self.lengths: array[int] = array("I")
+        self.head = 0
+        self.count = 0
+
+    def place(self, sequence: int) -> int:
+        """Where a sequence stands, or stood; -1 if it does not."""
+        sequences = self.sequences
+        head = self.head
+        if head < len(sequences) and sequences[head] == sequence:
+            return head
+        place = bisect_left(sequences, sequence, head)
+        if place < len(sequences) and sequences[place] == sequence:
+            return place
+        return -1
+
+    def take(self, place: int) -> None:
+        """The sequence at ``place`` is gone."""
+        locations = self.locations
+        locations[place] = GONE
+        self.count -= 1
+        end = len(locations)
+        if place == self.head:
+            place += 1
+            while place < end and locations[place] == GONE:
+                place += 1
+            self.head = place
+
+    def compact(self) -> None:
+        """Close the holes."""
+        sequences: array[int] = array("q")
+        locations: array[int] = array("q")
+        lengths: array[int] = array("I")
+        for place in range(self.head, len(self.sequences)):
+            location = self.locations[place]
+            if location != GONE:
+                sequences.append(self.sequences[place])
+                locations.append(location)
+                lengths.append(self.lengths[place])
+        self.sequences = sequences
+        self.locations = locations
+        self.lengths = lengths
+        self.head = 0
+
+    def join(self, other: SequenceBlock) -> None:
+        """Take those of the block that follows."""
+        self.sequences.extend(other.sequences)
+        self.locations.extend(other.locations)
+        self.lengths.extend(other.lengths)
+        self.count += other.count
+
+
 class SequenceIndex:
     """Sequences in rising order, with location and payload length; holes are closed now and then.
 
@@ -35,13 +101,11 @@ class SequenceIndex:
     their own, which `settle` merges. ``removed_length`` is the payload length of what `remove` last found.
     """
 
-    __slots__ = ("_count", "_head", "_late", "_lengths", "_locations", "_sequences", "removed_length")
+    __slots__ = ("_blocks", "_count", "_late", "_lowest", "removed_length")
 
     def __init__(self) -> None:
-        self._sequences: array[int] = array("q")
-        self._locations: array[int] = array("q")
-        self._lengths: array[int] = array("I")
-        self._head = 0
+        self._blocks: list[SequenceBlock] = [SequenceBlock()]  # nothing is left in none, unless it is the only one
+        self._lowest: array[int] = array("q", [0])  # a sequence of each block that none before it reaches
         self._count = 0
         self._late: list[SequenceIndex] = []
         self.removed_length = 0
@@ -54,39 +118,55 @@ class SequenceIndex:
 
     def add(self, sequence: int, location: int, length: int) -> None:
         """Take a sequence above all others."""
-        self._sequences.append(sequence)
-        self._locations.append(location)
-        self._lengths.append(length)
+        tail = self._blocks[-1]
+        if len(tail.sequences) >= BLOCK_SEQUENCES:
+            tail = self._begin(sequence)
+        tail.sequences.append(sequence)
+        tail.locations.append(location)
+        tail.lengths.append(length)
+        tail.count += 1
         self._count += 1
 
     def add_run(self, sequence: int, location: int, step: int, length: int, count: int) -> None:
         """Take ``count`` sequences one after the other, above all others, that lie ``step`` apart; all as long."""
-        self._sequences.extend(range(sequence, sequence + count))
-        self._locations.extend(range(location, location + step * count, step))
-        self._lengths.extend(array("I", [length]) * count)
-        self._count += count
+        while count > 0:
+            tail = self._blocks[-1]
+            if len(tail.sequences) >= BLOCK_SEQUENCES:
+                tail = self._begin(sequence)
+            some = min(count, BLOCK_SEQUENCES - len(tail.sequences))
+            tail.sequences.extend(range(sequence, sequence + some))
+            tail.locations.extend(range(location, location + step * some, step))
+            tail.lengths.extend(array("I", [length]) * some)
+            tail.count += some
+            self._count += some
+            sequence += some
+            location += step * some
+            count -= some
 
     def is_above(self, sequence: int) -> bool:
         """Whether ``sequence`` lies above all others."""
-        return not self._sequences or sequence > self._sequences[-1]
+        tail = self._blocks[-1]
+        return len(tail.sequences) == 0 or sequence > tail.sequences[-1]
 
     def restore(self, sequence: int, location: int, length: int) -> int:
         """Take a sequence that may lie below others or be there already; gives its old location, or `GONE`.
 
         The new location counts: records are found in the order in which they were written.
         """
-        if not self._sequences or sequence > self._sequences[-1]:
-            self.add(sequence, location, length)
-            return GONE
-        old = self._replace(sequence, location, length)
-        if old != GONE:
+        if self.is_above(sequence):
+            if not self._late:
+                self.add(sequence, location, length)
+                return GONE
+            old = self._replace_late(sequence, location, length)
+            if old == GONE:
+                self.add(sequence, location, length)
             return old
-        for run in self._late:
-            old = run._replace(sequence, location, length)
-            if old != GONE:
-                return old
-        self._add_late(sequence, location, length)
-        return GONE
+        old = self._replace(sequence, location, length)
+        if old == GONE:
+            old = self._replace_late(sequence, location, length)
+        if old == GONE:
+            self._add_late(sequence, location, length)
+        return old
 
     def settle(self) -> None:
         """Merge what was restored late; to be called when all is restored."""
@@ -96,9 +176,10 @@ class SequenceIndex:
 
     def find(self, sequence: int) -> int:
         """The packed location, or `GONE`."""
-        place = self._place(sequence)
-        if place >= 0 and (self._locations[place] != GONE or not self._late):
-            return self._locations[place]
+        block = self._block(sequence)
+        place = block.place(sequence)
+        if place >= 0 and (block.locations[place] != GONE or not self._late):
+            return block.locations[place]
         for run in self._late:
             location = run.find(sequence)
             if location != GONE:
@@ -107,106 +188,116 @@ class SequenceIndex:
 
     def length(self, sequence: int) -> int:
         """The payload length of a sequence that is there."""
-        return self._lengths[self._place(sequence)]
+        block = self._block(sequence)
+        return block.lengths[block.place(sequence)]
 
     def move(self, sequence: int, location: int) -> None:
         """A sequence that is there lies elsewhere from now on."""
-        self._locations[self._place(sequence)] = location
+        block = self._block(sequence)
+        block.locations[block.place(sequence)] = location
 
     def remove(self, sequence: int) -> int:
         """Forget a sequence; gives its packed location, or `GONE` if it is not there."""
-        place = self._place(sequence)
-        location = self._locations[place] if place >= 0 else GONE
+        block = self._block(sequence)
+        place = block.place(sequence)
+        location = block.locations[place] if place >= 0 else GONE
         if location == GONE:
             return self._remove_late(sequence) if self._late else GONE
-        self.removed_length = self._lengths[place]
-        self._locations[place] = GONE
+        self.removed_length = block.lengths[place]
+        block.take(place)
         self._count -= 1
-        if place == self._head:
-            self._advance()
-        if len(self._sequences) > MIN_COMPACTION and self._count * 2 < len(self._sequences):
-            self._compact()
+        left = block.count
+        if left * 2 < len(block.sequences):
+            if len(block.sequences) > MIN_COMPACTION or (left == 0 and len(self._blocks) > 1):
+                self._tidy(sequence, block)
         return location
 
     def sequences(self) -> array[int]:
         """All sequences in rising order, a copy."""
-        if self._count == len(self._sequences):
-            return self._sequences[:]
         found: array[int] = array("q")
-        for place in range(self._head, len(self._sequences)):
-            if self._locations[place] != GONE:
-                found.append(self._sequences[place])
+        for block in self._blocks:
+            if block.count == len(block.sequences):
+                found.extend(block.sequences)
+                continue
+            for place in range(block.head, len(block.sequences)):
+                if block.locations[place] != GONE:
+                    found.append(block.sequences[place])
         return found
 
     def locations(self) -> array[int]:
         """Where they lie, in the same order, a copy."""
         found: array[int] = array("q")
-        for location in self._locations:
-            if location != GONE:
-                found.append(location)
+        for block in self._blocks:
+            for location in block.locations:
+                if location != GONE:
+                    found.append(location)
         return found
 
     def lengths(self) -> array[int]:
         """Their payload lengths, in the same order, a copy."""
         found: array[int] = array("I")
-        for place in range(self._head, len(self._sequences)):
-            if self._locations[place] != GONE:
-                found.append(self._lengths[place])
+        for block in self._blocks:
+            for place in range(block.head, len(block.sequences)):
+                if block.locations[place] != GONE:
+                    found.append(block.lengths[place])
         return found
 
     def clear(self) -> None:
         """Forget everything."""
-        self._sequences = array("q")
-        self._locations = array("q")
-        self._lengths = array("I")
-        self._head = 0
+        self._blocks = [SequenceBlock()]
+        self._lowest = array("q", [0])
         self._count = 0
         self._late = []
 
-    def _place(self, sequence: int) -> int:
-        sequences = self._sequences
-        head = self._head
-        if head < len(sequences) and sequences[head] == sequence:
-            return head
-        place = bisect_left(sequences, sequence, head)
-        if place < len(sequences) and sequences[place] == sequence:
-            return place
-        return -1
+    def _block(self, sequence: int) -> SequenceBlock:
+        """The block in which a sequence is, if it is there."""
+        lowest = self._lowest
+        if len(lowest) == 1 or sequence < lowest[1]:
+            return self._blocks[0]
+        return self._blocks[bisect_right(lowest, sequence) - 1]
 
-    def _advance(self) -> None:
-        head = self._head
-        end = len(self._locations)
-        while head < end and self._locations[head] == GONE:
-            head += 1
-        self._head = head
+    def _begin(self, sequence: int) -> SequenceBlock:
+        block = SequenceBlock()
+        self._blocks.append(block)
+        self._lowest.append(sequence)
+        return block
 
-    def _compact(self) -> None:
-        sequences: array[int] = array("q")
-        locations: array[int] = array("q")
-        lengths: array[int] = array("I")
-        for place in range(self._head, len(self._sequences)):
-            location = self._locations[place]
-            if location != GONE:
-                sequences.append(self._sequences[place])
-                locations.append(location)
-                lengths.append(self._lengths[place])
-        self._sequences = sequences
-        self._locations = locations
-        self._lengths = lengths
-        self._head = 0
+    def _tidy(self, sequence: int, block: SequenceBlock) -> None:
+        """Most of a block is gone: it becomes smaller, goes, or becomes one with the block before it."""
+        blocks = self._blocks
+        if len(blocks) == 1:
+            block.compact()
+            return
+        number = 0 if sequence < self._lowest[1] else bisect_right(self._lowest, sequence) - 1
+        if block.count > 0:
+            block.compact()
+            before = blocks[number - 1] if number > 0 else block
+            if number == 0 or block.count + len(before.sequences) > BLOCK_SEQUENCES // 2:
+                return
+            before.join(block)
+        del blocks[number]
+        del self._lowest[number]
 
     def _replace(self, sequence: int, location: int, length: int) -> int:
-        place = self._place(sequence)
-        if place < 0 or self._locations[place] == GONE:
+        block = self._block(sequence)
+        place = block.place(sequence)
+        if place < 0 or block.locations[place] == GONE:
             return GONE
-        old = self._locations[place]
-        self._locations[place] = location
-        self._lengths[place] = length
+        old = block.locations[place]
+        block.locations[place] = location
+        block.lengths[place] = length
         return old
+
+    def _replace_late(self, sequence: int, location: int, length: int) -> int:
+        for run in self._late:
+            old = run._replace(sequence, location, length)
+            if old != GONE:
+                return old
+        return GONE
 
     def _add_late(self, sequence: int, location: int, length: int) -> None:
         for run in self._late:
-            if run._sequences[-1] < sequence:
+            if run.is_above(sequence):
                 run.add(sequence, location, length)
                 return
         if len(self._late) == MAX_LATE_RUNS:
@@ -225,27 +316,41 @@ class SequenceIndex:
 
     def _merge(self, run: SequenceIndex) -> None:
         """Stretches of both are copied whole: what was moved together mostly lies together."""
-        self._compact()
-        run._compact()
-        merged = SequenceIndex()
+        mine = self._flat()
+        others = run._flat()
+        merged = SequenceBlock()
         place = 0
         other = 0
-        while other < len(run._sequences):
-            stretch = bisect_left(self._sequences, run._sequences[other], place)
-            merged._extend(self, place, stretch)
+        while other < len(others.sequences):
+            stretch = bisect_left(mine.sequences, others.sequences[other], place)
+            _extend(merged, mine, place, stretch)
             place = stretch
-            end = len(run._sequences)
-            if place < len(self._sequences):
-                end = bisect_left(run._sequences, self._sequences[place], other)
-            merged._extend(run, other, end)
+            end = len(others.sequences)
+            if place < len(mine.sequences):
+                end = bisect_left(others.sequences, mine.sequences[place], other)
+            _extend(merged, others, other, end)
             other = end
-        merged._extend(self, place, len(self._sequences))
-        self._sequences = merged._sequences
-        self._locations = merged._locations
-        self._lengths = merged._lengths
-        self._count = len(merged._sequences)
+        _extend(merged, mine, place, len(mine.sequences))
+        self._blocks = []
+        self._lowest = array("q")
+        self._count = len(merged.sequences)
+        for first in range(0, self._count, BLOCK_SEQUENCES):
+            block = self._begin(merged.sequences[first])
+            _extend(block, merged, first, min(first + BLOCK_SEQUENCES, self._count))
+            block.count = len(block.sequences)
+        if not self._blocks:
+            self._begin(0)
 
-    def _extend(self, source: SequenceIndex, start: int, end: int) -> None:
-        self._sequences.extend(source._sequences[start:end])
-        self._locations.extend(source._locations[start:end])
-        self._lengths.extend(source._lengths[start:end])
+    def _flat(self) -> SequenceBlock:
+        """All of it in one block without holes, a copy."""
+        flat = SequenceBlock()
+        flat.sequences = self.sequences()
+        flat.locations = self.locations()
+        flat.lengths = self.lengths()
+        return flat
+
+
+def _extend(target: SequenceBlock, source: SequenceBlock, start: int, end: int) -> None:
+    target.sequences.extend(source.sequences[start:end])
+    target.locations.extend(source.locations[start:end])
+    target.lengths.extend(source.lengths[start:end])

@@ -5,10 +5,11 @@ from __future__ import annotations
 from array import array
 from random import Random
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spanwire.stores.journal.sequences import GONE, MAX_LATE_RUNS, SequenceIndex
+from spanwire.stores.journal.sequences import BLOCK_SEQUENCES, GONE, MAX_LATE_RUNS, MIN_COMPACTION, SequenceIndex
 from spanwire.stores.journal.traits import Traits
 
 
@@ -45,6 +46,60 @@ def test_many_segments_moved_in_any_order_are_merged() -> None:
     index.settle()
     assert list(index.sequences()) == list(range(10_000))
     assert index.find(5555) == 5555 * 8
+
+
+@pytest.mark.parametrize("order", ["first", "last", "any", "all but the oldest", "every other"])
+def test_a_long_line_is_taken_apart_in_any_order(order: str) -> None:
+    random = Random(3)
+    index = SequenceIndex()
+    index.add_run(10, 80, 2, 5, 3 * BLOCK_SEQUENCES + 7)
+    expected = {sequence: (80 + 2 * (sequence - 10), 5) for sequence in range(10, 17 + 3 * BLOCK_SEQUENCES)}
+    for sequence in range(10**6, 10**6 + 2 * BLOCK_SEQUENCES):
+        index.add(sequence, sequence * 3, sequence % 9)
+        expected[sequence] = (sequence * 3, sequence % 9)
+    leaving = list(expected)
+    if order == "last":
+        leaving.reverse()
+    elif order == "any":
+        random.shuffle(leaving)
+    elif order == "all but the oldest":
+        leaving = leaving[1:]
+    elif order == "every other":
+        leaving = leaving[::2] + leaving[1::2]
+    for count, sequence in enumerate(leaving):
+        location, length = expected.pop(sequence)
+        assert index.find(sequence) == location
+        assert index.remove(sequence) == location
+        assert index.removed_length == length
+        assert index.find(sequence) == index.remove(sequence) == GONE
+        if count % 1500 == 0 or len(expected) < 3:
+            assert list(index.sequences()) == list(expected)
+            assert list(index.locations()) == [location for location, _ in expected.values()]
+            assert list(index.lengths()) == [length for _, length in expected.values()]
+            kept = random.sample(list(expected), min(len(expected), 50))
+            assert [(index.find(known), index.length(known)) for known in kept] == [expected[known] for known in kept]
+            for known in kept:
+                index.move(known, known * 7)
+                expected[known] = (known * 7, expected[known][1])
+    assert len(index) == len(expected)
+    index.add(10**7, 8, 1)
+    assert index.find(10**7) == 8
+    assert list(index.sequences()) == [*expected, 10**7]
+
+
+def test_no_call_touches_more_than_a_block_and_holes_take_little_room() -> None:
+    index = SequenceIndex()
+    index.add_run(1, 8, 1, 1, 50_000)
+    leaving = list(range(1, 50_001))
+    Random(5).shuffle(leaving)
+    for count, sequence in enumerate(leaving[:-50]):
+        index.remove(sequence)
+        if count % 500 == 0:
+            sizes = [len(block.sequences) for block in index._blocks]
+            assert max(sizes) <= BLOCK_SEQUENCES
+            assert sum(sizes) <= 2 * len(index) + MIN_COMPACTION * len(sizes)
+    assert len(index._blocks) <= 3
+    assert len(index) == 50
 
 
 def test_a_message_in_force_takes_twenty_bytes() -> None:
