@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 from typing import Final
 
+NETWORK_PROTOCOL: Final = "openwire"  # the one that bridges between brokers speak
 PROTOCOLS: Final[dict[str, str]] = {
     "openwire": "spanwire.protocols.openwire.broker_connection:OpenWireBrokerConnection",
     "stomp": "spanwire.protocols.stomp.broker_connection:StompBrokerConnection",

@@ -47,10 +47,6 @@ FOUND: Final = (
     "the uri multicast: of <networkConnector> is not yet supported (later feature: failover and discovery); "
     f"write static:(tcp://host:port) {SKIP}"
 )
-DUPLEX: Final = (
-    "duplex of <networkConnector> with another value than false is not yet supported (later feature: duplex network "
-    f"connectors); remove it {SKIP}"
-)
 ANNOUNCED: Final = (
     f"discoveryUri of <transportConnector> is not yet supported (later feature: discovery); remove it {SKIP}"
 )
@@ -276,7 +272,7 @@ EXAMPLE_OBSTACLES: Final[dict[str, list[str]]] = {
     "activemq-security.xml": [f"85: {ENCRYPTED}", f"87: {ENCRYPTED}", f"89: {ENCRYPTED}"],
     "activemq-specjms.xml": [],
     "activemq-static-network-broker1.xml": [],
-    "activemq-static-network-broker2.xml": [f"71: {DUPLEX}"],
+    "activemq-static-network-broker2.xml": [],
     "activemq-stomp.xml": [],
     "activemq-throughput.xml": [],
 }

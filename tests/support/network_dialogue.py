@@ -29,6 +29,7 @@ from spanwire.model.info import ConnectionInfo, ConsumerInfo
 from spanwire.model.message import FORMAT_OPENWIRE_10, Message
 from spanwire.model.message_view import INT_VALUE, TEXT, MessageView
 from spanwire.network.bridge import NetworkBridge, State
+from spanwire.network.duplex import DuplexAcceptor
 from spanwire.network.routes import NetworkRoutes
 from spanwire.network.settings import BridgeSettings
 from spanwire.protocols.base import ConnectionSettings
@@ -284,6 +285,7 @@ class Site:
         """The broker comes up with what the disk has kept."""
         self.generation += 1
         self.routes = NetworkRoutes()
+        self.acceptor: DuplexAcceptor
         opened = open_journal(self.disk, STORE_ID, SEGMENT_BYTES)
         self.journal = opened.journal
         audit = ProducerAudit(identity=self.name.encode().ljust(8, b"."))
@@ -309,6 +311,7 @@ class Site:
             limits=UsageLimits(memory_bytes=self._memory_limit_bytes),
             producer_audit=audit,
         )
+        self.acceptor = DuplexAcceptor(self.broker, self.routes)
         self.broker.recover(
             opened.recovery.destinations(), opened.recovery.clean, self.network.now, opened.recovery.facts()
         )
@@ -396,7 +399,8 @@ class Link:
         self.bridge = NetworkBridge(
             near.broker, self.settings, f"tcp://{near.name}:61616", preferences, now, near.routes
         )
-        self.peer = OpenWireBrokerConnection(self.far.broker, ConnectionSettings(f"tcp://{self.near.name}:40000"), now)
+        settings = ConnectionSettings(f"tcp://{near.name}:40000")
+        self.peer = OpenWireBrokerConnection(self.far.broker, settings, now, self.far.acceptor)
         self.to_far.clear()
         self.to_near.clear()
 

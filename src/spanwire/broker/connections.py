@@ -43,7 +43,8 @@ class Connections:
 
     def predecessor(self, info: ConnectionInfo, principal: Principal) -> ConnectionState | None:
         """The connection that this one replaces: a failover client may be back before its broken one is noticed here,
-        and where the connector says so the newest connection of a user has the client id.
+        and where the connector says so the newest connection of a user has the client id. So it is with bridges of
+        other brokers, which come back as soon as they notice a break.
         Raises `InvalidClientIdError` when the id is somebody else's.
         """
         holder = self._by_id.get(info.connection_id)
@@ -57,10 +58,12 @@ class Connections:
 
     def _robbed(self, info: ConnectionInfo, principal: Principal) -> ConnectionState | None:
         """The connection of the same user that has to give up its client id. That of another user keeps it."""
-        if not info.steals_links or info.client_id is None:
+        if not (info.steals_links or info.is_bridge) or info.client_id is None:
             return None
         holder = self._by_client_id.get(info.client_id)
         if holder is None or holder.principal.name != principal.name:
+            return None
+        if not info.steals_links and not holder.forwards:
             return None
         logger.warning(
             "client id %s: taken over by the connection from %s, that from %s is closed",

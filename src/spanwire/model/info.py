@@ -25,10 +25,11 @@ class ConnectionInfo:
     ``reconnected`` says that the client had a connection of this id before: it may send again, under the same ids, what
     was not answered there.
 
-    The last six are the connector's word, not the client's: the distinguished name in its verified TLS certificate
-    (as Java prints it: ``CN=orders, O=Example, C=DE``), how many consumers and producers it may have, and whether the
-    connection is inside TLS, whether what a bridge of another kind of broker repeats is known by its makers, and
-    whether it takes its client id over from an older connection (``allowLinkStealing``).
+    Six of the last seven are the connector's word, not the client's: the distinguished name in its verified TLS
+    certificate (as Java prints it: ``CN=orders, O=Example, C=DE``), how many consumers and producers it may have,
+    whether the connection is inside TLS, whether what a bridge of another kind of broker repeats is known by its
+    makers, and whether it takes its client id over from an older connection (``allowLinkStealing``). ``is_bridge`` says
+    that the client calls itself another broker.
     """
 
     connection_id: str
@@ -45,6 +46,7 @@ class ConnectionInfo:
     encrypted: bool = False
     audit_makers: bool = False
     steals_links: bool = False
+    is_bridge: bool = False
 
 
 @dataclass(frozen=True)

@@ -20,34 +20,23 @@ from typing import Final
 
 from spanwire.broker.broker import Broker
 from spanwire.broker.ports import ClientConnection
-from spanwire.broker.reference import MessageReference
 from spanwire.model.environment import Time
-from spanwire.model.errors import JmsError, ProtocolError, RemoteProtocolError, SpanwireError, StoreError
-from spanwire.model.ids import SessionId
-from spanwire.model.message import Message
-from spanwire.network.demand import (
-    BRIDGE_SESSION,
-    DemandSubscription,
-    Forwarded,
-    Forwarding,
-    RemoteConsumer,
-    local_login,
-)
-from spanwire.network.forwarding import MessageForwarder
-from spanwire.network.local import LocalBroker
-from spanwire.network.remote import RemoteBroker, said
+from spanwire.model.errors import JmsError, RemoteProtocolError, SpanwireError, StoreError
+from spanwire.network.crossing import Crossing
+from spanwire.network.demand import local_login
+from spanwire.network.duplex import advisory_in
+from spanwire.network.inbound import InboundBridge
+from spanwire.network.remote import MAX_REMOTE_FRAME_BYTES, RemoteBroker, said
 from spanwire.network.routes import NetworkRoutes
 from spanwire.network.settings import BridgeSettings
-from spanwire.protocols.base import ProtocolConnection
+from spanwire.protocols.base import MAX_FRAME_SIZE, ProtocolConnection
 from spanwire.protocols.openwire import _marshallers as wire
 from spanwire.protocols.openwire.errors import OpenWireProtocolError
 from spanwire.protocols.openwire.inactivity import InactivityMonitor
-from spanwire.protocols.openwire.message_format import OpenWireMessageFormat, format_id_of
+from spanwire.protocols.openwire.schema import DataStructure
 from spanwire.protocols.openwire.wire_format import WireFormatPreferences
 
 START_DEADLINE: Final = 15.0  # seconds from the socket to a running bridge; ActiveMQ waits as long for a WireFormatInfo
-FLAGGED: Final = 1  # deliveries before, as the next broker is told: breaks of a link alone make no poisoned message
-GONE_DESTINATION: Final = "org.apache.activemq.DestinationDoesNotExistException"
 
 logger = logging.getLogger(__name__)
 
@@ -62,10 +51,11 @@ class State(Enum):
     CLOSED = 4
 
 
-class NetworkBridge(ClientConnection, ProtocolConnection, Forwarding):
+class NetworkBridge(ClientConnection, ProtocolConnection):
     """One link to one broker, from the first byte to the break; for the next link there is another one.
 
-    Connecting and coming back is left to the connector, encoding to `RemoteBroker` and `MessageForwarder`.
+    Connecting and coming back is left to the connector, encoding to `RemoteBroker`, messages to `Crossing`, and the
+    other direction of a duplex link to `InboundBridge`.
     """
 
     def __init__(
@@ -81,19 +71,19 @@ class NetworkBridge(ClientConnection, ProtocolConnection, Forwarding):
         self.state = State.NEGOTIATING
         self.reason = ""
         self.was_running = False
-        self.forwarded = 0
         self._broker: Final[Broker] = broker
         self._broker_url: Final[str] = broker_url
         self._routes: Final[NetworkRoutes] = routes if routes is not None else NetworkRoutes()
-        self._remote: Final[RemoteBroker] = RemoteBroker(broker.ids.next_id(), preferences)
+        largest = MAX_FRAME_SIZE if settings.duplex else MAX_REMOTE_FRAME_BYTES
+        self._remote: Final[RemoteBroker] = RemoteBroker(broker.ids.next_id(), preferences, largest=largest)
+        self._inbound: Final[InboundBridge | None] = (
+            InboundBridge(broker, settings, self._remote, self) if settings.duplex else None
+        )
         self._deadline = now.monotonic + START_DEADLINE
         self._monitor: InactivityMonitor | None = None
-        self._local: LocalBroker | None = None
-        self._forwarder: MessageForwarder | None = None
+        self._crossing: Crossing | None = None
         self._login_id = 0
         self._subscribe_id = 0
-        self._sent: Final[dict[int, Forwarded]] = {}
-        self._unflushed: Final[list[Forwarded]] = []
         self._wrote = False
 
     @property
@@ -104,17 +94,22 @@ class NetworkBridge(ClientConnection, ProtocolConnection, Forwarding):
     @property
     def demand_count(self) -> int:
         """How many subscriptions the bridge has here."""
-        return 0 if self._local is None else len(self._local.demand.subscriptions)
+        return 0 if self._crossing is None else len(self._crossing.local.demand.subscriptions)
+
+    @property
+    def forwarded(self) -> int:
+        """How many messages were sent to the remote broker."""
+        return 0 if self._crossing is None else self._crossing.forwarded
 
     @property
     def acknowledged(self) -> int:
         """How many messages were acknowledged here."""
-        return 0 if self._local is None else self._local.acknowledged
+        return 0 if self._crossing is None else self._crossing.local.acknowledged
 
     @property
     def in_flight(self) -> int:
         """How many messages are on their way: forwarded and not answered."""
-        return len(self._sent) + len(self._unflushed)
+        return 0 if self._crossing is None else self._crossing.in_flight
 
     # -- the transport's side ------------------------------------------------------------------------------------------
 
@@ -133,8 +128,8 @@ class NetworkBridge(ClientConnection, ProtocolConnection, Forwarding):
                         return
                 commands = self._remote.commands(b"")
             self._remote.check_answers()
-            if self._local is not None and not self.closed:
-                self._local.settle(now)
+            if self._crossing is not None:
+                self._crossing.settle(now)
         except RemoteProtocolError as error:
             self._fail(f"the remote broker broke the protocol: {error}", now)
         except (JmsError, StoreError) as refusal:  # the names differ because a compiled variable has one type
@@ -153,20 +148,16 @@ class NetworkBridge(ClientConnection, ProtocolConnection, Forwarding):
     def unsent(self, count: int) -> None:
         """The transport still holds ``count`` bytes."""
         self._remote.output.unsent(count)
-        local = self._local
-        if local is None or self.closed:
+        crossing = self._crossing
+        if crossing is None or self.closed:
             return
         now = self._broker.environment.now()
         if self._wrote and self._monitor is not None:
             self._monitor.written(now.monotonic)
             self._wrote = False
-        if count == 0 and self._unflushed:
-            for entry in self._unflushed:
-                local.answered(entry)
-            self._unflushed.clear()
-        self._broker.output_progress(local.client, count, now)
-        if not self.closed:
-            local.settle(now)
+        crossing.unsent(count, now)
+        if self._inbound is not None:
+            self._inbound.unsent(count, now)
 
     def next_timeout(self) -> float | None:
         """The deadline of the start, then what the keep-alives ask for."""
@@ -192,7 +183,7 @@ class NetworkBridge(ClientConnection, ProtocolConnection, Forwarding):
 
     @property
     def wants_read(self) -> bool:
-        """Answers and advisories can always be taken."""
+        """Answers and advisories can always be taken, and messages that find no room wait."""
         return True
 
     @property
@@ -208,7 +199,9 @@ class NetworkBridge(ClientConnection, ProtocolConnection, Forwarding):
     # -- this broker's side --------------------------------------------------------------------------------------------
 
     def completed(self, token: int, error: SpanwireError | None) -> None:
-        """Nothing of what the bridge asks for here is answered later."""
+        """What the other direction has sent is stored; this one asks for nothing that is answered later."""
+        if self._inbound is not None and not self.closed:
+            self._inbound.completed(token, error)
 
     def close_with(self, error: SpanwireError) -> None:
         """This broker stops, or its store failed."""
@@ -216,46 +209,6 @@ class NetworkBridge(ClientConnection, ProtocolConnection, Forwarding):
             return
         self._remote.says(wire.ShutdownInfo())
         self._fail(str(error), self._broker.environment.now())
-
-    def forward(
-        self, demand: DemandSubscription, message: Message, reference: MessageReference, redelivery_count: int
-    ) -> None:
-        """Send ``message`` to the remote broker."""
-        entry = Forwarded(demand, message.message_id)
-        demand.out.append(entry)
-        forwarder = self._forwarder
-        local = self._local
-        assert forwarder is not None and local is not None
-        if message.destination.is_advisory or (demand.is_durable and not local.demand.passes(message)):
-            local.answered(entry)  # each broker tells its own advisories; a durable subscription has no filter
-            return
-        command_id = self._remote.next_command_id()
-        answered = message.persistent or self.settings.always_sync_send
-        try:
-            number = self._broker.producer_audit.number_of(reference.home.destination, reference.sequence)
-            forwarder.append(self._remote.output, message, command_id, answered, min(redelivery_count, FLAGGED), number)
-        except (JmsError, ProtocolError) as error:
-            local.gives_up(entry, str(error))
-            return
-        self.forwarded += 1
-        if answered:
-            self._sent[command_id] = entry
-        else:
-            self._unflushed.append(entry)
-
-    def demand_ended(self, demand: DemandSubscription, reason: JmsError) -> None:
-        """The destination of ``demand`` is gone here."""
-        if self._local is not None:
-            self._local.ended(demand)
-
-    def replaced(self, demand: DemandSubscription, now: Time) -> list[RemoteConsumer]:
-        """There is a better route to what ``demand`` is for; gives those to be reconsidered when it is made."""
-        return [] if self._local is None or self.closed else self._local.takes_back(demand, now)
-
-    def reconsider(self, consumer: RemoteConsumer, now: Time) -> None:
-        """The better route to a consumer that this bridge told of is gone."""
-        if self._local is not None and not self.closed:
-            self._local.reconsider(consumer, now)
 
     # -- commands ------------------------------------------------------------------------------------------------------
 
@@ -265,9 +218,30 @@ class NetworkBridge(ClientConnection, ProtocolConnection, Forwarding):
         elif isinstance(command, wire.Response):
             self._response(command, now)
         elif isinstance(command, wire.MessageDispatch):
-            self._advisory(command, now)
-        else:
+            self._remote.acknowledges(command)
+            message = command.message
+            self._advisory(None if message is None else message.data_structure, now)
+        elif self._inbound is None or not self._take_inbound(self._inbound, command, now):
             self._handle_rare(command, now)
+
+    def _take_inbound(self, inbound: InboundBridge, command: wire.Command, now: Time) -> bool:
+        """What the remote broker's bridge says over a duplex link; False for what is none of it."""
+        if isinstance(command, wire.ConnectionInfo):
+            if self.state is not State.STARTING:
+                raise OpenWireProtocolError("a ConnectionInfo came before the brokers had met")
+            inbound.log_in(command, now)
+            return True
+        if isinstance(command, wire.MessageFrame):
+            advisory = advisory_in(command)
+            if advisory is not None:
+                self._remote.acknowledges_message(advisory)
+                self._advisory(advisory.data_structure, now)
+                return True
+        taken = inbound.take(command, now)
+        if isinstance(command, wire.ProducerInfo) and inbound.is_logged_in and self.state is State.STARTING:
+            self._accepted(now)
+            self._is_running()
+        return taken
 
     def _handle_rare(self, command: wire.Command, now: Time) -> None:
         if isinstance(command, wire.WireFormatInfo):
@@ -303,54 +277,46 @@ class NetworkBridge(ClientConnection, ProtocolConnection, Forwarding):
         if remote.broker_id == broker.broker_id:
             self._fail("the remote broker is this broker itself, or one with the same brokerId", now)
             return
-        info = local_login(settings, broker.ids.next_id(), broker.name, remote.name)
-        client = broker.add_connection(self, info, now)
-        broker.add_session(client, SessionId(info.connection_id, BRIDGE_SESSION))
-        wire_format = remote.wire_format
-        assert wire_format is not None
-        version = wire_format.version
-        message_format = broker.formats.format(format_id_of(version))
-        assert isinstance(message_format, OpenWireMessageFormat)
-        self._forwarder = MessageForwarder(
-            broker.broker_id, remote.producer_id, broker.formats, message_format, version, wire_format.max_frame_size
-        )
-        self._local = LocalBroker(broker, client, settings, remote, self, self._routes)
+        login = local_login(settings, broker.ids.next_id(), broker.name, remote.name)
+        self._crossing = Crossing(broker, settings, remote, self, login, self._routes, now)
         self._login_id = remote.introduces(settings, broker.broker_id, broker.name, self._broker_url)
-        self._subscribe_id = remote.subscribes(settings.advisory_topics())
+        self._subscribe_id = remote.subscribes(settings.advisory_topics(), not settings.duplex)
         self.state = State.STARTING
 
     def _response(self, command: wire.Response, now: Time) -> None:
-        entry = self._sent.pop(command.correlation_id, None)
-        if entry is not None:
-            assert self._local is not None
-            self._local.answered(entry)
-        elif command.correlation_id == self._login_id:
-            self._remote.logged_in()
-            if self._local is not None:
-                self._local.starts(now)
+        crossing = self._crossing
+        if crossing is not None and crossing.answered(command.correlation_id):
+            return
+        if self.settings.duplex:
+            return
+        if command.correlation_id == self._login_id:
+            self._accepted(now)
         elif command.correlation_id == self._subscribe_id and self.state is State.STARTING:
-            self.state = State.RUNNING
-            self.was_running = True
-            logger.info("network connector %s: bridge to broker %s is up", self.settings.name, self._remote.name)
+            self._is_running()
+
+    def _accepted(self, now: Time) -> None:
+        """The remote broker has let this one in."""
+        self._remote.logged_in()
+        if self._crossing is not None:
+            self._crossing.local.starts(now)
+
+    def _is_running(self) -> None:
+        self.state = State.RUNNING
+        self.was_running = True
+        logger.info("network connector %s: bridge to broker %s is up", self.settings.name, self._remote.name)
 
     def _refused(self, command: wire.ExceptionResponse, now: Time) -> None:
-        words = said(command.exception)
-        entry = self._sent.pop(command.correlation_id, None)
-        if entry is None:
+        refusal = None if self._crossing is None else self._crossing.refused(command)
+        if refusal is None:
             what = "login" if command.correlation_id == self._login_id else "subscription to advisories"
-            self._fail(f"the remote broker refused the {what}: {words}", now)
-        elif command.exception is not None and command.exception.class_name == GONE_DESTINATION:
-            assert self._local is not None
-            self._local.gives_up(entry, words)  # whoever waited for it there is gone, which is nobody's fault
-        else:
-            self._fail(f"the remote broker refused message {entry.message_id}: {words}", now)
+            refusal = f"the remote broker refused the {what}: {said(command.exception)}"
+        if refusal:
+            self._fail(refusal, now)
 
-    def _advisory(self, dispatch: wire.MessageDispatch, now: Time) -> None:
-        local, message = self._local, dispatch.message
-        if local is None or message is None:
+    def _advisory(self, subject: DataStructure | None, now: Time) -> None:
+        if self._crossing is None:
             raise OpenWireProtocolError("an advisory came before the bridge asked for any")
-        self._remote.acknowledges(dispatch)
-        local.told(message.data_structure, now)
+        self._crossing.told(subject, now)
 
     # -- the end -------------------------------------------------------------------------------------------------------
 
@@ -360,7 +326,7 @@ class NetworkBridge(ClientConnection, ProtocolConnection, Forwarding):
             return
         self.state = State.CLOSED
         self.reason = "".join([character if character.isprintable() else "?" for character in reason[:300]])
-        if self._local is not None:
-            self._local.leaves(now)
-        self._sent.clear()
-        self._unflushed.clear()
+        if self._crossing is not None:
+            self._crossing.leave(now)
+        if self._inbound is not None:
+            self._inbound.leave(now)

@@ -20,6 +20,7 @@ from spanwire.discovery.reconnect import Reconnect, ReconnectSettings
 from spanwire.model.environment import Time
 from spanwire.model.errors import ConfigurationError
 from spanwire.network.bridge import NetworkBridge, State
+from spanwire.network.duplex import DuplexBridge
 from spanwire.network.routes import NetworkRoutes
 from spanwire.network.settings import BridgeSettings
 from spanwire.protocols.base import ProtocolConnection
@@ -73,6 +74,22 @@ class LinkView:
     in_flight: int
     enqueued: int
     dequeued: int
+
+
+def accepted_view(bridge: DuplexBridge) -> LinkView:
+    """The same of a duplex link that the remote broker has opened."""
+    crossing = bridge.crossing
+    return LinkView(
+        name=bridge.settings.name,
+        uri=crossing.local.client.info.remote_address,
+        remote=bridge.remote.name,
+        state="running",
+        reason="",
+        demand=len(crossing.local.demand.subscriptions),
+        in_flight=crossing.in_flight,
+        enqueued=crossing.forwarded,
+        dequeued=crossing.local.acknowledged,
+    )
 
 
 class Link:

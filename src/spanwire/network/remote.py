@@ -18,7 +18,9 @@ from typing import Final
 from spanwire.broker.audit import printable
 from spanwire.model.acks import STANDARD_ACK
 from spanwire.model.ids import ProducerId
+from spanwire.model.secret import Secret
 from spanwire.network.demand import BRIDGE_SESSION
+from spanwire.network.properties import properties_of
 from spanwire.network.settings import BridgeSettings
 from spanwire.protocols.openwire import _marshallers as wire
 from spanwire.protocols.openwire.codec import FrameDecoder
@@ -45,12 +47,20 @@ LAST_COMMAND_ID: Final = 0x7FFFFFFF  # a Java int; then the numbers begin anew
 class RemoteBroker:
     """Says what a bridge has to say and numbers it; deciding is left to the bridge.
 
-    ``name``, fit for a log, and ``broker_id`` are those of the remote broker once its BrokerInfo came.
+    ``name``, fit for a log, and ``broker_id`` are those of the remote broker once its BrokerInfo came. Over a link that
+    the remote broker has opened, ``output`` and ``wire_format`` are that connection's, and nothing is decoded here.
     """
 
-    def __init__(self, connection_id: str, preferences: WireFormatPreferences) -> None:
-        self.output: Final[OutputBuffer] = OutputBuffer()
-        self.wire_format: WireFormat | None = None
+    def __init__(
+        self,
+        connection_id: str,
+        preferences: WireFormatPreferences | None,
+        output: OutputBuffer | None = None,
+        wire_format: WireFormat | None = None,
+        largest: int = MAX_REMOTE_FRAME_BYTES,
+    ) -> None:
+        self.output: Final[OutputBuffer] = output if output is not None else OutputBuffer()
+        self.wire_format: WireFormat | None = wire_format
         self.name = ""
         self.broker_id = ""
         self.producer_id: Final[wire.ProducerId] = wire_producer_id(ProducerId(connection_id, BRIDGE_SESSION, 1))
@@ -58,11 +68,12 @@ class RemoteBroker:
         self._consumer_id: Final[wire.ConsumerId] = wire.ConsumerId(
             connection_id=connection_id, session_id=BRIDGE_SESSION, value=1
         )
-        self._preferences: Final[WireFormatPreferences] = preferences
-        self._decoder: Final[FrameDecoder] = FrameDecoder(MAX_REMOTE_FRAME_BYTES)
+        self._preferences: Final[WireFormatPreferences] = preferences or WireFormatPreferences()
+        self._decoder: Final[FrameDecoder] = FrameDecoder(largest)
         self._command_id = 0
         self._unacknowledged = 0
-        self.output.append(wire_format_info(preferences))
+        if preferences is not None:
+            self.output.append(wire_format_info(preferences))
 
     @property
     def pending_bytes(self) -> int:
@@ -114,36 +125,47 @@ class RemoteBroker:
             raise OpenWireProtocolError(f"{self.output.unread_answers} bytes of answers were not read")
 
     def introduces(self, settings: BridgeSettings, broker_id: str, broker_name: str, broker_url: str) -> int:
-        """Sends who we are, and logs in. Gives the number of the ConnectionInfo."""
+        """Sends who we are, and logs in. Gives the number of the ConnectionInfo.
+
+        The other end of a duplex link is a bridge itself, which answers messages alone.
+        """
         self.says(
             wire.BrokerInfo(
                 broker_id=wire.BrokerId(broker_id),
                 broker_name=broker_name,
                 broker_url=broker_url,
                 network_connection=True,
-                network_properties=_properties(settings, broker_name),
+                duplex_connection=settings.duplex,
+                network_properties=properties_of(settings, broker_name),
             )
         )
-        remote_user = settings.remote_user_name
-        password = settings.password if remote_user is None else settings.remote_password
+        user = settings.remote_user_name
+        if user is None:
+            return self.logs_in(settings, broker_name, settings.user_name, settings.password, not settings.duplex)
+        return self.logs_in(settings, broker_name, user, settings.remote_password, not settings.duplex)
+
+    def logs_in(
+        self, settings: BridgeSettings, broker_name: str, user: str | None, password: Secret | None, answered: bool
+    ) -> int:
+        """Sends the ConnectionInfo; gives its number."""
         return self.says(
             wire.ConnectionInfo(
                 connection_id=wire.ConnectionId(self._connection_id),
                 client_id=settings.client_id_token.join([settings.name, broker_name, "outbound"]),
-                user_name=settings.user_name if remote_user is None else remote_user,
+                user_name=user,
                 password=None if password is None else password.reveal(),
                 client_master=True,
             ),
-            answered=True,
+            answered=answered,
         )
 
-    def subscribes(self, topics: str) -> int:
+    def subscribes(self, topics: str, answered: bool) -> int:
         """Announces session, producer and the consumer of the advisory ``topics``, if there are any; gives the number
         of the last.
         """
         session_id = wire.SessionId(connection_id=self._connection_id, value=BRIDGE_SESSION)
         self.says(wire.SessionInfo(session_id=session_id))
-        number = self.says(wire.ProducerInfo(producer_id=self.producer_id), answered=not topics)
+        number = self.says(wire.ProducerInfo(producer_id=self.producer_id), answered=answered and not topics)
         if not topics:
             return number
         return self.says(
@@ -153,19 +175,23 @@ class RemoteBroker:
                 prefetch_size=ADVISORY_PREFETCH,
                 dispatch_async=True,
             ),
-            answered=True,
+            answered=answered,
         )
 
     def acknowledges(self, dispatch: wire.MessageDispatch) -> None:
         """An advisory was read; most of a window is acknowledged at once."""
-        message = dispatch.message
+        if dispatch.message is not None:
+            self.acknowledges_message(dispatch.message)
+
+    def acknowledges_message(self, message: wire.Message) -> None:
+        """The same for an advisory that the other end of a duplex link forwards like a message."""
         self._unacknowledged += 1
-        if self._unacknowledged < ADVISORY_ACK_AT or message is None:
+        if self._unacknowledged < ADVISORY_ACK_AT:
             return
         self.says(
             wire.MessageAck(
                 consumer_id=self._consumer_id,
-                destination=dispatch.destination,
+                destination=message.destination,
                 ack_type=STANDARD_ACK,
                 last_message_id=message.message_id,
                 message_count=self._unacknowledged,
@@ -177,34 +203,3 @@ class RemoteBroker:
 def said(exception: Throwable | None) -> str:
     """What the remote broker gave as a reason."""
     return "no reason" if exception is None else throwable_text(exception)
-
-
-def _properties(settings: BridgeSettings, broker_name: str) -> str:
-    """The connector's settings, in Java's properties format."""
-    entries = {
-        "brokerName": broker_name,
-        "name": settings.name,
-        "conduitSubscriptions": _flag(settings.conduit),
-        "consumerTTL": str(settings.consumer_ttl),
-        "messageTTL": str(settings.message_ttl),
-        "prefetchSize": str(settings.prefetch_size),
-        "duplex": "false",
-    }
-    lines = [f"{name}={_escaped(value)}\n" for name, value in entries.items()]
-    return "#\n" + "".join(lines)
-
-
-def _flag(value: bool) -> str:
-    return "true" if value else "false"
-
-
-def _escaped(text: str) -> str:
-    out: list[str] = []
-    for character in text:
-        if character in "\\:=#!":
-            out.append("\\" + character)
-        elif " " < character <= "~":
-            out.append(character)
-        else:
-            out.append(f"\\u{ord(character) & 0xFFFF:04x}")
-    return "".join(out)

@@ -29,6 +29,7 @@ from spanwire.model.destination import Destination
 from spanwire.model.environment import IdGenerator, Time
 from spanwire.model.errors import ConfigurationError, StoreError
 from spanwire.model.message import Message
+from spanwire.network.duplex import DuplexAcceptor
 from spanwire.protocols.base import ConnectionSettings, ProtocolConnection
 from spanwire.service.config.model import BrokerConfiguration
 from spanwire.service.environment import RealEnvironment
@@ -51,6 +52,7 @@ STOP_POLL: Final = 0.02  # seconds between two looks whether the closing sockets
 
 AdvisoryFormatClass = Callable[[str, str, str, str, MessageFormats], AdvisoryFormat]
 ConnectionClass = Callable[[Broker, ConnectionSettings, Time], ProtocolConnection]
+LinkedConnectionClass = Callable[[Broker, ConnectionSettings, Time, DuplexAcceptor], ProtocolConnection]
 
 
 class BrokerService:
@@ -104,9 +106,10 @@ class BrokerService:
             turn = self._begin_turns(broker)
             await self._open_control(broker)
             self._security.start()
+            acceptor = self._networking.acceptor(broker)
             for connector in self.connectors:
-                await connector.start(_connection_factories(connector.settings.spoken(), broker), turn)
-            self.in_process.start(_connection_factory(IN_PROCESS_PROTOCOL, broker), turn)
+                await connector.start(_connection_factories(connector.settings.spoken(), broker, acceptor), turn)
+            self.in_process.start(_connection_factory(IN_PROCESS_PROTOCOL, broker, acceptor), turn)
             self._networking.start(broker, self._address(), turn)
         except BaseException:
             await self._give_back()
@@ -328,12 +331,17 @@ def message_formats() -> MessageFormats:
     return MessageFormats(found)
 
 
-def _connection_factories(protocols: Iterable[str], broker: Broker) -> dict[str, ConnectionFactory]:
+def _connection_factories(
+    protocols: Iterable[str], broker: Broker, acceptor: DuplexAcceptor
+) -> dict[str, ConnectionFactory]:
     """What makes the connections of each protocol."""
-    return {protocol: _connection_factory(protocol, broker) for protocol in protocols}
+    return {protocol: _connection_factory(protocol, broker, acceptor) for protocol in protocols}
 
 
-def _connection_factory(protocol: str, broker: Broker) -> ConnectionFactory:
+def _connection_factory(protocol: str, broker: Broker, acceptor: DuplexAcceptor) -> ConnectionFactory:
+    if protocol == registry.NETWORK_PROTOCOL:
+        linked_class = cast(LinkedConnectionClass, registry.load(registry.PROTOCOLS[protocol]))
+        return lambda settings, now: linked_class(broker, settings, now, acceptor)
     connection_class = cast(ConnectionClass, registry.load(registry.PROTOCOLS[protocol]))
     return lambda settings, now: connection_class(broker, settings, now)
 

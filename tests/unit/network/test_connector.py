@@ -10,6 +10,7 @@ import pytest
 from spanwire.discovery.reconnect import ReconnectSettings
 from spanwire.model.environment import Time
 from spanwire.network.connector import Link, NetworkConnectorSettings, RemoteAddress
+from spanwire.network.routes import NetworkRoutes
 from spanwire.network.settings import BridgeSettings
 from tests.support.network_dialogue import Network
 
@@ -48,7 +49,7 @@ def test_attempts_that_take_long_to_fail_count_as_failures_in_a_row(caplog: pyte
         remote = RemoteAddress(f"tcp://127.0.0.1:{port}", "127.0.0.1", port)
         reconnect = ReconnectSettings(initial_delay_ms=1, max_delay_ms=1, max_attempts=3)
         settings = NetworkConnectorSettings(BridgeSettings(name="link"), (remote,), reconnect)
-        link = Link(settings, remote, Network().site("A").broker, "tcp://a:1", ClockTurn())  # type: ignore[arg-type]
+        link = Link(settings, remote, Network().site("A").broker, "tcp://a:1", ClockTurn(), NetworkRoutes())  # type: ignore[arg-type]
         asyncio.run(live(link))
     assert link.view().state == "given up"
     assert link.view().reason == "connection refused"

@@ -32,6 +32,7 @@ from spanwire.protocols.openwire import _marshallers as wire
 from spanwire.protocols.openwire.ack_run import AckRun
 from spanwire.protocols.openwire.client_commands import ClientCommands
 from spanwire.protocols.openwire.codec import FrameDecoder
+from spanwire.protocols.openwire.duplex import NetworkAcceptor, ReverseBridge
 from spanwire.protocols.openwire.errors import OpenWireProtocolError
 from spanwire.protocols.openwire.exceptions import invalid_selector, rollback_only, throwable_of
 from spanwire.protocols.openwire.inactivity import InactivityMonitor
@@ -107,8 +108,12 @@ class OpenWireBrokerConnection(ClientConnection, ProtocolConnection):
     Leaves the meaning of commands to `ClientCommands`, the encoding to the codec, and sockets to the transport.
     """
 
-    def __init__(self, broker: Broker, settings: ConnectionSettings, now: Time) -> None:
+    def __init__(
+        self, broker: Broker, settings: ConnectionSettings, now: Time, acceptor: NetworkAcceptor | None = None
+    ) -> None:
         self._broker: Final[Broker] = broker
+        self._acceptor: Final[NetworkAcceptor | None] = acceptor
+        self._reverse: ReverseBridge | None = None
         self._settings: Final[ConnectionSettings] = settings
         self._preferences: Final[WireFormatPreferences] = preferences_of(settings)
         self._decoder: Final[FrameDecoder] = FrameDecoder(settings.max_frame_size)
@@ -142,6 +147,8 @@ class OpenWireBrokerConnection(ClientConnection, ProtocolConnection):
                     if self._is_ending:
                         return
                 commands = self._decoder.feed(b"")
+            if self._reverse is not None:
+                self._reverse.settle(now)
             if self._output.unread_answers > MAX_UNREAD_ANSWER_BYTES:
                 raise OpenWireProtocolError(f"{self._output.unread_answers} bytes of answers were not read")
         except RemoteProtocolError as error:
@@ -171,6 +178,8 @@ class OpenWireBrokerConnection(ClientConnection, ProtocolConnection):
         if client.undelivered:
             client.acknowledge_undelivered(now)
         self._broker.output_progress(client.state, count, now)
+        if self._reverse is not None:
+            self._reverse.unsent(count, now)
 
     def next_timeout(self) -> float | None:
         """When to look after the login, the keep-alives or the end."""
@@ -252,6 +261,8 @@ class OpenWireBrokerConnection(ClientConnection, ProtocolConnection):
             if isinstance(command, AckRun):
                 self._take_acks(working, command, now)
                 return
+        if self._take_duplex(command, now):
+            return
         following = self._following(command.type_id())
         if isinstance(command, wire.WireFormatInfo):
             self._negotiate(command, now)
@@ -261,10 +272,30 @@ class OpenWireBrokerConnection(ClientConnection, ProtocolConnection):
             self._take_broker_info(command, now)
         elif isinstance(command, wire.BaseCommand):
             self._act(command, now)
+        self._go_on(following, now)
+
+    def _go_on(self, following: State, now: Time) -> None:
+        """The command is done, and led where the table says unless it led elsewhere."""
         if not self._is_ending and self._state is not State.LEAVING:
             self._enter(following)
         if following is State.CLOSED:
             self.receive_eof(now)
+
+    def _take_duplex(self, command: wire.Command, now: Time) -> bool:
+        """Over a duplex link the peer also answers, and tells of its consumers; False for the rest of what it says."""
+        client, reverse = self._client, self._reverse
+        if client is None or reverse is None or self._state is not State.CONNECTED:
+            return False
+        if reverse.take(command, now):
+            if reverse.reason:
+                self._break_off(OpenWireProtocolError(reverse.reason), now)
+        elif isinstance(command, wire.MessageFrame):
+            self._take_message(client, command, now)
+        elif isinstance(command, AckRun):
+            self._take_acks(client, command, now)
+        else:
+            return False
+        return True
 
     def _following(self, type_id: int) -> State:
         following = TRANSITIONS.get((self._state, type_id))
@@ -337,10 +368,12 @@ class OpenWireBrokerConnection(ClientConnection, ProtocolConnection):
         if client is None or not (command.network_connection or command.slave_broker or command.duplex_connection):
             return
         try:
-            if command.slave_broker or command.duplex_connection:
-                raise JmsError("duplex connections are not supported yet: open a second network connector instead")
+            if command.slave_broker:
+                raise JmsError("slave brokers are not supported: open a network connector instead")
             self._broker.check_bridge(client.state)
             client.serve_bridge()
+            if command.duplex_connection:
+                self._accept_duplex(client, command, now)
             return
         except JmsError as refusal:
             error = refusal
@@ -349,6 +382,11 @@ class OpenWireBrokerConnection(ClientConnection, ProtocolConnection):
         self._leave_broker(now)
         self._enter(State.CLOSING)
         self._deadline = now.monotonic + CLOSE_DELAY
+
+    def _accept_duplex(self, client: ClientCommands, command: wire.BrokerInfo, now: Time) -> None:
+        if self._acceptor is None:
+            raise JmsError("duplex connections are not served here: open a second network connector instead")
+        self._reverse = self._acceptor.accept(command, self, client.state, self._output, self._wire_format, now)
 
     def _take_message(self, client: ClientCommands, command: wire.MessageFrame, now: Time) -> None:
         """What `_act` does, for the most frequent command."""
@@ -429,10 +467,12 @@ class OpenWireBrokerConnection(ClientConnection, ProtocolConnection):
     def _enter(self, state: State) -> None:
         """Every change of state."""
         self._state = state
-        self._working = self._client if state is State.CONNECTED else None
+        self._working = self._client if state is State.CONNECTED and self._reverse is None else None
         self._is_ending = state is State.CLOSING or state is State.CLOSED
 
     def _leave_broker(self, now: Time) -> None:
+        if self._reverse is not None:
+            self._reverse.leave(now)
         if self._client is not None:
             self._broker.remove_connection(self._client.state, now)
 

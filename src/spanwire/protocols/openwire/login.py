@@ -84,6 +84,7 @@ class Login:
             encrypted=self._settings.encrypted,
             audit_makers=self._settings.audit_makers,
             steals_links=self._settings.steals_links,
+            is_bridge=self.broker_info is not None and self.broker_info.network_connection,
         )
 
 

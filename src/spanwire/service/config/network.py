@@ -52,12 +52,11 @@ CONNECTOR: Final = Words(
             "name uri networkTTL messageTTL consumerTTL conduitSubscriptions decreaseNetworkConsumerPriority "
             "consumerPriorityBase prefetchSize alwaysSyncSend bridgeTempDestinations userName password remoteUserName "
             "remotePassword suppressDuplicateQueueSubscriptions suppressDuplicateTopicSubscriptions staticBridge "
-            "destinationFilter dynamicOnly conduitNetworkQueueSubscriptions clientIdToken".split(),
+            "destinationFilter dynamicOnly conduitNetworkQueueSubscriptions clientIdToken duplex".split(),
             YES,
         ),
         "id": YES,  # Spring's name of the bean; nothing here refers to it
         "dispatchAsync": Rule(NO_EFFECT, ("true", "false"), "dispatch never waits for a socket"),
-        "duplex": _only("false", "duplex network connectors"),
         "syncDurableSubs": _only("false", DURABLE),
         "useVirtualDestSubs": _only("false", words.VIRTUAL_DEMAND),
         "useCompression": _only("false", "compression by a bridge"),
@@ -165,6 +164,7 @@ class NetworkReader:
             suppress_queue_duplicates=settings.flag("suppressDuplicateQueueSubscriptions", False),
             suppress_topic_duplicates=settings.flag("suppressDuplicateTopicSubscriptions", True),
             dynamic_only=settings.flag("dynamicOnly", False),
+            duplex=settings.flag("duplex", False),
             client_id_token=settings.text("clientIdToken") or "_",
         )
 

@@ -929,7 +929,7 @@ def test_a_duplex_bridge_of_another_broker_is_refused_in_clear_words() -> None:
     peer.receives(wire.Response)
     error = peer.receives(wire.ConnectionError)
     assert error.exception is not None
-    assert "duplex connections are not supported yet" in (error.exception.message or "")
+    assert "duplex connections are not served here" in (error.exception.message or "")
     assert world.broker.connection_views() == []
     world.passes(CLOSE_DELAY)
     assert peer.connection.closed

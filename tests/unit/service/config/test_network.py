@@ -51,7 +51,7 @@ def test_every_setting_is_read(tmp_path: Path) -> None:
         'minConnectTime=8" networkTTL="4" consumerTTL="2" conduitSubscriptions="false" '
         'decreaseNetworkConsumerPriority="false" consumerPriorityBase="-7" prefetchSize="10" alwaysSyncSend="false" '
         'bridgeTempDestinations="false" userName="u" password="p" remoteUserName="ru" remotePassword="rp" '
-        'staticBridge="true" destinationFilter="Queue.A" dynamicOnly="true" clientIdToken="-" '
+        'staticBridge="true" destinationFilter="Queue.A" dynamicOnly="true" clientIdToken="-" duplex="true" '
         'suppressDuplicateQueueSubscriptions="true" suppressDuplicateTopicSubscriptions="false" '
         'conduitNetworkQueueSubscriptions="true">'
         '<excludedDestinations><queue physicalName="X.>"/></excludedDestinations>'
@@ -86,6 +86,7 @@ def test_every_setting_is_read(tmp_path: Path) -> None:
         suppress_topic_duplicates=False,
         dynamic_only=True,
         client_id_token="-",
+        duplex=True,
     )
     assert [remote.uri for remote in found.remotes] == ["tcp://b:1", "nio://[::1]:2"]
     assert [remote.host for remote in found.remotes] == ["b", "::1"]
@@ -132,7 +133,7 @@ def test_every_obstacle_is_told_at_once(tmp_path: Path) -> None:
         '<networkConnector uri="static:()"/><networkConnector name="a"/>'
         '<networkConnector name="b" uri="tcp://b:1"/><networkConnector name="c" uri="multicast://default"/>'
         '<networkConnector name="d" uri="static:(tcp://b:1,stomp://b:2)?maxDelay=1" prefetchSize="0" nam="x"/>'
-        '<networkConnector name="e" uri="static:(tcp://b:1)" duplex="true" networkTTL="many"/>',
+        '<networkConnector name="e" uri="static:(tcp://b:1)" useCompression="true" networkTTL="many"/>',
     )
     assert sorted(found) == sorted(
         [
@@ -145,8 +146,8 @@ def test_every_obstacle_is_told_at_once(tmp_path: Path) -> None:
             "prefetchSize of <networkConnector> is '0', it must be a whole number from 1 to 32766",
             "unknown transport of a network connector 'stomp'",
             "unknown option of static: 'maxDelay'; did you mean maxReconnectDelay?",
-            "duplex of <networkConnector> with another value than false is not yet supported (later feature: duplex "
-            "network connectors); remove it or start with --skip-unsupported",
+            "useCompression of <networkConnector> with another value than false is not yet supported (later feature: "
+            "compression by a bridge); remove it or start with --skip-unsupported",
             "networkTTL of <networkConnector> is 'many', it must be a whole number from -1 to 64",
         ]
     )

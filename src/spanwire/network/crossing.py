@@ -1,0 +1,159 @@
+"""One direction of a link: what subscriptions here get is sent there, and acknowledged here when it was answered there.
+
+Opening the link and what else is said on it is left to `spanwire.network.bridge` and `spanwire.network.duplex`.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from spanwire.broker.broker import Broker
+from spanwire.broker.ports import ClientConnection
+from spanwire.broker.reference import MessageReference
+from spanwire.model.environment import Time
+from spanwire.model.errors import JmsError, ProtocolError
+from spanwire.model.ids import SessionId
+from spanwire.model.info import ConnectionInfo
+from spanwire.model.message import Message
+from spanwire.network.demand import BRIDGE_SESSION, DemandSubscription, Forwarded, Forwarding, RemoteConsumer
+from spanwire.network.forwarding import MessageForwarder
+from spanwire.network.local import LocalBroker
+from spanwire.network.remote import RemoteBroker, said
+from spanwire.network.routes import NetworkRoutes
+from spanwire.network.settings import BridgeSettings
+from spanwire.protocols.openwire import _marshallers as wire
+from spanwire.protocols.openwire.message_format import OpenWireMessageFormat, format_id_of
+from spanwire.protocols.openwire.schema import DataStructure
+
+FLAGGED: Final = 1  # deliveries before, as the next broker is told: breaks of a link alone make no poisoned message
+GONE_DESTINATION: Final = "org.apache.activemq.DestinationDoesNotExistException"
+
+
+class Crossing(Forwarding):
+    """The messages of one bridge on their way; ``connection`` is who the broker here tells that there is output."""
+
+    def __init__(
+        self,
+        broker: Broker,
+        settings: BridgeSettings,
+        remote: RemoteBroker,
+        connection: ClientConnection,
+        login: ConnectionInfo,
+        routes: NetworkRoutes,
+        now: Time,
+    ) -> None:
+        client = broker.add_connection(connection, login, now)
+        broker.add_session(client, SessionId(login.connection_id, BRIDGE_SESSION))
+        wire_format = remote.wire_format
+        assert wire_format is not None
+        version = wire_format.version
+        message_format = broker.formats.format(format_id_of(version))
+        assert isinstance(message_format, OpenWireMessageFormat)
+        self.forwarded = 0
+        self.local: Final[LocalBroker] = LocalBroker(broker, client, settings, remote, self, routes)
+        self._broker: Final[Broker] = broker
+        self._settings: Final[BridgeSettings] = settings
+        self._remote: Final[RemoteBroker] = remote
+        self._forwarder: Final[MessageForwarder] = MessageForwarder(
+            broker.broker_id, remote.producer_id, broker.formats, message_format, version, wire_format.max_frame_size
+        )
+        self._sent: Final[dict[int, Forwarded]] = {}
+        self._unflushed: Final[list[Forwarded]] = []
+        self._over = False
+
+    @property
+    def in_flight(self) -> int:
+        """How many messages are on their way: forwarded and not answered."""
+        return len(self._sent) + len(self._unflushed)
+
+    def forward(
+        self, demand: DemandSubscription, message: Message, reference: MessageReference, redelivery_count: int
+    ) -> None:
+        """Send ``message`` to the remote broker."""
+        entry = Forwarded(demand, message.message_id)
+        demand.out.append(entry)
+        local = self.local
+        if message.destination.is_advisory or (demand.is_durable and not local.demand.passes(message)):
+            local.answered(entry)  # each broker tells its own advisories; a durable subscription has no filter
+            return
+        command_id = self._remote.next_command_id()
+        answered = message.persistent or self._settings.always_sync_send
+        try:
+            number = self._broker.producer_audit.number_of(reference.home.destination, reference.sequence)
+            self._forwarder.append(
+                self._remote.output, message, command_id, answered, min(redelivery_count, FLAGGED), number
+            )
+        except (JmsError, ProtocolError) as error:
+            local.gives_up(entry, str(error))
+            return
+        self.forwarded += 1
+        if answered:
+            self._sent[command_id] = entry
+        else:
+            self._unflushed.append(entry)
+
+    def demand_ended(self, demand: DemandSubscription, reason: JmsError) -> None:
+        """The destination of ``demand`` is gone here."""
+        self.local.ended(demand)
+
+    def replaced(self, demand: DemandSubscription, now: Time) -> list[RemoteConsumer]:
+        """There is a better route to what ``demand`` is for; gives those to be reconsidered when it is made."""
+        return [] if self._over else self.local.takes_back(demand, now)
+
+    def reconsider(self, consumer: RemoteConsumer, now: Time) -> None:
+        """The better route to a consumer that this bridge told of is gone."""
+        if not self._over:
+            self.local.reconsider(consumer, now)
+
+    # -- what the remote broker says -----------------------------------------------------------------------------------
+
+    def answered(self, correlation_id: int) -> bool:
+        """A Response came; False when it is none to a message."""
+        entry = self._sent.pop(correlation_id, None)
+        if entry is None:
+            return False
+        self.local.answered(entry)
+        return True
+
+    def refused(self, command: wire.ExceptionResponse) -> str | None:
+        """An ExceptionResponse came. Gives why the link cannot go on: empty when it can, None when it is the answer to
+        something else than a message.
+        """
+        entry = self._sent.pop(command.correlation_id, None)
+        if entry is None:
+            return None
+        words = said(command.exception)
+        if command.exception is not None and command.exception.class_name == GONE_DESTINATION:
+            self.local.gives_up(entry, words)  # whoever waited for it there is gone, which is nobody's fault
+            return ""
+        return f"the remote broker refused message {entry.message_id}: {words}"
+
+    def told(self, subject: DataStructure | None, now: Time) -> None:
+        """An advisory came."""
+        self.local.told(subject, now)
+
+    # -- the link ------------------------------------------------------------------------------------------------------
+
+    def unsent(self, count: int, now: Time) -> None:
+        """The transport still holds ``count`` bytes."""
+        local = self.local
+        if count == 0 and self._unflushed:
+            for entry in self._unflushed:
+                local.answered(entry)
+            self._unflushed.clear()
+        self._broker.output_progress(local.client, count, now)
+        self.settle(now)
+
+    def settle(self, now: Time) -> None:
+        """Acknowledge here what was answered there."""
+        if not self._over:
+            self.local.settle(now)
+
+    def leave(self, now: Time) -> None:
+        """The link is over. A second call does nothing."""
+        if self._over:
+            return
+        self._over = True
+        self.local.leaves(now)
+        self._sent.clear()
+        self._unflushed.clear()

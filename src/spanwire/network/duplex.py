@@ -1,0 +1,175 @@
+"""The other direction of a duplex link at the end that was connected to: this broker's bridge over the peer's link.
+
+The peer's connector brings the settings along in its BrokerInfo. A connector is known as ``name@brokerId``: a newer
+link of the same name replaces the older one.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Final
+
+from spanwire.broker.audit import printable
+from spanwire.broker.broker import Broker
+from spanwire.broker.connection_state import ConnectionState
+from spanwire.broker.ports import ClientConnection
+from spanwire.model.environment import Time
+from spanwire.model.errors import JmsError
+from spanwire.model.info import ConnectionInfo
+from spanwire.network.crossing import Crossing
+from spanwire.network.demand import MAX_DEMAND
+from spanwire.network.properties import settings_of
+from spanwire.network.remote import RemoteBroker, said
+from spanwire.network.routes import NetworkRoutes
+from spanwire.network.settings import BridgeSettings
+from spanwire.protocols.openwire import _marshallers as wire
+from spanwire.protocols.openwire.codec import decode_message
+from spanwire.protocols.openwire.duplex import NetworkAcceptor, ReverseBridge
+from spanwire.protocols.openwire.output import OutputBuffer
+from spanwire.protocols.openwire.wire_format import WireFormat
+
+ADVISORY_PREFIX: Final = "ActiveMQ.Advisory."
+MAX_DUPLEX_LINKS: Final = 1_000  # of one broker
+
+logger = logging.getLogger(__name__)
+
+
+class DuplexBridge(ReverseBridge):
+    """This broker's bridge over a link that the remote broker has opened."""
+
+    def __init__(
+        self,
+        acceptor: DuplexAcceptor,
+        key: str,
+        settings: BridgeSettings,
+        remote: RemoteBroker,
+        connection: ClientConnection,
+        crossing: Crossing,
+    ) -> None:
+        self.key: Final[str] = key
+        self.settings: Final[BridgeSettings] = settings
+        self.remote: Final[RemoteBroker] = remote
+        self.connection: Final[ClientConnection] = connection
+        self.crossing: Final[Crossing] = crossing
+        self._acceptor: Final[DuplexAcceptor] = acceptor
+        self._reason = ""
+
+    @property
+    def reason(self) -> str:
+        """Why it is over; empty while it lives."""
+        return self._reason
+
+    def take(self, command: wire.Command, now: Time) -> bool:
+        """Act on an answer or an advisory of the peer; False for what a client sends."""
+        crossing = self.crossing
+        if isinstance(command, wire.ExceptionResponse):
+            refusal = crossing.refused(command)
+            if refusal is None:
+                refusal = f"the remote broker refused a request: {said(command.exception)}"
+            self._reason = refusal
+        elif isinstance(command, wire.Response):
+            crossing.answered(command.correlation_id)
+        elif isinstance(command, wire.MessageDispatch):
+            self.remote.acknowledges(command)
+            if command.message is not None:
+                crossing.told(command.message.data_structure, now)
+        elif isinstance(command, wire.ConnectionError):
+            self._reason = f"the remote broker refused: {said(command.exception)}"
+        elif isinstance(command, wire.MessageFrame):
+            advisory = advisory_in(command)
+            if advisory is None:
+                return False
+            self.remote.acknowledges_message(advisory)
+            crossing.told(advisory.data_structure, now)
+        else:
+            return False
+        return True
+
+    def settle(self, now: Time) -> None:
+        """Everything that came in one piece was taken."""
+        self.crossing.settle(now)
+
+    def unsent(self, count: int, now: Time) -> None:
+        """The transport still holds ``count`` bytes."""
+        self.crossing.unsent(count, now)
+
+    def leave(self, now: Time) -> None:
+        """The connection is over."""
+        self.crossing.leave(now)
+        self._acceptor.forget(self)
+
+
+class DuplexAcceptor(NetworkAcceptor):
+    """Makes the bridges of one broker that go over links of others, and knows them."""
+
+    def __init__(self, broker: Broker, routes: NetworkRoutes) -> None:
+        self.bridges: Final[dict[str, DuplexBridge]] = {}
+        self._broker: Final[Broker] = broker
+        self._routes: Final[NetworkRoutes] = routes
+
+    def accept(
+        self,
+        info: wire.BrokerInfo,
+        connection: ClientConnection,
+        state: ConnectionState,
+        output: OutputBuffer,
+        wire_format: WireFormat,
+        now: Time,
+    ) -> ReverseBridge:
+        """The bridge that a duplex BrokerInfo asks for; it speaks at once. Raises `JmsError`."""
+        broker = self._broker
+        settings = settings_of(info.network_properties or "")
+        remote = RemoteBroker(broker.ids.next_id(), None, output, wire_format)
+        remote.met(info)
+        if remote.broker_id == broker.broker_id:
+            raise JmsError("the remote broker is this broker itself, or one with the same brokerId")
+        key = f"{settings.name}@{remote.broker_id}"
+        older = self.bridges.pop(key, None)
+        if older is not None:
+            logger.warning("duplex link %s is replaced by a newer one", printable(key))
+            older.connection.close_with(JmsError("a newer link of this connector has replaced this one"))
+            older.leave(now)
+        if len(self.bridges) >= MAX_DUPLEX_LINKS:
+            raise JmsError(f"this broker has {MAX_DUPLEX_LINKS} duplex links of other brokers, more are refused")
+        crossing = Crossing(
+            broker, settings, remote, connection, _login(broker, settings, remote, state.info), self._routes, now
+        )
+        made = DuplexBridge(self, key, settings, remote, connection, crossing)
+        self.bridges[key] = made
+        state.network_role = True
+        remote.logs_in(settings, broker.name, None, None, False)
+        remote.subscribes(settings.advisory_topics(), False)
+        crossing.local.starts(now)
+        logger.info("network connector %s of broker %s: duplex link is up", printable(settings.name), remote.name)
+        return made
+
+    def forget(self, bridge: DuplexBridge) -> None:
+        """The link of ``bridge`` is over."""
+        if self.bridges.get(bridge.key) is bridge:
+            del self.bridges[bridge.key]
+
+
+def advisory_in(command: wire.MessageFrame) -> wire.Message | None:
+    """The advisory in a message that crosses the link; None for a message for somebody else."""
+    if command.type_id() != wire.ACTIVE_MQ_MESSAGE:
+        return None
+    message = decode_message(command.raw, command.version)
+    if message.data_structure is None or not isinstance(message.destination, wire.ActiveMQTopic):
+        return None
+    name = message.destination.physical_name
+    return message if name is not None and name.startswith(ADVISORY_PREFIX) else None
+
+
+def _login(broker: Broker, settings: BridgeSettings, remote: RemoteBroker, peer: ConnectionInfo) -> ConnectionInfo:
+    """The bridge acts here with the rights of whoever opened the link."""
+    return ConnectionInfo(
+        connection_id=broker.ids.next_id(),
+        client_id=settings.client_id_token.join([settings.name, remote.name, "inbound", broker.name]),
+        user_name=peer.user_name,
+        password=peer.password,
+        remote_address=peer.remote_address,
+        protocol="network",
+        max_consumers=MAX_DEMAND,
+        certificate_subject=peer.certificate_subject,
+        encrypted=peer.encrypted,
+    )

@@ -1,0 +1,57 @@
+"""What a duplex link needs of the network: its other direction, in which this broker's bridge speaks over the
+connection that the peer's bridge has opened.
+
+The connection stays the peer's client connection; what is not a client's command goes to the `ReverseBridge`.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from spanwire.broker.connection_state import ConnectionState
+from spanwire.broker.ports import ClientConnection
+from spanwire.model.environment import Time
+from spanwire.protocols.openwire import _marshallers as wire
+from spanwire.protocols.openwire.output import OutputBuffer
+from spanwire.protocols.openwire.wire_format import WireFormat
+
+
+class ReverseBridge(Protocol):
+    """This broker's bridge over a connection of the peer."""
+
+    @property
+    def reason(self) -> str:
+        """Why it is over; empty while it lives."""
+        ...
+
+    def take(self, command: wire.Command, now: Time) -> bool:
+        """Act on an answer or an advisory of the peer; False for what a client sends. Raises `RemoteProtocolError`."""
+        ...
+
+    def settle(self, now: Time) -> None:
+        """Everything that came in one piece was taken."""
+        ...
+
+    def unsent(self, count: int, now: Time) -> None:
+        """The transport still holds ``count`` bytes."""
+        ...
+
+    def leave(self, now: Time) -> None:
+        """The connection is over. May be called twice."""
+        ...
+
+
+class NetworkAcceptor(Protocol):
+    """Makes the reverse bridges of one broker."""
+
+    def accept(
+        self,
+        info: wire.BrokerInfo,
+        connection: ClientConnection,
+        state: ConnectionState,
+        output: OutputBuffer,
+        wire_format: WireFormat,
+        now: Time,
+    ) -> ReverseBridge:
+        """The bridge that a duplex BrokerInfo of a logged-in broker asks for; raises `JmsError`."""
+        ...
