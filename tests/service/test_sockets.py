@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import resource
 import socket
+import threading
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -94,23 +95,54 @@ class Limited(Started):
         return super().text().replace('stomp}"', 'stomp}?maximumConnections=2"')
 
 
-def test_half_frames_above_the_budget_cost_their_own_connection(tmp_path: Path) -> None:
-    with SmallMemory(tmp_path) as broker, broker.stomp() as healthy:
-        greedy = [broker.stomp() for _ in range(3)]
-        for client in greedy:  # 8 MiB begun by each, of a budget of 16 MiB
-            client.send_raw(b"SEND\ndestination:/queue/A\ncontent-length:9000000\n\n" + b"x" * (8 * MIB - 100))
-        healthy.transact("SEND\ndestination:/queue/A\nreceipt:1\n\nx", "1")
-        ended = [client for client in greedy if is_closed(client)]
-        assert len(ended) == 1
-        healthy.transact("SEND\ndestination:/queue/A\nreceipt:2\n\nx", "2")
-
-
 class SmallMemory(Started):
     """64 MiB of memory for messages."""
 
     def text(self) -> str:
         usage = '<systemUsage><memoryUsage limit="64 mb"/></systemUsage></broker>'
         return super().text().replace("</broker>", usage)
+
+
+class SmallMemoryWithoutUvloop(WithoutUvloop, SmallMemory):
+    """Both."""
+
+
+def test_half_frames_above_the_budget_cost_their_own_connection(tmp_path: Path) -> None:
+    with SmallMemory(tmp_path) as broker, broker.stomp() as healthy:
+        greedy = [broker.stomp() for _ in range(3)]
+        frame = b"SEND\ndestination:/queue/A\ncontent-length:9000000\n\n" + b"x" * (7 * MIB)
+        for client in greedy:  # 7 MiB begun by each, of a budget of 16 MiB
+            threading.Thread(target=client.send_raw, args=(frame,), daemon=True).start()
+        ended: list[StompClient] = []
+        rounds = 0
+        while not ended and rounds < 10:
+            rounds += 1
+            healthy.transact(f"SEND\ndestination:/queue/A\nreceipt:{rounds}\n\nx", str(rounds))
+            ended = [client for client in greedy if is_closed(client)]
+        assert len(ended) == 1
+        healthy.transact("SEND\ndestination:/queue/A\nreceipt:last\n\nx", "last")
+
+
+@pytest.mark.parametrize("kind", [SmallMemory, SmallMemoryWithoutUvloop])
+def test_large_frames_beyond_the_budget_come_in_one_behind_the_other(
+    tmp_path: Path, kind: Callable[[Path], Started]
+) -> None:
+    body = b"x" * (6 * MIB)
+    begun = 2 * MIB - 1000
+    with kind(tmp_path) as broker, broker.stomp() as healthy:
+        producers = [broker.stomp() for _ in range(8)]
+        for number, client in enumerate(producers):  # nearly all of the budget of 16 MiB
+            head = f"SEND\ndestination:/queue/{number}\nreceipt:r\ncontent-length:{len(body)}\n\n"
+            client.send_raw(head.encode() + body[:begun])
+        rest = body[begun:] + b"\0"
+        threads = [threading.Thread(target=client.send_raw, args=(rest,)) for client in producers]
+        for thread in threads:
+            thread.start()
+        healthy.transact("SEND\ndestination:/queue/A\nreceipt:1\n\nx", "1")
+        for thread in threads:
+            thread.join()
+        for client in producers:
+            assert client.receive().startswith("RECEIPT")
 
 
 def is_closed(client: StompClient) -> bool:
