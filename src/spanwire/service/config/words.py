@@ -313,10 +313,12 @@ TIMED: Final = Words(settings={"recoverDuration": YES, "id": JAVA}, children={})
 WITHOUT_SETTINGS: Final = Words(settings={"id": JAVA}, children={})
 RETAINED: Final = Words(settings={"id": JAVA}, children={"wrapped": YES})
 
+LETTER_AUDIT: Final = Rule(NO_EFFECT, ("false",), "each message that dies leaves a dead letter of its own")
 SHARED_DEAD_LETTERS: Final = Words(
     settings={
         **_all(YES, "deadLetterQueue processExpired processNonPersistent expiration"),
-        **_all(JAVA, "enableAudit maxAuditDepth maxProducersToAudit id"),
+        **_all(LETTER_AUDIT, "enableAudit maxAuditDepth maxProducersToAudit"),
+        "id": JAVA,
     },
     children=_all(YES, "deadLetterQueue"),
 )
@@ -327,7 +329,8 @@ INDIVIDUAL_DEAD_LETTERS: Final = Words(
             "queuePrefix topicPrefix queueSuffix topicSuffix processExpired processNonPersistent expiration "
             "useQueueForQueueMessages useQueueForTopicMessages destinationPerDurableSubscriber",
         ),
-        **_all(JAVA, "enableAudit maxAuditDepth maxProducersToAudit id"),
+        **_all(LETTER_AUDIT, "enableAudit maxAuditDepth maxProducersToAudit"),
+        "id": JAVA,
     },
     children={},
 )
