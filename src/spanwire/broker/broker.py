@@ -197,7 +197,7 @@ class Broker:
         self._acknowledgements: Final[Acknowledgements] = Acknowledgements(
             self._context, self._consuming, self._sending, self._flow
         )
-        recovered = RecoveredBranches(self._context, self._map, self._destinations)
+        recovered = RecoveredBranches(self._context, self._map, self._destinations, self._scheduler)
         self.xa: Final[XaTransactions] = XaTransactions(
             self._context,
             self._rights,

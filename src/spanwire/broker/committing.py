@@ -9,7 +9,7 @@ from spanwire.broker.context import BrokerContext
 from spanwire.broker.dead_letters import EXPIRED, DeadLetters
 from spanwire.broker.destinations import Destinations
 from spanwire.broker.flow_control import FlowControl
-from spanwire.broker.ports import NO_TOKEN
+from spanwire.broker.ports import NO_TOKEN, Principal
 from spanwire.broker.producer_audit import ProducerAudit
 from spanwire.broker.queue import Queue
 from spanwire.broker.reference import give_back
@@ -175,7 +175,7 @@ class Committing:
         if not transaction.prepared:
             self.check_room(sends)
         sends.extend(letters)
-        plans = Plans(transaction.sends, state.principal, self._context.wall_ms)
+        plans = self.plans(transaction, state.principal)
         additions: list[tuple[Destination, Message]] = []
         places: list[int] = []
         for place, entry in enumerate(sends):
@@ -204,6 +204,11 @@ class Committing:
             self._unstored.add(entry.message.size)
             sends[place] = WithheldMessage(entry.home, entry.message, sequence)
         return True
+
+    def plans(self, transaction: Transaction, principal: Principal) -> Plans:
+        """Its scheduled messages as jobs of who sent them, by default ``principal``. Raises as `Schedule.plan`."""
+        sender = transaction.sender if transaction.sender is not None else principal
+        return Plans(transaction.sends, sender, self._context.wall_ms)
 
     def kept(self, message: Message) -> None:
         """The store took ``message`` of a prepared branch: a client that reconnects may send it again."""

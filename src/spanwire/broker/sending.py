@@ -19,7 +19,7 @@ from spanwire.broker.queue import Queue
 from spanwire.broker.reference import BrokerDestination, MessageReference
 from spanwire.broker.rights import Rights
 from spanwire.broker.topic import Topic
-from spanwire.broker.transactions import LocalTransaction, TransactedSend, Transaction
+from spanwire.broker.transactions import TransactedSend, Transaction
 from spanwire.broker.unstored import Unstored
 from spanwire.broker.virtual import Target, VirtualDestinations
 from spanwire.broker.waiting import Waiting, WaitingLine, WithheldMessage
@@ -108,10 +108,9 @@ class Sending(ParkedSender):
     ) -> bool:
         if transaction is None:
             return delayed.take(state, message, token)
-        if not isinstance(transaction, LocalTransaction):
-            raise JmsError("scheduled messages in XA transactions are not supported yet")
         home = delayed.home_of(state, message)
         if home is not None:
+            transaction.sender = state.principal
             self._gather(transaction, home, message)
         return True
 

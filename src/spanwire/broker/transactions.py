@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from spanwire.broker.facts import Fact
+from spanwire.broker.ports import Principal
 from spanwire.broker.reference import BrokerDestination, MessageReference
 from spanwire.broker.subscription import Subscription
 from spanwire.broker.usage import MemoryUsage
@@ -87,6 +88,7 @@ class Transaction:
         self.lettered = 0
         self.removals: list[tuple[Destination, int]] = []
         self.facts: list[Fact] = []
+        self.sender: Principal | None = None  # whose rights its scheduled messages are delivered with
 
     def add_send(self, send: TransactedSend) -> None:
         """One more message; raises `ResourceAllocationError` over the limit."""

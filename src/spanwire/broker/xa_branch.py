@@ -12,13 +12,14 @@ from array import array
 from typing import Final
 
 from spanwire.broker.facts import MAX_VALUE_BYTES
+from spanwire.broker.ports import Principal
 from spanwire.broker.queue import Queue
 from spanwire.broker.transactions import Transaction, Uncommitted
-from spanwire.model.destination import TRANSACTION, Destination
+from spanwire.model.destination import SCHEDULE, TRANSACTION, Destination
 from spanwire.model.errors import ResourceAllocationError, StoreError
 from spanwire.model.ids import XaTransactionId
 
-LAST_KIND: Final = TRANSACTION - 1  # of a destination that a branch may send to or acknowledge from
+LAST_KIND: Final = TRANSACTION - 1  # of a destination that a branch may send to or acknowledge from, but for jobs
 
 
 class StoredAcks:
@@ -40,15 +41,17 @@ class StoredAcks:
 class BranchRecord:
     """What the store keeps of a prepared branch; ``line`` is the number of its line, and ``sends`` say where the
     messages there are to go, one after the other. ``sequences`` are those of the messages: the line itself knows them.
+    Scheduled ones are delivered with the rights of ``sender``.
     """
 
-    __slots__ = ("acks", "line", "sends", "sequences")
+    __slots__ = ("acks", "line", "sender", "sends", "sequences")
 
     def __init__(self, line: int, sends: list[Destination], acks: list[StoredAcks]) -> None:
         self.line: Final[int] = line
         self.sends: Final[list[Destination]] = sends
         self.acks: Final[list[StoredAcks]] = acks
         self.sequences: list[int] = []
+        self.sender: Principal | None = None
 
     def removals(self) -> list[tuple[Destination, int]]:
         """The messages of the line."""
@@ -107,9 +110,11 @@ def encode_record(record: BranchRecord) -> bytes:
             else:
                 acks.append([place, sequence, 1])
     names = [[destination.kind, destination.name] for destination in named]
-    value = json.dumps(
-        {"line": record.line, "destinations": names, "sends": sends, "acks": acks}, separators=(",", ":")
-    ).encode("ascii")
+    fields: dict[str, object] = {"line": record.line, "destinations": names, "sends": sends, "acks": acks}
+    if record.sender is not None:
+        fields["user"] = record.sender.name
+        fields["groups"] = sorted(record.sender.groups)
+    value = json.dumps(fields, separators=(",", ":")).encode("ascii")
     if len(value) > MAX_VALUE_BYTES:
         raise ResourceAllocationError(
             f"a prepared transaction needs {len(value)} bytes to say what it did, at most {MAX_VALUE_BYTES} are "
@@ -144,7 +149,12 @@ def decode_record(value: bytes) -> BranchRecord:
             if place not in acks:
                 acks[place] = StoredAcks(destinations[place], [])
             acks[place].sequences.extend(range(first, first + count))
-        return BranchRecord(line, sends, list(acks.values()))
+        record = BranchRecord(line, sends, list(acks.values()))
+        if "user" in found:
+            user: str = found["user"]
+            groups: list[str] = found["groups"]
+            record.sender = Principal(user, frozenset(groups))
+        return record
     except (ValueError, KeyError, TypeError, IndexError):
         raise StoreError(
             "a prepared transaction in the store cannot be read: stop the broker and run spanwire store check"
@@ -153,7 +163,7 @@ def decode_record(value: bytes) -> BranchRecord:
 
 def _destination(entry: list[object]) -> Destination:
     kind, name = entry
-    if not isinstance(kind, int) or not isinstance(name, str) or not 0 <= kind <= LAST_KIND:
+    if not isinstance(kind, int) or not isinstance(name, str) or not (0 <= kind <= LAST_KIND or kind == SCHEDULE):
         raise ValueError("not a destination")
     return Destination(kind, name)
 

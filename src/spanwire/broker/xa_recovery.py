@@ -18,11 +18,12 @@ from spanwire.broker.policy import PolicyEntry
 from spanwire.broker.queue import Queue
 from spanwire.broker.recovery import Expirations, RecoveredDestination
 from spanwire.broker.reference import BrokerDestination, MessageReference
+from spanwire.broker.scheduler import Scheduler
 from spanwire.broker.transactions import TransactedAck, TransactedSend, Uncommitted
 from spanwire.broker.usage import MemoryUsage
 from spanwire.broker.xa_branch import Branch, BranchRecord, StoredAcks, decode_record, line_of, without
 from spanwire.model.acks import STANDARD_ACK
-from spanwire.model.destination import SUBSCRIPTION, TRANSACTION, Destination
+from spanwire.model.destination import SCHEDULE, SUBSCRIPTION, TRANSACTION, Destination
 from spanwire.model.errors import JmsError, StoreError, xa_error
 from spanwire.model.ids import xa_transaction_id
 from spanwire.model.message import Message
@@ -88,10 +89,17 @@ class BranchReader(BrokerDestination):
 class RecoveredBranches:
     """Prepared branches of an earlier run of the broker, and the numbers of the lines that branches use."""
 
-    def __init__(self, context: BrokerContext, destination_map: DestinationMap, destinations: Destinations) -> None:
+    def __init__(
+        self,
+        context: BrokerContext,
+        destination_map: DestinationMap,
+        destinations: Destinations,
+        scheduler: Scheduler | None,
+    ) -> None:
         self._context: Final[BrokerContext] = context
         self._map: Final[DestinationMap] = destination_map
         self._destinations: Final[Destinations] = destinations
+        self._scheduler: Final[Scheduler | None] = scheduler
         self.finisher: Finisher | None = None
         self._held: Final[dict[str, list[StoredAcks]]] = {}
         self._records: Final[dict[str, BranchRecord]] = {}  # by line, while the broker starts
@@ -138,6 +146,7 @@ class RecoveredBranches:
             ) from None
         branch = Branch(xid, prepared, "")
         branch.record = record
+        branch.sender = record.sender
         branch.prepared = True
         branch.on_disk = True
         branch.count = len(record.sends)
@@ -264,13 +273,26 @@ class RecoveredBranches:
             )
         sends: list[TransactedSend] = []
         for destination, message in zip(record.sends, found, strict=True):
-            home: BrokerDestination | None = self._home(destination)
-            if home is None and destination.kind != SUBSCRIPTION:
-                home = self._destinations.ensure_own(destination)
+            home = self._target(branch, destination)
             if home is not None:
                 sends.append(TransactedSend(home, message, home.usage))
         branch.sends.extend(sends)  # behind those that count in memory
         branch.loaded = True
+
+    def _target(self, branch: Branch, destination: Destination) -> BrokerDestination | None:
+        """Where a message of a branch goes; None when that is gone with all that was meant for it."""
+        if destination.kind == SCHEDULE:
+            if self._scheduler is None:
+                raise xa_error(
+                    f"transaction {branch.xid} schedules messages, and this broker has no scheduler; roll it back, or "
+                    f"start the broker with schedulerSupport",
+                    XAER_RMERR,
+                )
+            return self._scheduler.schedule
+        home: BrokerDestination | None = self._home(destination)
+        if home is None and destination.kind != SUBSCRIPTION:
+            home = self._destinations.ensure_own(destination)
+        return home
 
     def _take_acks(self, branch: Branch, messages: list[Message | None]) -> None:
         record = branch.record

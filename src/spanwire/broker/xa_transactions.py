@@ -25,7 +25,7 @@ from spanwire.broker.transactions import TransactedSend, Transaction, Uncommitte
 from spanwire.broker.waiting import WithheldMessage
 from spanwire.broker.xa_branch import Branch, BranchRecord, StoredAcks, encode_record, line_of
 from spanwire.broker.xa_recovery import COMMIT, ROLLBACK, Finisher, RecoveredBranches
-from spanwire.model.destination import Destination
+from spanwire.model.destination import SCHEDULE, Destination
 from spanwire.model.environment import Time
 from spanwire.model.errors import IllegalStateError, JmsError, ResourceAllocationError, SpanwireError, xa_error
 from spanwire.model.ids import AnyTransactionId, XaTransactionId
@@ -228,6 +228,8 @@ class XaTransactions(Finisher):
             branch.add_send(TransactedSend(letter.home, letter.message, usage))
         branch.lettered = len(branch.acks)
         self._committing.check_room([WithheldMessage(send.home, send.message, 0) for send in branch.sends])
+        if branch.sender is not None:
+            self._committing.plans(branch, branch.sender)  # raises what the commit would be refused with
         branch.count_with(self._prepared)
         self._keep(branch)
         branch.prepared = True
@@ -242,10 +244,11 @@ class XaTransactions(Finisher):
         additions: list[tuple[Destination, Message]] = []
         targets: list[Destination] = []
         for send in branch.sends:
-            if self._sending.is_stored(send.home, send.message):
+            if send.home.destination.kind == SCHEDULE or self._sending.is_stored(send.home, send.message):
                 additions.append((line, send.message))
                 targets.append(send.home.destination)
         record = BranchRecord(number, targets, _acks_of(branch))
+        record.sender = branch.sender
         try:
             fact = Fact(XA_BRANCHES, branch.xid.key, encode_record(record))
             record.sequences = store.append_unit(additions, [], [fact])

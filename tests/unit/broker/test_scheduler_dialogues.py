@@ -10,11 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spanwire.broker.ports import ADMIN, NO_TOKEN, WRITE
+from spanwire.broker.ports import ADMIN, WRITE
 from spanwire.broker.schedule import LINE, SchedulerSettings
 from spanwire.broker.usage import UsageLimits
-from spanwire.model.errors import AuthorizationError, JmsError, MessageFormatError, ResourceAllocationError
-from spanwire.model.ids import XaTransactionId
+from spanwire.model.errors import AuthorizationError, MessageFormatError, ResourceAllocationError
 from tests.support.dialogue.broker_dialogue import START_MS, Listener, Peer, Stage, destination
 from tests.support.dialogue.text_format import properties_of
 from tests.support.recording_authorizer import RecordingAuthorizer
@@ -264,16 +263,6 @@ def test_a_transaction_without_a_store_schedules_too() -> None:
     sender.commits(1)
     passes(stage, 1)
     assert listener.takes() == ["later"]
-
-
-def test_a_scheduled_message_in_an_xa_transaction_is_refused_by_name() -> None:
-    stage = played()
-    sender = stage.peer("p")
-    branch = XaTransactionId(1, b"g", b"b")
-    stage.broker.xa.begin(sender.state, branch)
-    message = sender.message(QUEUE, "x", properties={"AMQ_SCHEDULED_DELAY": 1_000})
-    with pytest.raises(JmsError, match="scheduled messages in XA transactions are not supported yet"):
-        stage.broker.send(sender.state, message, branch, NO_TOKEN, stage.now)
 
 
 def test_messages_to_topics_composites_and_durable_subscribers_are_delivered_later() -> None:

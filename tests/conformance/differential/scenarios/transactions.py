@@ -364,3 +364,20 @@ def a_branch_covers_a_durable_subscription(jms: Stage) -> None:
     session.commits_branch("w")
     session.closes()
     connection.session().subscriber(jms.topic("T"), "s").receives_nothing()
+
+
+def a_branch_schedules_with_its_commit(jms: Stage) -> None:
+    consumer = jms.connection().session().consumer(jms.queue("Q"))
+    session = jms.connection(xa=True).session("xa")
+    for name in ("rolled back", "one phase", "two phases"):
+        session.begins(name)
+        session.producer(jms.queue("Q")).sends(name, properties={"AMQ_SCHEDULED_DELAY": 50})
+        session.leaves(name)
+    session.rolls_branch_back("rolled back")
+    consumer.receives_nothing()
+    session.commits_branch("one phase", one_phase=True)
+    consumer.receives(1, silence=True)
+    session.prepares("two phases")
+    consumer.receives_nothing()
+    session.commits_branch("two phases")
+    consumer.receives(1, silence=True)
