@@ -1,0 +1,103 @@
+"""Who of a discovery group is there: found when first heard of, lost when silent for too long."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from spanwire.discovery.beacon import Beacon
+from spanwire.discovery.reconnect import Reconnect, ReconnectSettings
+
+MISSED_BEACONS: Final = 10  # in a row, until a broker counts as gone; ActiveMQ's number
+MAX_SIGHTINGS: Final = 1_000  # brokers of one group; each may mean a connection, and anybody in reach can make some up
+
+FAILED_SIGHTING: Final = ReconnectSettings(initial_delay_ms=5_000, exponential=False)  # as ActiveMQ's multicast agent
+
+logger = logging.getLogger(__name__)
+
+
+class DiscoveryListener(Protocol):
+    """Whom an agent tells."""
+
+    def on_found(self, uri: str) -> None:
+        """A broker is there. It is not known to be who it says it is: that is for TLS and logins to find out."""
+        ...
+
+    def on_lost(self, uri: str) -> None:
+        """It is gone."""
+        ...
+
+
+@dataclass
+class _Sighting:
+    last_heard: float
+    reconnect: Reconnect
+    found_at: float
+    away_until: float | None = None  # it could not be used: not told again before
+
+
+class Sightings:
+    """The brokers that were heard of. Leaves sending and receiving to the agent, and the clock to the caller: times are
+    monotonic seconds.
+
+    ``own`` are the addresses that this side announces itself; a broker does not find itself.
+    """
+
+    def __init__(
+        self, listener: DiscoveryListener, keep_alive_seconds: float, retry: ReconnectSettings = FAILED_SIGHTING
+    ) -> None:
+        self.own: Final[set[str]] = set()
+        self._listener: Final[DiscoveryListener] = listener
+        self._patience: Final[float] = keep_alive_seconds * MISSED_BEACONS
+        self._retry: Final[ReconnectSettings] = retry
+        self._sightings: Final[dict[str, _Sighting]] = {}
+        self._told_of_crowd = False
+
+    def heard(self, beacon: Beacon, now: float) -> None:
+        """A member of the group has spoken."""
+        uri = beacon.uri
+        if uri in self.own:
+            return
+        sighting = self._sightings.get(uri)
+        if not beacon.alive:
+            if sighting is not None:
+                self._forget(uri, sighting)
+        elif sighting is None:
+            self._found(uri, now)
+        else:
+            sighting.last_heard = now
+            if sighting.away_until is not None and now >= sighting.away_until:
+                sighting.away_until = None
+                sighting.found_at = now
+                self._listener.on_found(uri)
+
+    def _found(self, uri: str, now: float) -> None:
+        if len(self._sightings) >= MAX_SIGHTINGS:
+            if not self._told_of_crowd:
+                logger.warning("%d brokers were discovered, which is the most; others are ignored", MAX_SIGHTINGS)
+                self._told_of_crowd = True
+            return
+        self._sightings[uri] = _Sighting(now, Reconnect(self._retry), now)
+        self._listener.on_found(uri)
+
+    def failed(self, uri: str, now: float) -> None:
+        """What was found could not be reached, or was lost: it is found again after a while, if it still speaks."""
+        sighting = self._sightings.get(uri)
+        if sighting is None or sighting.away_until is not None:
+            return
+        delay = sighting.reconnect.failed(now - sighting.found_at)
+        sighting.away_until = now + delay if delay is not None else float("inf")
+        self._listener.on_lost(uri)
+
+    def look(self, now: float) -> None:
+        """Those who were not heard for too long are gone; to be called about as often as beacons come."""
+        for uri, sighting in list(self._sightings.items()):
+            if now - sighting.last_heard > self._patience:
+                self._forget(uri, sighting)
+
+    def _forget(self, uri: str, sighting: _Sighting) -> None:
+        del self._sightings[uri]
+        self._told_of_crowd = False
+        if sighting.away_until is None:
+            self._listener.on_lost(uri)

@@ -1,0 +1,44 @@
+"""Where a group meets, from the URI."""
+
+from __future__ import annotations
+
+import pytest
+
+from spanwire.discovery.multicast import MulticastSettings, parse_multicast
+from spanwire.model.errors import ConfigurationError
+
+
+def test_default_stands_for_the_address_that_activemq_uses() -> None:
+    assert parse_multicast("multicast://default") == MulticastSettings("239.255.2.3", 6155, "default")
+
+
+def test_the_group_is_an_option_and_the_host_an_address() -> None:
+    assert parse_multicast("multicast://default?group=sales").group == "sales"
+    found = parse_multicast("multicast://224.1.2.3:6255?group=a.b&keepAliveInterval=100&timeToLive=3")
+    assert (found.host, found.port, found.group) == ("224.1.2.3", 6255, "a.b")
+    assert (found.keep_alive_ms, found.time_to_live, found.loopback) == (100, 3, True)
+
+
+def test_loop_back_mode_is_java_s_name_for_switching_it_off() -> None:
+    assert not parse_multicast("multicast://default?loopBackMode=true").loopback
+    assert parse_multicast("multicast://default?loopBackMode=false").loopback
+
+
+@pytest.mark.parametrize(
+    ("text", "wrong"),
+    [
+        ("multicast:default", "no address of the multicast agent"),
+        ("tcp://default", "no address of the multicast agent"),
+        ("multicast://10.0.0.1", "no multicast address"),
+        ("multicast://group1", "no multicast address"),
+        ("multicast://default:99999", "port"),
+        ("multicast://default?gruop=x", "no option 'gruop'"),
+        ("multicast://default?group=", "discovery group"),
+        ("multicast://default?keepAliveInterval=soon", "keepAliveInterval"),
+        ("multicast://default?timeToLive=256", "timeToLive"),
+        ("multicast://default?mcInterface=eth0", "mcInterface"),
+    ],
+)
+def test_a_uri_that_makes_no_sense_says_so(text: str, wrong: str) -> None:
+    with pytest.raises(ConfigurationError, match=wrong):
+        parse_multicast(text)

@@ -1,0 +1,96 @@
+"""Who is there, as far as beacons tell."""
+
+from __future__ import annotations
+
+import pytest
+
+from spanwire.discovery.beacon import Beacon
+from spanwire.discovery.sightings import MAX_SIGHTINGS, Sightings
+
+URI = "tcp://a:61616"
+HERE = Beacon("default", URI)
+GONE = Beacon("default", URI, alive=False)
+
+
+class Listener:
+    def __init__(self) -> None:
+        self.news: list[str] = []
+
+    def on_found(self, uri: str) -> None:
+        self.news.append(f"found {uri}")
+
+    def on_lost(self, uri: str) -> None:
+        self.news.append(f"lost {uri}")
+
+    def take(self) -> list[str]:
+        news, self.news = self.news, []
+        return news
+
+
+@pytest.fixture
+def listener() -> Listener:
+    return Listener()
+
+
+@pytest.fixture
+def sightings(listener: Listener) -> Sightings:
+    return Sightings(listener, 0.5)
+
+
+def test_a_broker_is_found_once_however_often_it_speaks(sightings: Sightings, listener: Listener) -> None:
+    for tenth in range(20):
+        sightings.heard(HERE, tenth / 2)
+        sightings.look(tenth / 2)
+    assert listener.take() == [f"found {URI}"]
+
+
+def test_a_broker_that_says_farewell_is_lost_at_once_and_found_when_it_comes_back(
+    sightings: Sightings, listener: Listener
+) -> None:
+    sightings.heard(HERE, 0)
+    sightings.heard(GONE, 0.1)
+    sightings.heard(GONE, 0.2)
+    sightings.heard(HERE, 0.3)
+    assert listener.take() == [f"found {URI}", f"lost {URI}", f"found {URI}"]
+
+
+def test_a_broker_is_lost_after_ten_missed_beacons(sightings: Sightings, listener: Listener) -> None:
+    sightings.heard(HERE, 0)
+    sightings.look(5.0)
+    assert listener.take() == [f"found {URI}"]
+    sightings.look(5.1)
+    assert listener.take() == [f"lost {URI}"]
+
+
+def test_a_broker_does_not_find_itself(sightings: Sightings, listener: Listener) -> None:
+    sightings.own.add(URI)
+    sightings.heard(HERE, 0)
+    assert listener.take() == []
+
+
+def test_what_could_not_be_used_is_told_again_after_five_seconds_if_it_still_speaks(
+    sightings: Sightings, listener: Listener
+) -> None:
+    sightings.heard(HERE, 0)
+    sightings.failed(URI, 1)
+    sightings.failed(URI, 1.1)
+    sightings.heard(HERE, 5.9)
+    assert listener.take() == [f"found {URI}", f"lost {URI}"]
+    sightings.heard(HERE, 6.0)
+    assert listener.take() == [f"found {URI}"]
+
+
+def test_what_could_not_be_used_and_fell_silent_is_not_lost_twice(sightings: Sightings, listener: Listener) -> None:
+    sightings.heard(HERE, 0)
+    sightings.failed(URI, 1)
+    sightings.look(60)
+    assert listener.take() == [f"found {URI}", f"lost {URI}"]
+
+
+def test_made_up_brokers_beyond_the_limit_are_ignored(
+    sightings: Sightings, listener: Listener, caplog: pytest.LogCaptureFixture
+) -> None:
+    for number in range(MAX_SIGHTINGS + 50):
+        sightings.heard(Beacon("default", f"tcp://h:{number}"), 0)
+    assert len(listener.take()) == MAX_SIGHTINGS
+    assert len(caplog.records) == 1
