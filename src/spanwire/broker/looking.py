@@ -119,19 +119,22 @@ class Looking:
         consumers = self._consumers
         in_turn = consumers.in_turn(self.groups is not None)
         if consumers.in_order:
-            self._look(in_turn, None)
+            for equals in [in_turn] if consumers.is_strict else _by_priority(in_turn):
+                if not self._look(equals, None, consumers.is_strict):
+                    break
         else:
             far: list[QueueConsumer] = []
-            self._look(in_turn, far)
+            self._look(in_turn, far, False)
             if far:
                 far.sort(key=_furthest_behind)
-                self._look(far, None)
+                self._look(far, None, False)
         self._backlog.make_room()
 
-    def _look(self, in_turn: list[QueueConsumer], far: list[QueueConsumer] | None) -> None:
-        """One message each in turn; those that are ``far`` from the end are only put there, if there is such a list."""
+    def _look(self, in_turn: list[QueueConsumer], far: list[QueueConsumer] | None, in_order: bool) -> bool:
+        """One message each in turn, or ``in_order`` as many as each can take; those that are ``far`` from the end are
+        only put there, if there is such a list. False when a later slice goes on.
+        """
         budget = CHUNK_MESSAGES
-        in_order = self._consumers.in_order
         progress = True
         put_aside = far
         while progress:
@@ -153,8 +156,9 @@ class Looking:
                     progress = True
                 if budget <= 0:
                     self._context.schedule(self._home)
-                    return
+                    return False
             put_aside = None  # all are there
+        return True
 
     def _is_near(self, consumer: QueueConsumer) -> bool:
         for place, line in enumerate(self._backlog.lines):
@@ -228,6 +232,17 @@ class Looking:
         home.hold(marked)
         home.release(reference.message)
         return MessageReference(home, marked, reference.sequence, reference.order, reference.redelivery_count)
+
+
+def _by_priority(consumers: list[QueueConsumer]) -> list[list[QueueConsumer]]:
+    """Those of the same priority together, the best first."""
+    found: list[list[QueueConsumer]] = []
+    for consumer in consumers:
+        if found and found[-1][0].subscription.info.priority == consumer.subscription.info.priority:
+            found[-1].append(consumer)
+        else:
+            found.append([consumer])
+    return found
 
 
 def _furthest_behind(consumer: QueueConsumer) -> int:

@@ -165,13 +165,18 @@ class QueueConsumers:
             if subscription.can_take():
                 if self._strict:
                     return subscription
-                last = place
-                priority = subscription.info.priority
-                while last + 1 < len(consumers) and consumers[last + 1].subscription.info.priority == priority:
-                    last += 1
-                consumers.insert(last, consumers.pop(place))
+                self._go_behind_equals(place)
                 return subscription
         return None
+
+    def _go_behind_equals(self, place: int) -> None:
+        """The next message is for another consumer of the same priority, if there is one."""
+        consumers = self.all
+        last = place
+        priority = consumers[place].subscription.info.priority
+        while last + 1 < len(consumers) and consumers[last + 1].subscription.info.priority == priority:
+            last += 1
+        consumers.insert(last, consumers.pop(place))
 
     def in_turn(self, by_groups: bool) -> list[QueueConsumer]:
         """All that may take a message now, beginning behind the one that took the last; ``by_groups`` those with the
@@ -188,12 +193,21 @@ class QueueConsumers:
 
     def took(self, consumer: QueueConsumer) -> None:
         """A message of those that consumers choose from went to ``consumer``: the turn is the next one's."""
-        if self.uniform and not self._strict:
+        if self._strict:
+            return
+        if self.uniform:
             self._next = consumer.place + 1 if consumer.place + 1 < len(self.all) else 0
+        elif self._exclusive is None:
+            self._go_behind_equals(self.all.index(consumer))
+
+    @property
+    def is_strict(self) -> bool:
+        """Whether the first that can take a message is served as long as it can, whatever the priorities."""
+        return self._strict
 
     @property
     def in_order(self) -> bool:
-        """Whether the first that can take a message is served as long as it can, before the next one."""
+        """Whether some are served as long as they can take messages, before the others."""
         return self._strict or not self.uniform
 
     def is_hungry(self) -> bool:
