@@ -1,6 +1,6 @@
 #!/bin/bash
-# Run all tests with one interpreter: everything in parallel, then tests/interop and tests/spark one after the other,
-# because their tests start whole brokers, foreign clients and Spark.
+# Run all tests with one interpreter, in so many processes: first those that need no peers, test by test, then
+# tests/spark and tests/interop, whose tests share brokers, foreign clients and Spark with those of their group.
 #
 #     tools/run_tests.sh PYTHON PROCESSES [PYTEST ARGUMENTS]
 set -eu
@@ -11,9 +11,5 @@ shift 2
 
 "$python" -c 'from spanwire._build import version_text; print(version_text())'
 "$python" -m pytest -q -n "$processes" --dist worksteal --ignore tests/interop --ignore tests/spark "$@"
-if compgen -G 'tests/interop/test_*.py' >/dev/null; then
-    "$python" -m pytest -q -rs tests/interop "$@"
-fi
-if compgen -G 'tests/spark/test_*.py' >/dev/null; then
-    "$python" -m pytest -q -rs tests/spark "$@"
-fi
+# Spark takes as long as all the rest, so it starts first.
+"$python" -m pytest -q -rs -n "$processes" --dist loadgroup --no-loadscope-reorder tests/spark tests/interop "$@"

@@ -18,7 +18,7 @@ from spanwire.pipeline.variant import decode_variant, encode_variant
 from tests.support.broker_process import BrokerProcess, spanwire_command
 from tests.support.queues import Sent, numbered, send, take_all
 
-BATCH_TIMEOUT_S = 100
+BATCH_TIMEOUT_S = 200
 TYPED = {
     "a": Byte(1),
     "b": Short(2),

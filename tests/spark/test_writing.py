@@ -12,7 +12,7 @@ from spanwire.client.values import Byte, Double, Int, Long
 from tests.support.broker_process import BrokerProcess
 from tests.support.queues import Sent, numbered, send, take_all
 
-BATCH_TIMEOUT_S = 100
+BATCH_TIMEOUT_S = 200
 DUPLICATE_ID = "_AMQ_DUPL_ID"
 
 
