@@ -58,6 +58,7 @@ INSIDE: Final = """\
           <policyEntry queue="LATE.&gt;" timeBeforeDispatchStarts="1500"/>
           <policyEntry queue="FEW.&gt;" queuePrefetch="2"/>
           <policyEntry queue="GONE.&gt;" gcInactiveDestinations="true" inactiveTimeoutBeforeGC="200"/>
+          <policyEntry topic="GONE.&gt;" gcInactiveDestinations="true" inactiveTimeoutBeforeGC="200"/>
           <policyEntry queue="SWEPT.&gt;" expireMessagesPeriod="100"/>
           <policyEntry queue="OWNDLQ.&gt;">
             <deadLetterStrategy>

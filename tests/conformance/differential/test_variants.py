@@ -23,7 +23,9 @@ PLUGINS: Final = """\
       <statisticsBrokerPlugin/>
     </plugins>
 """
-MIRRORS: Final = 'useMirroredQueues="true"'
+ATTRIBUTES: Final = (
+    'useMirroredQueues="true" offlineDurableSubscriberTimeout="3000" offlineDurableSubscriberTaskSchedule="200"'
+)
 STEALING: Final = "allowLinkStealing=true"  # Classic 5.17 heeds it in the URI alone
 
 
@@ -33,7 +35,7 @@ def on_classic(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClassicBrok
     require("activemq-broker")
     directory = tmp_path_factory.mktemp("classic-variants")
     with BrokerProcess(
-        classic_command, directory, name="variants", inside=PLUGINS, attributes=MIRRORS, connectors=STEALING
+        classic_command, directory, name="variants", inside=PLUGINS, attributes=ATTRIBUTES, connectors=STEALING
     ) as process:
         yield ClassicBroker(process)
 
@@ -44,7 +46,7 @@ def on_spanwire(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SpanwireBr
     directory = tmp_path_factory.mktemp("spanwire-variants")
     command = spanwire_command("--data-directory", str(directory / "own"))
     with BrokerProcess(
-        command, directory, name="variants", inside=PLUGINS, attributes=MIRRORS, connectors=STEALING
+        command, directory, name="variants", inside=PLUGINS, attributes=ATTRIBUTES, connectors=STEALING
     ) as process:
         yield SpanwireBroker(process, directory / "own")
 

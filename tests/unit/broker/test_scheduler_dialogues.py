@@ -265,6 +265,17 @@ def test_a_transaction_without_a_store_schedules_too() -> None:
     assert listener.takes() == ["later"]
 
 
+def test_a_property_that_tells_the_delivery_time_is_delivered_as_it_was_sent() -> None:
+    stage = played()
+    listener = listening(stage)
+    delayed(stage.peer("p"), "x", 1_000, JMSDeliveryTime=START_MS + 1_000)
+    stage.settle()
+    passes(stage, 1)
+    (delivery,) = listener.takes_deliveries()
+    assert properties_of(delivery.message)["JMSDeliveryTime"] == START_MS + 1_000
+    assert "AMQ_SCHEDULED_DELAY" not in properties_of(delivery.message)
+
+
 def test_messages_to_topics_composites_and_durable_subscribers_are_delivered_later() -> None:
     stage = played()
     plain = listening(stage, "a", "topic://T")

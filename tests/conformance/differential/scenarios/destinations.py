@@ -201,3 +201,72 @@ def a_queue_with_messages_is_kept(jms: Stage) -> None:
     for _ in range(4):
         away.receives_nothing()
     session.consumer("queue://GONE.KEPT").receives(1)
+
+
+def a_topic_that_nobody_uses_is_removed_where_the_policy_says_so(jms: Stage) -> None:
+    session = jms.connection().session()
+    removals = session.consumer("topic://ActiveMQ.Advisory.Topic")
+    removals.skips()
+    consumer = session.consumer("topic://GONE.T")
+    removals.receives(1)
+    removals.receives_nothing()
+    consumer.closes()
+    removals.receives(1)
+
+
+def a_queue_with_a_producer_is_kept(jms: Stage) -> None:
+    session = jms.connection().session()
+    removals = session.consumer("topic://ActiveMQ.Advisory.Queue")
+    removals.skips()
+    producer = session.producer("queue://GONE.PRODUCED")
+    removals.receives(1)
+    jms.passes(1_000)
+    removals.receives_nothing()
+    producer.closes()
+    removals.receives(1)
+
+
+def a_removed_queue_is_made_again_when_it_is_used(jms: Stage) -> None:
+    session = jms.connection().session()
+    removals = session.consumer("topic://ActiveMQ.Advisory.Queue")
+    removals.skips()
+    session.consumer("queue://GONE.AGAIN").closes()
+    removals.receives(2)
+    session.producer("queue://GONE.AGAIN").sends("a")
+    session.consumer("queue://GONE.AGAIN").receives(1, silence=True)
+
+
+def options_in_the_name_choose_priority_and_exclusiveness(jms: Stage) -> None:
+    session = jms.connection().session()
+    low = session.consumer(jms.queue("Q", "?consumer.priority=1"))
+    high = session.consumer(jms.queue("Q", "?consumer.priority=5"))
+    session.producer(jms.queue("Q")).sends("a", "b")
+    high.drains()
+    low.receives_nothing()
+    first = session.consumer(jms.queue("R", "?consumer.exclusive=true"))
+    second = session.consumer(jms.queue("R", "?consumer.exclusive=true"))
+    session.producer(jms.queue("R")).sends("c", "d")
+    first.drains()
+    second.receives_nothing()
+
+
+def options_in_the_name_of_a_topic_leave_out_what_is_its_own(jms: Stage) -> None:
+    session = jms.connection().session()
+    own = session.consumer(jms.topic("T", "?consumer.noLocal=true"))
+    session.producer(jms.topic("T")).sends("own")
+    jms.connection().session().producer(jms.topic("T")).sends("other")
+    own.receives(1, silence=True)
+
+
+def an_option_in_the_name_makes_a_browser(jms: Stage) -> None:
+    session = jms.connection().session()
+    session.producer(jms.queue("Q")).sends("a", "b")
+    session.consumer(jms.queue("Q", "?consumer.browser=true")).receives(2)
+    session.consumer(jms.queue("Q")).receives(2, silence=True)
+
+
+def an_option_that_nobody_knows_is_refused(jms: Stage) -> None:
+    session = jms.connection().session()
+    session.tries_consumer(jms.queue("Q", "?consumer.wrong=1"))
+    session.producer(jms.queue("Q", "?other=1")).sends("a")
+    session.consumer(jms.queue("Q")).receives(1, silence=True)

@@ -1,4 +1,6 @@
-"""On a broker that mirrors its queues, lets client ids move to the newest connection and takes slashes for dots."""
+"""On a broker that mirrors its queues, lets client ids move to the newest connection, takes slashes for dots, and
+deletes durable subscriptions that stay away for three seconds.
+"""
 
 from __future__ import annotations
 
@@ -115,6 +117,26 @@ def other_client_ids_are_left_alone(jms: Stage) -> None:
     first.survives()
 
 
+# -- durable subscriptions that stay away
+
+
+def a_durable_subscription_that_stays_away_is_gone(jms: Stage) -> None:
+    session = jms.connection(client_id=f"{jms.scenario}.id").session()
+    session.subscriber(jms.topic("T"), "s").closes()
+    session.producer(jms.topic("T")).sends("a")
+    jms.passes(6_000)
+    session.unsubscribes("s")
+    session.subscriber(jms.topic("T"), "s").receives_nothing()
+
+
+def a_durable_subscriber_that_is_there_for_long_keeps_its_subscription(jms: Stage) -> None:
+    session = jms.connection(client_id=f"{jms.scenario}.id").session()
+    subscriber = session.subscriber(jms.topic("T"), "s")
+    jms.passes(6_000)
+    session.producer(jms.topic("T")).sends("a")
+    subscriber.receives(1, silence=True)
+
+
 # -- slashes
 
 
@@ -136,10 +158,12 @@ def a_pattern_may_have_slashes(jms: Stage) -> None:
 
 
 def a_durable_subscriber_may_write_slashes(jms: Stage) -> None:
-    first = jms.connection(client_id=f"{jms.scenario}.id")
-    first.session().subscriber(f"{jms.topic('A')}/B", "s").closes()
+    session = jms.connection(client_id=f"{jms.scenario}.id").session()
+    subscriber = session.subscriber(f"{jms.topic('A')}/B", "s")
     jms.connection().session().producer(f"{jms.topic('A')}.B").sends("a")
-    first.session().subscriber(f"{jms.topic('A')}.B", "s").receives(1, silence=True)
+    subscriber.receives(1, silence=True)
+    subscriber.closes()
+    session.unsubscribes("s")
 
 
 def a_queue_with_slashes_is_browsed(jms: Stage) -> None:
