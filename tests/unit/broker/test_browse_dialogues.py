@@ -300,3 +300,31 @@ def test_a_browser_shows_no_more_of_what_is_out_than_its_limit() -> None:
         browser.peer.flushes()
         stage.settle()
     assert (len(browser.takes()), browser.ends) == (MAX_OUT_SHOWN, 1)
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_what_comes_back_into_the_line_before_the_browser_is_there_is_shown_once(restarted: bool) -> None:
+    stage = Stage()
+    producer = stage.peer("p")
+    for number in range(250):
+        producer.sends(QUEUE, str(number), properties={"n": number % 2})
+    if restarted:
+        stage.syncs()
+        stage = stage.restarts(clean=True)
+    keeper = stage.peer("c").consumes(QUEUE, prefetch=200, selector="n = 1")
+    stage.settle()
+    assert len(keeper.takes()) == 125
+    browser = stage.peer("b").consumes(QUEUE, browser=True, prefetch=1)
+    stage.settle()
+    keeper.leaves()
+    for _ in range(300):
+        if browser.ends:
+            break
+        browser.acknowledges(browser.out[-1])
+        stage.settle()
+    assert browser.out == [str(number) for number in range(250)]
+    browser.leaves()
+    other = stage.peer("d").consumes(QUEUE)
+    stage.settle()
+    other.acknowledges(other.out[-1])
+    assert stage.memory() == 0
