@@ -27,6 +27,8 @@ ELEMENTS: Final[dict[str, Words]] = {
     "memoryPersistenceAdapter": persistence.MEMORY,
     "policyMap": words.POLICY_MAP,
     "policyEntry": words.POLICY_ENTRY,
+    "networkBridgeFilterFactory": words.BRIDGE_FILTERS,
+    "conditionalNetworkBridgeFilterFactory": words.CONDITIONAL_BRIDGE_FILTER,
     "pendingMessageLimitStrategy": words.PENDING_LIMIT,
     "constantPendingMessageLimitStrategy": words.CONSTANT_LIMIT,
     "prefetchRatePendingMessageLimitStrategy": words.PREFETCH_RATE,

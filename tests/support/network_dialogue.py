@@ -16,6 +16,7 @@ from collections import deque
 
 from spanwire.broker.broker import Broker
 from spanwire.broker.formats import MessageFormats
+from spanwire.broker.policy import PolicyMap
 from spanwire.broker.ports import Authenticator, Authorizer
 from spanwire.broker.producer_audit import ProducerAudit
 from spanwire.broker.subscription import Subscription
@@ -267,6 +268,7 @@ class Site:
         authenticator: Authenticator | None = None,
         authorizer: Authorizer | None = None,
         memory_limit_bytes: int = 64 * 1024 * 1024,
+        policies: PolicyMap | None = None,
     ) -> None:
         self.network = network
         self.name = name
@@ -278,6 +280,7 @@ class Site:
         self.journal: Journal
         self._rights = (authenticator, authorizer)
         self._memory_limit_bytes = memory_limit_bytes
+        self._policies = policies
         self._number = 0
         self.starts()
 
@@ -308,6 +311,7 @@ class Site:
             advisory_format=advisories,
             authenticator=authenticator,
             authorizer=authorizer,
+            policies=self._policies,
             limits=UsageLimits(memory_bytes=self._memory_limit_bytes),
             producer_audit=audit,
         )
@@ -500,6 +504,12 @@ class Network:
                 link.near_is_gone()
             elif link.far is site:
                 link.far_is_gone()
+
+    def runs_timers(self) -> None:
+        """What is due at the brokers is done, and what follows."""
+        for site in self.sites:
+            site.broker.run(self.now, 0.002)
+        self.settles()
 
     def settles(self) -> None:
         """Everything goes on until nothing moves."""

@@ -15,6 +15,7 @@ from __future__ import annotations
 from typing import Final
 
 from spanwire.broker.backlog import Backlog
+from spanwire.broker.bridge_condition import BridgeCondition
 from spanwire.broker.chunk import CHUNK_MESSAGES
 from spanwire.broker.context import BrokerContext
 from spanwire.broker.line import MessageLine
@@ -139,6 +140,7 @@ class Queue(BrokerDestination):
     def attach(self, subscription: Subscription) -> None:
         """Add a consumer, behind those of the same priority; it gets messages from the next `fill` on."""
         self.visits += 1
+        self._add_condition(subscription)
         self._consumers.attach(subscription)
         subscription.homes.append(self)
         if self.slow_consumers is not None:
@@ -162,6 +164,25 @@ class Queue(BrokerDestination):
         if gone is not None:
             self._looking.forget(gone)
         self._choose_mode()
+        if self._consumers.conditional > 0:
+            self._look_anew()
+            self._context.schedule(self)
+
+    def _add_condition(self, subscription: Subscription) -> None:
+        policy = self.policy.queue.bridges
+        network_filter = subscription.network_filter
+        if policy is None or network_filter is None:
+            return
+        condition = subscription.bridge_condition
+        if not isinstance(condition, BridgeCondition):
+            condition = BridgeCondition(network_filter, self._context)
+            subscription.bridge_condition = condition
+        condition.add(self, self._consumers, policy)
+
+    def _look_anew(self) -> None:
+        """What was refused to a bridge may go there now."""
+        if self._mode == LOOKING:
+            self._looking.begin(True)
 
     def _choose_mode(self) -> None:
         before = self._mode
@@ -364,8 +385,10 @@ class Queue(BrokerDestination):
             self._context.schedule(self)
 
     def wake(self) -> None:
-        """The time for dispatch to start has come."""
+        """The time for dispatch to start has come, or for a message to go to a bridge."""
         self._choose_mode()
+        if self._consumers.conditional > 0:
+            self._look_anew()
         self.fill()
 
     def work(self) -> bool:

@@ -33,6 +33,7 @@ class QueueConsumers:
     def __init__(self, policy: QueuePolicy, lines: list[MessageLine]) -> None:
         self.all: Final[list[QueueConsumer]] = []
         self.selective = 0
+        self.conditional = 0  # bridges that may be refused a message now and get it later
         self.uniform = True
         self._policy: Final[QueuePolicy] = policy
         self._lines: Final[list[MessageLine]] = lines
@@ -78,6 +79,7 @@ class QueueConsumers:
             or consumers[0].subscription.info.priority == consumers[-1].subscription.info.priority
         )
         self.selective = 0
+        self.conditional = 0
         best: Subscription | None = None
         for place, consumer in enumerate(consumers):
             consumer.place = place
@@ -88,6 +90,8 @@ class QueueConsumers:
                 or subscription.network_filter is not None
             ):
                 self.selective += 1
+            if subscription.bridge_condition is not None:
+                self.conditional += 1
             if best is None and (subscription.info.exclusive or self._policy.all_consumers_exclusive):
                 best = subscription
         if best is self._leaving:
@@ -123,7 +127,7 @@ class QueueConsumers:
 
     def may_look_together(self) -> bool:
         """Whether it is all the same to the queue who of those that can take a message gets it."""
-        return self._exclusive is None and not self.in_order and len(self._lines) == 1
+        return self._exclusive is None and self.conditional == 0 and not self.in_order and len(self._lines) == 1
 
     def turns_until(self, consumer: QueueConsumer) -> int:
         """How many others have their turn before it."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from spanwire.broker.bridge_policy import BridgePolicy
+
 BUCKET_GROUPS = "bucket"
 CACHED_GROUPS = "cached"
 SIMPLE_GROUPS = "simple"
@@ -27,7 +29,7 @@ class QueuePolicy:
     Dispatch starts when ``consumers_before_dispatch_starts`` are there, or ``time_before_dispatch_starts_ms`` after the
     first of them (one second when only the number is set). With ``lazy_dispatch`` nothing is read from the disk before
     a consumer has room for it. From ``look_together_from`` consumers on, of which some choose, messages are looked up
-    in an index of their selectors.
+    in an index of their selectors. ``bridges`` are conditions under which bridges get messages.
     """
 
     prioritized_messages: bool = False
@@ -39,3 +41,4 @@ class QueuePolicy:
     lazy_dispatch: bool = False
     look_together_from: int = TOGETHER_FROM
     groups: GroupMap = field(default_factory=GroupMap)
+    bridges: BridgePolicy | None = None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from typing import Final
 
+from spanwire.broker.bridge_policy import MessageCondition
 from spanwire.broker.message_values import BoundMessageValues
 from spanwire.broker.outlet import Outlet
 from spanwire.broker.policy import PolicyEntry
@@ -60,6 +61,7 @@ class Subscription:
         self.selector: Final[Selector | None] = selector
         self.automatic: Final[bool] = automatic
         self.network_filter: Final[NetworkFilter | None] = info.network_filter
+        self.bridge_condition: MessageCondition | None = None
         self.no_local_connection: Final[str | None] = info.consumer_id.connection_id if info.no_local else None
         self.values: Final[BoundMessageValues] = values
         self.pulls: bool = info.prefetch_size == 0
@@ -97,8 +99,13 @@ class Subscription:
     def lets_through(self, message: Message) -> bool:
         """Whether no-local and a bridge's filter let the message through."""
         network_filter = self.network_filter
-        if network_filter is not None and not network_filter.passes(message.broker_path):
-            return False
+        if network_filter is not None:
+            condition = self.bridge_condition
+            if condition is not None:
+                if not condition.lets_through(message):
+                    return False
+            elif not network_filter.passes(message.broker_path):
+                return False
         connection_id = self.no_local_connection
         return connection_id is None or message.message_id.producer_id.connection_id != connection_id
 

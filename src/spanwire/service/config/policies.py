@@ -20,6 +20,7 @@ from spanwire.broker.policy import (
 from spanwire.broker.schedule import MAX_DELAY_MS
 from spanwire.model.destination import QUEUE, TOPIC, Destination
 from spanwire.service.config import words
+from spanwire.service.config.bridge_policies import bridge_policy
 from spanwire.service.config.document import Element, Findings
 from spanwire.service.config.queue_policies import queue_policy
 from spanwire.service.config.security import Inner
@@ -90,7 +91,9 @@ class PolicyInterpreter:
             ),
             cursor_memory_high_water_mark=settings.number("cursorMemoryHighWaterMark", DEFAULT_CURSOR_MARK, 1, 100),
             store_usage_high_water_mark=settings.number("storeUsageHighWaterMark", DEFAULT_STORE_MARK, 1, 100),
-            queue=queue_policy(settings, self.findings),
+            queue=replace(
+                queue_policy(settings, self.findings), bridges=bridge_policy(element, self.inner, self.findings)
+            ),
             advisories=_advisories(settings),
             topic=topics.topic_policy(element),
             slow_consumers=topics.slow_consumers(element),

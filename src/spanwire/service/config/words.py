@@ -236,11 +236,25 @@ POLICY_ENTRY: Final = Words(
             "messageEvictionStrategy slowConsumerStrategy",
         ),
         **_all(CURSOR, "pendingQueuePolicy pendingSubscriberPolicy pendingDurableSubscriberPolicy"),
-        "networkBridgeFilterFactory": _later("replay of messages that nobody consumes there"),
+        "networkBridgeFilterFactory": YES,
         "messageGroupMapFactory": _later("message groups by a Java class"),
         "messageInterceptorStrategy": _later("changes of messages on their way"),
         "destination": _later("policies by another name", "write queue= or topic= of <policyEntry>, remove it"),
     },
+)
+BRIDGE_FILTERS: Final = Words(
+    settings={},
+    children={
+        "conditionalNetworkBridgeFilterFactory": YES,
+        "bean": _later("bridge filters by a Java class"),
+    },
+)
+CONDITIONAL_BRIDGE_FILTER: Final = Words(
+    settings={
+        **_all(YES, "replayWhenNoConsumers replayDelay rateLimit rateDuration selectorAware"),
+        "id": JAVA,
+    },
+    children={},
 )
 PENDING_LIMIT: Final = Words(
     settings={},

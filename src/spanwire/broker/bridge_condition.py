@@ -1,0 +1,105 @@
+"""Under which further conditions a bridge gets a message: back to where it came from, and how many in a time.
+
+A message does not go to a broker that it has passed. When its consumers have moved there meanwhile it would be stuck;
+so a policy may let it go back once nobody consumes here (ActiveMQ's ``conditionalNetworkBridgeFilterFactory``).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from spanwire.broker.bridge_policy import BridgePolicy, MessageCondition
+from spanwire.broker.context import BrokerContext
+from spanwire.broker.queue_consumers import QueueConsumers
+from spanwire.broker.reference import BrokerDestination
+from spanwire.model.message import Message
+from spanwire.model.routing import MAX_PATH, NetworkFilter
+
+MAX_DELAYED: Final = 10_000  # messages whose delay one bridge counts at a time; the others' begins later
+
+
+class BridgeCondition(MessageCondition):
+    """One bridge's consumer at one or more queues with such a policy. What the filter of the bridge itself says is
+    asked here, too.
+    """
+
+    def __init__(self, network_filter: NetworkFilter, context: BrokerContext) -> None:
+        self._filter: Final[NetworkFilter] = network_filter
+        self._context: Final[BrokerContext] = context
+        self._policies: Final[dict[str, BridgePolicy]] = {}
+        self._homes: Final[dict[str, BrokerDestination]] = {}
+        self._consumers: Final[dict[str, QueueConsumers]] = {}
+        self._seen: Final[dict[str, float]] = {}  # when a message that may go back later was looked at first
+        self._window_end = 0.0
+        self._in_window = 0
+        self._alarm = 0.0
+
+    def add(self, home: BrokerDestination, consumers: QueueConsumers, policy: BridgePolicy) -> None:
+        """It consumes from ``home``, too, besides ``consumers``."""
+        name = home.destination.qualified_name
+        self._policies[name] = policy
+        self._homes[name] = home
+        self._consumers[name] = consumers
+
+    def lets_through(self, message: Message) -> bool:
+        """Whether the bridge may have ``message`` now. If it may later, its queue is woken then."""
+        name = message.destination.qualified_name
+        policy = self._policies.get(name)
+        home = self._homes.get(name)
+        path = message.broker_path
+        if policy is None or home is None:
+            return self._filter.passes(path)
+        if self._filter.target_broker_id in path:
+            if not policy.replays or len(path) >= MAX_PATH or _is_wanted_here(self._consumers[name], message, policy):
+                return False
+            if not self._was_long_here(home, message, policy):
+                return False
+        elif not self._filter.passes(path):
+            return False
+        return policy.rate_limit == 0 or self._is_within_rate(home, policy)
+
+    def _was_long_here(self, home: BrokerDestination, message: Message, policy: BridgePolicy) -> bool:
+        if policy.replay_delay_ms <= 0:
+            return True
+        key = str(message.message_id)
+        now = self._context.monotonic
+        since = self._seen.get(key)
+        if since is None:
+            since = now
+            if len(self._seen) < MAX_DELAYED:
+                self._seen[key] = now
+        due = since + policy.replay_delay_ms / 1000
+        if due > now:
+            self._wake_at(home, due)
+            return False
+        self._seen.pop(key, None)
+        return True
+
+    def _is_within_rate(self, home: BrokerDestination, policy: BridgePolicy) -> bool:
+        now = self._context.monotonic
+        if now >= self._window_end:
+            self._window_end = now + policy.rate_duration_ms / 1000
+            self._in_window = 0
+        if self._in_window >= policy.rate_limit:
+            self._wake_at(home, self._window_end)
+            return False
+        self._in_window += 1
+        return True
+
+    def _wake_at(self, home: BrokerDestination, due: float) -> None:
+        """One alarm at a time is enough: what is due later asks again then."""
+        if self._alarm <= self._context.monotonic or due < self._alarm:
+            self._alarm = due
+            self._context.wake_at(home, due)
+
+
+def _is_wanted_here(consumers: QueueConsumers, message: Message, policy: BridgePolicy) -> bool:
+    for consumer in consumers.all:
+        subscription = consumer.subscription
+        info = subscription.info
+        if info.network_subscription or info.browser:
+            continue
+        selector = subscription.selector
+        if not policy.selector_aware or selector is None or subscription.values.matches(selector, message, 0):
+            return True
+    return False
