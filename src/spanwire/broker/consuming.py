@@ -27,7 +27,7 @@ from spanwire.selector.cache import SelectorCache
 from spanwire.selector.expression import Selector
 
 CLIENT_QUEUE_PREFETCH: Final = 1_000  # what clients ask for when nobody chose (ActiveMQPrefetchPolicy)
-CLIENT_TOPIC_PREFETCH: Final = 32_766
+CLIENT_TOPIC_PREFETCHES: Final = (32_766, 32_767)  # Spanwire's and other clients', and Java's
 CLIENT_BROWSER_PREFETCH: Final = 500
 CLIENT_DURABLE_PREFETCHES: Final = (100, 1_000)  # the second with jms.optimizeAcknowledge
 PAGE_WAIT: Final = 1.0  # seconds a pull that wants no waiting waits for a page that is being read
@@ -139,7 +139,7 @@ class Consuming(ConsumerRemover):
             return policy.queue_prefetch if asked == CLIENT_QUEUE_PREFETCH else -1
         if info.subscription_name is not None:
             return policy.topic.durable_prefetch if asked in CLIENT_DURABLE_PREFETCHES else -1
-        return policy.topic_prefetch if asked == CLIENT_TOPIC_PREFETCH else -1
+        return policy.topic_prefetch if asked in CLIENT_TOPIC_PREFETCHES else -1
 
     def _browse(self, home: BrokerDestination, subscription: Subscription) -> None:
         assert isinstance(home, Queue)

@@ -129,6 +129,19 @@ class Durables:
         durable.connection_id = subscription.info.consumer_id.connection_id
         durable.active = True
         durable.line.attach(subscription)
+        if subscription.info.retroactive and durable.line.waiting() == 0:
+            self._recover_kept(durable)
+
+    def _recover_kept(self, durable: DurableSubscription) -> None:
+        """A retroactive subscriber for which nothing waits gets what its topics keep, as far as memory takes it, also
+        what it had before. The store has no part in that.
+        """
+        line = durable.line
+        for topic in self._map.topics.values():
+            if durable.covers(topic.destination):
+                for message in topic.kept_messages():
+                    if durable.wants(message) and line.usage.takes(message.size):
+                        line.accept(message, 0)
 
     def release(self, subscription: Subscription) -> None:
         """The consumer left; what it had not acknowledged goes back to the line separately."""

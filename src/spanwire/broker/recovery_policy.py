@@ -127,7 +127,8 @@ class KeptMessages:
         if retained is not None:
             found.append(retained.twin())
         for kept in self._line:
-            found.append(kept.message.twin())
+            if retained is None or not kept.message.message_id.equals(retained.message_id):
+                found.append(kept.message.twin())
         return [message for message in found if not message.is_expired(self._context.wall_ms)]
 
     def trim(self) -> int:

@@ -62,6 +62,10 @@ class Topic(BrokerDestination):
         """Whether something that waits could be given up, so that memory takes ``size`` bytes; here nothing can."""
         return False
 
+    def kept_messages(self) -> list[Message]:
+        """Copies of what is kept for consumers to come: here nothing."""
+        return []
+
     def drop(self) -> None:
         """The topic is gone."""
 

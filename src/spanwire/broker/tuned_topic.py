@@ -23,6 +23,7 @@ from spanwire.broker.usage import MemoryUsage
 from spanwire.model.destination import Destination
 from spanwire.model.message import Message
 
+NO_LIMIT: Final = -1
 ROOM_ROUNDS: Final = 500  # messages given up at most for one that finds no memory
 
 logger = logging.getLogger(__name__)
@@ -83,14 +84,17 @@ class TunedTopic(Topic):
         super().attach(subscription)
         if self._watch is not None:
             self._watch.join(subscription, self)
-        kept = self._kept
-        if kept is None or not (self._always_retroactive or subscription.info.retroactive):
+        if not (self._always_retroactive or subscription.info.retroactive):
             return
-        for message in kept.messages():
+        for message in self.kept_messages():
             reference = MessageReference(self, message, 0, self._context.next_order(), 0)
             if subscription.accepts(reference):
                 self.hold(message)
                 self._let_wait(subscription, reference)
+
+    def kept_messages(self) -> list[Message]:
+        """Copies of what is kept for consumers to come, oldest first."""
+        return [] if self._kept is None else self._kept.messages()
 
     def drop(self) -> None:
         """The topic is gone, and what it kept with it."""
@@ -127,12 +131,14 @@ class TunedTopic(Topic):
         pending = subscription.pending
         if self._watch is not None and 1 < subscription.prefetch_size < len(pending):
             self._watch.becomes_slow(subscription)
-        pending.append(reference)
         limit = self._limit
-        if limit is not None:
-            most = limit_of(limit, subscription)
-            if most >= 0:
-                self._cut(subscription, most)
+        most = NO_LIMIT if limit is None else limit_of(limit, subscription)
+        if most == 0 and subscription.started:
+            self.release(reference.message)  # without a word, as in ActiveMQ: nothing is to wait here
+            return
+        pending.append(reference)
+        if most > NO_LIMIT:
+            self._cut(subscription, most)
 
     def _cut(self, subscription: Subscription, most: int) -> None:
         """Give up what is over the limit. A consumer that is not started yet has room for its prefetch still."""

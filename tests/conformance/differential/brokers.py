@@ -107,6 +107,70 @@ INSIDE: Final = """\
             <messageEvictionStrategy><oldestMessageEvictionStrategy/></messageEvictionStrategy>
             <pendingMessageLimitStrategy><constantPendingMessageLimitStrategy limit="2"/></pendingMessageLimitStrategy>
           </policyEntry>
+          <policyEntry topic="KEPTBYTES.&gt;">
+            <subscriptionRecoveryPolicy>
+              <fixedSizedSubscriptionRecoveryPolicy maximumSize="3300"/>
+            </subscriptionRecoveryPolicy>
+          </policyEntry>
+          <policyEntry topic="KEPTFOR.&gt;">
+            <subscriptionRecoveryPolicy>
+              <timedSubscriptionRecoveryPolicy recoverDuration="500"/>
+            </subscriptionRecoveryPolicy>
+          </policyEntry>
+          <policyEntry topic="RATE.&gt;">
+            <pendingMessageLimitStrategy>
+              <prefetchRatePendingMessageLimitStrategy multiplier="1.5"/>
+            </pendingMessageLimitStrategy>
+          </policyEntry>
+          <policyEntry topic="OWNLIMIT.&gt;">
+            <pendingMessageLimitStrategy><constantPendingMessageLimitStrategy limit="-1"/></pendingMessageLimitStrategy>
+          </policyEntry>
+          <policyEntry topic="NOLIMIT.&gt;">
+            <pendingMessageLimitStrategy><constantPendingMessageLimitStrategy limit="0"/></pendingMessageLimitStrategy>
+          </policyEntry>
+          <policyEntry topic="LOWFIRST.&gt;">
+            <messageEvictionStrategy><oldestMessageWithLowestPriorityEvictionStrategy/></messageEvictionStrategy>
+            <pendingMessageLimitStrategy><constantPendingMessageLimitStrategy limit="2"/></pendingMessageLimitStrategy>
+          </policyEntry>
+          <policyEntry topic="UNIQUE.&gt;">
+            <messageEvictionStrategy>
+              <uniquePropertyMessageEvictionStrategy propertyName="stock"/>
+            </messageEvictionStrategy>
+            <pendingMessageLimitStrategy><constantPendingMessageLimitStrategy limit="3"/></pendingMessageLimitStrategy>
+          </policyEntry>
+          <policyEntry topic="LETTERS.&gt;">
+            <deadLetterStrategy><individualDeadLetterStrategy topicPrefix="DLQ."/></deadLetterStrategy>
+            <pendingMessageLimitStrategy><constantPendingMessageLimitStrategy limit="1"/></pendingMessageLimitStrategy>
+          </policyEntry>
+          <policyEntry topic="SLOW.&gt;">
+            <slowConsumerStrategy>
+              <abortSlowConsumerStrategy checkPeriod="200" maxSlowDuration="400"/>
+            </slowConsumerStrategy>
+          </policyEntry>
+          <policyEntry queue="SLOW.&gt;">
+            <slowConsumerStrategy>
+              <abortSlowConsumerStrategy checkPeriod="200" maxSlowDuration="400"/>
+            </slowConsumerStrategy>
+          </policyEntry>
+          <policyEntry topic="SLOWCONNECTION.&gt;">
+            <slowConsumerStrategy>
+              <abortSlowConsumerStrategy checkPeriod="200" maxSlowDuration="400" abortConnection="true"/>
+            </slowConsumerStrategy>
+          </policyEntry>
+          <policyEntry queue="SILENT.&gt;">
+            <slowConsumerStrategy>
+              <abortSlowAckConsumerStrategy checkPeriod="200" maxSlowDuration="200" maxTimeSinceLastAck="800"/>
+            </slowConsumerStrategy>
+          </policyEntry>
+          <policyEntry topic="SILENT.&gt;">
+            <slowConsumerStrategy>
+              <abortSlowAckConsumerStrategy checkPeriod="200" maxSlowDuration="200" maxTimeSinceLastAck="800"/>
+            </slowConsumerStrategy>
+          </policyEntry>
+          <policyEntry topic="FEWOUT.&gt;" topicPrefetch="2">
+            <pendingMessageLimitStrategy><constantPendingMessageLimitStrategy limit="0"/></pendingMessageLimitStrategy>
+          </policyEntry>
+          <policyEntry queue="PULLED.&gt;" queuePrefetch="0"/>
           <policyEntry queue="TOLD.&gt;" advisoryForDelivery="true" advisoryForConsumed="true"
                        sendAdvisoryIfNoConsumers="true"/>
           <policyEntry topic="TOLD.&gt;" advisoryForDelivery="true" advisoryForConsumed="true"

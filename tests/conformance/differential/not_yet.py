@@ -30,13 +30,9 @@ class Deviation:
     lines: tuple[str, ...]
 
 
-_RETROACTIVE: Final = NotYet("retroactive consumers", configured="later feature: retroactive consumers")
-
 NOT_YET: Final[dict[str, NotYet]] = {
     # queues
     # topics
-    "topics.a_retroactive_consumer_gets_the_last_ones": _RETROACTIVE,
-    "topics.every_consumer_gets_the_last_image_where_the_policy_says_so": _RETROACTIVE,
     # transactions
     # time
     # advisories

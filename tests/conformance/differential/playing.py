@@ -15,7 +15,7 @@ Scenario = Callable[[Stage], None]
 
 MODULES: Final = (
     "acknowledgement", "queues", "topics", "transactions", "destinations", "timing", "advisories", "messages",
-    "statistics", "dead_letters",
+    "statistics", "dead_letters", "policies",
 )  # fmt: skip
 PACKAGE: Final = "tests.conformance.differential.scenarios"
 

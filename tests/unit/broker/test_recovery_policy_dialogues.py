@@ -63,6 +63,37 @@ def test_every_consumer_is_retroactive_where_the_policy_says_so() -> None:
     assert stage.peer("b").consumes(T).takes() == ["3"]
 
 
+def test_a_durable_subscriber_gets_what_is_kept_while_nothing_waits_for_it() -> None:
+    stage = keeping(RecoveryPolicy(FIXED_COUNT, 2))
+    producer, peer = stage.peer("p"), stage.peer("a", client_id="c")
+    producer.sends(T, "1", "2", "3")
+    first = peer.consumes(T, durable="s", retroactive=True)
+    assert first.takes() == ["2", "3"]
+    first.acknowledges("3")
+    first.leaves()
+    second = peer.consumes(T, durable="s", retroactive=True)  # once more, as with ActiveMQ
+    assert second.takes() == ["2", "3"]
+    second.acknowledges("3")
+    second.leaves()
+    producer.sends(T, "4")
+    assert peer.consumes(T, durable="s", retroactive=True).takes() == ["4"]
+
+
+def test_a_durable_subscriber_that_does_not_ask_gets_nothing_that_is_kept() -> None:
+    stage = keeping(RecoveryPolicy(FIXED_COUNT, 2), always=True)
+    producer, peer = stage.peer("p"), stage.peer("a", client_id="c")
+    producer.sends(T, "1", "2", "3")
+    assert peer.consumes(T, durable="s").takes() == []
+
+
+def test_a_durable_subscriber_has_its_selector_for_what_is_kept() -> None:
+    stage = keeping(RecoveryPolicy(FIXED_COUNT, 9))
+    producer, peer = stage.peer("p"), stage.peer("a", client_id="c")
+    producer.sends(T, "red", properties={"colour": "red"})
+    producer.sends(T, "blue", properties={"colour": "blue"})
+    assert peer.consumes(T, durable="s", selector="colour = 'red'", retroactive=True).takes() == ["red"]
+
+
 def test_what_is_kept_is_not_delivered_before() -> None:
     stage = keeping(RecoveryPolicy(FIXED_COUNT, 5))
     stage.peer("p").sends(T, "1", "2")
