@@ -144,6 +144,9 @@ class FlowControl:
             reason = self._store_obstacle(home)
             if reason == ROOM or reason == BEHIND:
                 return
+        news = self._context.news
+        if news is not None and reason == MEMORY:
+            tell_full(news, home, message, None)
         raise ResourceAllocationError(
             f"{self._refusal(home, message, reason)}. The transaction cannot hold more; commit smaller ones, raise the "
             f"limit or consume faster"

@@ -9,8 +9,10 @@ from spanwire.broker.policy import DeadLetterStrategy, PolicyEntry
 from spanwire.broker.queue import Queue
 from spanwire.broker.subscription import Subscription
 from spanwire.broker.topic import Topic
+from spanwire.broker.topic_policy import PendingLimit, TopicPolicy
 from spanwire.model.acks import EXPIRED_ACK, POISON_ACK
 from spanwire.model.destination import parse_destination
+from spanwire.model.errors import ResourceAllocationError
 from tests.support.dialogue.broker_dialogue import Listener, Stage, destination
 from tests.support.dialogue.spoken_advisories import SpokenAdvisories
 from tests.support.dialogue.text_format import original_of
@@ -35,7 +37,7 @@ def told(
     *,
     dead_letter: DeadLetterStrategy | None = None,
     memory_limit_bytes: int = 0,
-    pending_message_limit: int = -1,
+    pending_limit: PendingLimit | None = None,
     producer_flow_control: bool = True,
 ) -> Stage:
     """A broker all of whose destinations have this policy."""
@@ -45,7 +47,7 @@ def told(
             advisories=advisories if advisories is not None else AdvisoryPolicy(),
             dead_letter=dead_letter if dead_letter is not None else DeadLetterStrategy(),
             memory_limit_bytes=memory_limit_bytes,
-            pending_message_limit=pending_message_limit,
+            topic=TopicPolicy(pending_limit=pending_limit),
             producer_flow_control=producer_flow_control,
         )
         for pattern in ("queue://>", "topic://>")
@@ -347,7 +349,7 @@ def test_a_topic_subscriber_is_slow_when_more_than_another_window_waits() -> Non
 
 
 def test_discarded_messages_are_told_with_their_number_for_each_subscriber() -> None:
-    stage = told(AdvisoryPolicy(discarded=True), pending_message_limit=1)
+    stage = told(AdvisoryPolicy(discarded=True), pending_limit=PendingLimit(1))
     listener = hears(stage, "MessageDiscarded.Topic.T")
     first = stage.peer("c").consumes(TOPIC, prefetch=1)
     stage.peer("p").sends(TOPIC, "1", "2", "3", persistent=False)
@@ -390,6 +392,17 @@ def test_a_producer_that_was_never_announced_is_told_by_its_messages() -> None:
     assert listener.takes() == ["+ID:p:1:1:1 producerId=ID:p:1:1:1"]
 
 
+def test_a_transaction_that_finds_no_memory_is_told() -> None:
+    stage = told(AdvisoryPolicy(full=True), memory_limit_bytes=10_000)
+    listener = hears(stage, "FULL.Queue.Q")
+    peer = stage.peer("p")
+    peer.begins(1)
+    peer.sends(QUEUE, "a" * 9_000, persistent=False, transaction=1)
+    with pytest.raises(ResourceAllocationError):
+        peer.sends(QUEUE, "b" * 9_000, persistent=False, transaction=1)
+    assert len(listener.takes()) == 1
+
+
 def test_a_destination_without_flow_control_is_told_when_it_is_full() -> None:
     stage = told(AdvisoryPolicy(full=True), memory_limit_bytes=10_000, producer_flow_control=False)
     listener = hears(stage, "FULL.Topic.T")
@@ -426,7 +439,7 @@ def test_a_broker_without_advisories_tells_nothing() -> None:
 
 
 def test_nothing_is_built_while_nobody_listens_to_it() -> None:
-    stage = told(EVERYTHING, pending_message_limit=0, memory_limit_bytes=10_000)
+    stage = told(EVERYTHING, pending_limit=PendingLimit(0), memory_limit_bytes=10_000)
     hears(stage, "TempQueue")
     before = built(stage)
     consumer = stage.peer("c").consumes(QUEUE, prefetch=1)
@@ -460,7 +473,7 @@ def test_topics_of_news_end_with_the_destination_that_they_are_about() -> None:
 
 
 def test_what_is_told_of_news_itself_does_not_go_round() -> None:
-    stage = told(EVERYTHING, pending_message_limit=1, memory_limit_bytes=20_000)
+    stage = told(EVERYTHING, pending_limit=PendingLimit(1), memory_limit_bytes=20_000)
     everything = stage.peer("l").consumes("topic://>", prefetch=2)
     stage.peer("c").consumes("topic://*", prefetch=1)
     producer = stage.peer("p")

@@ -11,6 +11,7 @@ from spanwire.broker.schedule import DEFAULT_MAX_REPEAT, MAX_REPEAT, SchedulerSe
 from spanwire.broker.transactions import MAX_UNCOMMITTED
 from spanwire.model.destination import QUEUE, TOPIC, Destination
 from spanwire.model.errors import ConfigurationError
+from spanwire.network.connector import NetworkConnectorSettings
 from spanwire.service.config import words
 from spanwire.service.config.decryption import Decryption
 from spanwire.service.config.document import MAX_CLASS, Attribute, Element, Findings
@@ -77,7 +78,7 @@ class Interpreter:
             delete_all_messages_on_startup=settings.flag("deleteAllMessagesOnStartup", False),
             start=settings.flag("start", True),
             connectors=self._connectors(broker, stores),
-            network_connectors=NetworkReader(self.findings, self.inner, self.decryption).connectors(broker, stores),
+            network_connectors=self._network_connectors(broker, stores),
             persistence=PersistenceReader(self.findings, self.inner, self._directory).persistence(
                 broker, settings.flag("persistent", True), usage.store.limit_bytes
             ),
@@ -95,6 +96,18 @@ class Interpreter:
             warnings=self.findings.warnings,
             skipped=self.findings.skipped,
         )
+
+    def _network_connectors(self, broker: Element, stores: Stores) -> tuple[NetworkConnectorSettings, ...]:
+        """Without advisories here no bridge learns of consumers here, which is seldom meant where there are bridges."""
+        found = NetworkReader(self.findings, self.inner, self.decryption).connectors(broker, stores)
+        if not Settings(broker, self.findings).flag("advisorySupport", True):
+            if any(not connector.bridge.static_bridge for connector in found):
+                self.findings.warn(
+                    broker.attributes["advisorySupport"].line,
+                    "advisorySupport of <broker> is false: bridges to this broker learn of no consumers here, only "
+                    "static ones forward",
+                )
+        return found
 
     def check(self, element: Element, known: Words) -> None:
         """Notes every setting and inner element that is unknown, of a later version, or without effect."""

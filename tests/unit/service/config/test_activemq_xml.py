@@ -385,3 +385,17 @@ def test_a_connector_that_is_not_to_start_stays_closed() -> None:
     assert [connector.scheme for connector in configuration.connectors] == ["stomp"]
     (warning,) = configuration.warnings
     assert "autoStart=false stays closed" in warning
+
+
+@pytest.mark.parametrize(
+    ("advised", "connector", "warnings"),
+    [
+        ("false", '<networkConnector uri="static:(tcp://b:61616)"/>', 1),
+        ("false", '<networkConnector uri="static:(tcp://b:61616)" staticBridge="true"/>', 0),
+        ("true", '<networkConnector uri="static:(tcp://b:61616)"/>', 0),
+    ],
+)
+def test_bridges_of_a_broker_without_advisories_are_warned_of(advised: str, connector: str, warnings: int) -> None:
+    text = f'<broker advisorySupport="{advised}"><networkConnectors>{connector}</networkConnectors></broker>'
+    found = read_configuration(text.encode("utf-8"), Path("/etc/activemq.xml"), {}, {}).warnings
+    assert len([line for line in found if "advisorySupport" in line]) == warnings
