@@ -10,6 +10,8 @@ SPARK := .venv-spark
 BIN := $(VENV)/bin
 LOCKED := -m pip install --quiet --disable-pip-version-check --require-hashes
 PARALLEL ?= 2
+# Tests wait more than they compute, so more of them than there are processors run at a time.
+TESTERS ?= 4
 PYTEST_ARGS ?=
 DEMO_ARGS ?=
 BENCH_ARGS ?=
@@ -103,10 +105,10 @@ test: peers venv  ## all tests, on the pure build and then on the compiled one
 	fi
 
 test-pure: venv $(VENV)/.spark  ## all tests on the pure build
-	@bash tools/run_tests.sh $(BIN)/python $(PARALLEL) $(PYTEST_ARGS)
+	@bash tools/run_tests.sh $(BIN)/python $(TESTERS) $(PYTEST_ARGS)
 
 test-compiled: compiled $(COMPILED)/.spark  ## all tests on the compiled build
-	@bash tools/run_tests.sh $(COMPILED)/bin/python $(PARALLEL) $(PYTEST_ARGS)
+	@bash tools/run_tests.sh $(COMPILED)/bin/python $(TESTERS) $(PYTEST_ARGS)
 
 # $(call with_best_build,ARGUMENTS): the compiled build where there is a compiler, else the pure one; says which.
 define with_best_build

@@ -11,5 +11,5 @@ shift 2
 
 "$python" -c 'from spanwire._build import version_text; print(version_text())'
 "$python" -m pytest -q -n "$processes" --dist worksteal --ignore tests/interop --ignore tests/spark "$@"
-# Spark takes as long as all the rest, so it starts first.
-"$python" -m pytest -q -rs -n "$processes" --dist loadgroup --no-loadscope-reorder tests/spark tests/interop "$@"
+# Spark takes as long as all the rest, so it starts first; more than two others beside it would slow it down.
+"$python" -m pytest -q -rs -n "$((processes > 3 ? 3 : processes))" --dist loadgroup --no-loadscope-reorder tests/spark tests/interop "$@"

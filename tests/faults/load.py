@@ -45,7 +45,7 @@ RECEIVE_S: Final = 0.2  # a consumer looks up that often
 LAST: Final = "nothing follows"  # the last message of a queue that is drained
 PATIENCE_S: Final = 60.0  # an answer may be withheld for long, by a full disk or a stopped broker
 LOOK_S: Final = 0.03
-LEAVE_S: Final = 20.0
+LEAVE_S: Final = 60.0
 BODY: Final = "." * 300
 FAREWELL: Final = "cannot be written"  # what a broker says whose disk has failed
 

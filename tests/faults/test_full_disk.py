@@ -36,7 +36,7 @@ from tests.support.total_queue import Ledger
 
 DISK_BYTES: Final = 10 * 1024 * 1024
 BALLAST_BYTES: Final = 3 * 1024 * 1024
-PATIENCE_S: Final = 40.0
+PATIENCE_S: Final = 90.0
 FULL: Final = "the disk is full"
 AGAIN: Final = "room on the disk again"
 
