@@ -70,6 +70,7 @@ class StructureDecoder:
             structure = read_structure(type_id, reader)
         if reader.position != end:
             raise OpenWireProtocolError(f"{reader.left()} bytes are left over in a frame of type {type_id}")
+        reader.data = b""  # nobody keeps a large frame for the sake of the next one
         return structure
 
 

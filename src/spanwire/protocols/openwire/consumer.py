@@ -77,8 +77,10 @@ class OpenWireConsumer(MessageConsumer):
         if len(own.raw) <= SEPARATE_CHUNK_BYTES:
             append_dispatch(output.writer, self._head, own, sequence, redelivery_count)
         else:
-            for chunk in dispatch_chunks(self._head, own, sequence, redelivery_count):
+            large = self._message_format.large
+            for chunk in dispatch_chunks(self._head, own, sequence, redelivery_count, large):
                 output.append_chunk(chunk)
+            output.large = large
 
     def dispatch_end(self) -> None:
         """A MessageDispatch without a message."""

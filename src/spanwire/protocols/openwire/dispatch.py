@@ -17,6 +17,7 @@ from mypy_extensions import i64
 from spanwire.model.message import Message
 from spanwire.protocols.openwire import _marshallers as wire
 from spanwire.protocols.openwire.codec import FrameEncoder, decode_message
+from spanwire.protocols.openwire.large_message import LargeMessage
 from spanwire.protocols.openwire.loose import LooseWriter
 from spanwire.protocols.openwire.message_format import (
     CANONICAL_VERSIONS,
@@ -64,8 +65,10 @@ def append_dispatch(out: BytesWriter, head: bytes, message: Message, sequence: i
     write_i32_be(out, redelivery_count)
 
 
-def dispatch_chunks(head: bytes, message: Message, sequence: int, redelivery_count: int) -> list[bytes]:
-    """The same frame in pieces of which the largest is a slice of the message, copied once."""
+def dispatch_chunks(
+    head: bytes, message: Message, sequence: int, redelivery_count: int, large: LargeMessage
+) -> list[bytes]:
+    """The same frame in pieces of which the largest, a slice of the message, is ``large``'s: consumers share it."""
     octets = message.encoded()
     start = message.format_index >> FLAG_BITS
     first = BytesWriter()
@@ -75,7 +78,7 @@ def dispatch_chunks(head: bytes, message: Message, sequence: int, redelivery_cou
     write_i64_be(first, sequence)
     last = BytesWriter()
     write_i32_be(last, redelivery_count)
-    return [first.getvalue(), octets[start + SEQUENCE_OCTETS :], last.getvalue()]
+    return [first.getvalue(), large.rest_of(message, octets, start + SEQUENCE_OCTETS), last.getvalue()]
 
 
 def passes(message: Message, encoder: FrameEncoder) -> bool:

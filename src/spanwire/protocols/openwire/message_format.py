@@ -36,6 +36,7 @@ from spanwire.protocols.openwire.identities import (
     wire_destination,
     wire_message_id,
 )
+from spanwire.protocols.openwire.large_message import LargeMessage
 from spanwire.protocols.openwire.loose import LooseWriter
 from spanwire.protocols.openwire.message_body import KINDS, TYPE_IDS, neutral_body, wire_content
 from spanwire.protocols.openwire.message_layout import MessageScanner
@@ -60,6 +61,7 @@ MAX_REMEMBERED_OCTETS: Final = 1100  # of one of them: a destination name of 1 K
 MAX_PRIORITY: Final = 9
 FIRST_FOR_CONSUMER_VERSION: Final = 10  # since which a message can say that it is the first of its group
 NULLS: Final = b"\x00\x00"  # no content, no properties
+NOWHERE: Final = BytesWriter()  # where a writer that has nothing to write points
 
 
 def format_id_of(version: int) -> int:
@@ -75,6 +77,7 @@ class OpenWireMessageFormat(MessageFormat):
     def __init__(self, format_id: int) -> None:
         self.format_id: Final[int] = format_id
         self.version: Final[int] = CANONICAL_VERSIONS[format_id]
+        self.large: Final[LargeMessage] = LargeMessage()
         self._scanner: Final[MessageScanner] = MessageScanner(self.version)
         self._structures: Final[StructureDecoder] = StructureDecoder(WireFormat(version=self.version))
         self._writer: Final[LooseWriter] = LooseWriter(self.version, True)
@@ -252,6 +255,7 @@ class OpenWireMessageFormat(MessageFormat):
         out.append(structure.type_id())
         self._writer.begin(out)
         structure.write(self._writer)
+        self._writer.begin(NOWHERE)
         return out.getvalue()
 
     def from_version(self, message: Message) -> Message:

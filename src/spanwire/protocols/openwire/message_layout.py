@@ -110,6 +110,7 @@ class MessageScanner(OctetReader):
         self.properties_start = self.position
         self.skip_octet_array()
         self._scan_tail(type_id)
+        self.data = b""  # nobody keeps a large message for the sake of the next one
 
     def scan_head(self, head: bytes) -> None:
         """Find everything in ``head``, the octets up to the content."""

@@ -8,6 +8,7 @@ from librt.strings import BytesWriter, write_i32_be
 
 from spanwire.protocols.openwire._marshallers import Response
 from spanwire.protocols.openwire.codec import FrameEncoder
+from spanwire.protocols.openwire.large_message import LargeMessage
 from spanwire.protocols.openwire.schema import DataStructure
 from spanwire.protocols.openwire.wire_format import WireFormat
 
@@ -35,6 +36,7 @@ class OutputBuffer:
         self.passes_messages = True
         self.unread_answers = 0
         self._chunks: list[bytes] = []
+        self.large: LargeMessage | None = None  # has a part of what is to be sent
 
     def negotiated(self, wire_format: WireFormat) -> None:
         """Encode all that follows in ``wire_format``."""
@@ -81,4 +83,7 @@ class OutputBuffer:
             self.writer = BytesWriter()
         if chunks:
             self._chunks = []
+        if self.large is not None:
+            self.large.forget()
+            self.large = None
         return chunks

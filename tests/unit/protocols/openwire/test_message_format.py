@@ -29,6 +29,7 @@ from spanwire.protocols.openwire.dispatch import (
     passes,
 )
 from spanwire.protocols.openwire.errors import OpenWireProtocolError
+from spanwire.protocols.openwire.large_message import LargeMessage
 from spanwire.protocols.openwire.message_body import neutral_body
 from spanwire.protocols.openwire.message_format import (
     CANONICAL_VERSIONS,
@@ -399,7 +400,7 @@ def dispatched(head: bytes, message: Message, sequence: int, count: int) -> byte
     out.write(b"before")
     append_dispatch(out, head, message, sequence, count)
     frame = out.getvalue()[6:]
-    assert b"".join(dispatch_chunks(head, message, sequence, count)) == frame
+    assert b"".join(dispatch_chunks(head, message, sequence, count, LargeMessage())) == frame
     return frame
 
 
