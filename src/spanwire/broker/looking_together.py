@@ -17,6 +17,8 @@ from spanwire.broker.queue_consumers import QueueConsumer, QueueConsumers
 from spanwire.broker.reference import BrokerDestination, MessageReference
 from spanwire.broker.selector_index import SelectorGroup, SelectorIndex
 
+BEGIN_INTERVAL: Final = 1.0  # seconds after which newcomers begin though those before them are not at the end yet
+
 
 class Party:
     """Consumers with one place in the line. ``stuck``: the next message is for them and none had room for it."""
@@ -49,6 +51,8 @@ class LookingTogether:
         self._of: Final[dict[QueueConsumer, Party]] = {}
         self._lead: Party | None = None  # that at the end of the line
         self._newcomers: Party | None = None  # that which has not begun
+        self._latest: Party | None = None  # that which began last
+        self._latest_began = 0.0
         self.grouped = False
 
     # -- who looks -----------------------------------------------------------------------------------------------------
@@ -66,6 +70,7 @@ class LookingTogether:
         self._of.clear()
         self._lead = None
         self._newcomers = None
+        self._latest = None
         self.grouped = False
 
     def join_all(self) -> None:
@@ -105,6 +110,8 @@ class LookingTogether:
             self._lead = None
         if self._newcomers is party:
             self._newcomers = None
+        if self._latest is party:
+            self._latest = None
 
     def _put(self, consumer: QueueConsumer, party: Party) -> None:
         party.index.add(consumer)
@@ -126,7 +133,9 @@ class LookingTogether:
             self._backlog.make_room()
 
     def go_on(self) -> None:
-        """Let all that can take messages look on, those that are furthest first."""
+        """Let all that can take messages look on, those that are furthest first. Newcomers wait until those before them
+        are through, so that a thousand that come one after the other do not all go through the depths for themselves.
+        """
         active = [party for party in self._parties if not party.stuck or party.index.has_room()]
         if len(active) > 1:
             active.sort(key=_furthest_first)
@@ -135,12 +144,22 @@ class LookingTogether:
             if party.gone:
                 continue  # it came to the end and met others there
             if self._newcomers is party:
+                if self._may_not_begin():
+                    continue
                 self._newcomers = None
+                self._latest = party
+                self._latest_began = self._context.monotonic
             budget = self._advance(party, budget)
             if budget <= 0 or self.grouped:
                 self._context.schedule(self._home)
                 break
         self._backlog.make_room()
+
+    def _may_not_begin(self) -> bool:
+        latest = self._latest
+        if latest is None or latest is self._lead or latest.stuck:
+            return False
+        return self._context.monotonic < self._latest_began + BEGIN_INTERVAL
 
     def _advance(self, party: Party, budget: int) -> int:
         """Look on until the end, a message that is on the disk, or one for which nobody has room; gives what is left of
