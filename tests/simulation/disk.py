@@ -75,7 +75,8 @@ class SimulatedDisk:
         self.cut_at = cut_at
         self.off = False
         self.fail_at: dict[int, int] = {}  # step → errno
-        self.room = -1  # bytes left, or -1 for plenty
+        self.room = -1  # bytes left, whatever is deleted, or -1 for plenty
+        self.capacity = -1  # bytes that all files together may have, or -1 for plenty
         self.refuses = ""  # calls in whose line of the trace this stands fail
         self.takes: Callable[[int], int] = all_of_it  # bytes that a write takes of those it was given
         self.trusts = False  # a writer that does not look at what a write says it took
@@ -107,9 +108,10 @@ class SimulatedDisk:
         if len(data) > 1:
             data = data[: max(1, min(self.takes(len(data)), len(data)))]
         grown = max(0, offset + len(data) - len(self._files[name].now))
-        if 0 <= self.room < grown:
-            data = data[: len(data) - grown + self.room]
-            grown = self.room
+        room = self._room()
+        if 0 <= room < grown:
+            data = data[: len(data) - grown + room]
+            grown = room
             if not data:
                 raise OSError(errno.ENOSPC, "No space left on device")
         self.room -= grown if self.room >= 0 else 0
@@ -231,6 +233,12 @@ class SimulatedDisk:
     def contents(self) -> dict[str, bytes]:
         """Every file's bytes."""
         return {name: bytes(file.now) for name, file in self._files.items()}
+
+    def _room(self) -> int:
+        if self.capacity < 0:
+            return self.room
+        free = max(0, self.capacity - sum(len(file.now) for file in self._files.values()))
+        return free if self.room < 0 else min(free, self.room)
 
     def _lies_about(self, what: str) -> bool:
         return self.lies != "" and what.startswith(self.lies)

@@ -235,9 +235,9 @@ class JournalStore:
         batch = journal.next_batch()
         if batch is not None:
             self._in_flight = batch
-            self._writer.hand_over(batch, journal.wanted_spare)
+            self._writer.hand_over(batch, journal.wanted_spare, journal.wanted_reserve)
         elif journal.wanted_spare:
-            self._writer.prepare(journal.wanted_spare)
+            self._writer.prepare(journal.wanted_spare, journal.wanted_reserve)
 
     def _may_wait(self, now: float) -> bool:
         """Whether the batch should gather more; `next_deadline` says until when."""

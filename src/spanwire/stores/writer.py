@@ -17,10 +17,10 @@ from typing import Final
 from spanwire.model.errors import StoreError
 from spanwire.stores.journal.batch import Batch, delete_segments, open_segment
 from spanwire.stores.journal.disk_port import DISK_FULL, Disk
-from spanwire.stores.journal.segment import SPARE_NAME, segment_name
+from spanwire.stores.journal.segment import segment_name
+from spanwire.stores.journal.spare_files import SpareFiles
 from spanwire.stores.journal.summary import try_summary
 
-SPARE_STEP_BYTES: Final = 1024 * 1024  # zeros written and synced at a time, so that a batch need not wait long
 ROOM_INTERVAL: Final = 1.0  # seconds between two attempts to get room on a full disk
 
 logger: Final = logging.getLogger(__name__)
@@ -58,8 +58,8 @@ class JournalWriter:
         self._batches: Final[SimpleQueue[Batch | None]] = SimpleQueue()
         self._thread: Final = Thread(target=self._run, name="spanwire-journal-writer", daemon=True)
         self._stopping: Final = Event()
-        self._spare_target = 0
-        self._spare_size = 0
+        self._files: Final[SpareFiles] = SpareFiles(disk, sync)
+        self._wanted = (0, 0)  # what the files should have; written by the loop, read by the thread
         self._told = 0  # bytes of the next segment's file that `on_space` was told of
         self._next_attempt = 0.0  # monotonic seconds
         self._unsynced = ""  # the segment that a timed sync must reach
@@ -71,14 +71,16 @@ class JournalWriter:
         """Start the thread."""
         self._thread.start()
 
-    def hand_over(self, batch: Batch, spare_bytes: int) -> None:
-        """Write this batch now. ``spare_bytes``: the size that the next segment's file should have soon, or 0."""
-        self._spare_target = spare_bytes
+    def hand_over(self, batch: Batch, spare_bytes: int, reserve_bytes: int = 0) -> None:
+        """Write this batch now. ``spare_bytes``: the size that the next segment's file should have soon, or 0;
+        ``reserve_bytes`` that of the reserve.
+        """
+        self._wanted = (spare_bytes, reserve_bytes)
         self._batches.put(batch)
 
-    def prepare(self, spare_bytes: int) -> None:
+    def prepare(self, spare_bytes: int, reserve_bytes: int = 0) -> None:
         """Make the next segment's file with at least this size, although there is no batch now."""
-        self._spare_target = max(spare_bytes, self._spare_target)
+        self._wanted = (max(spare_bytes, self._wanted[0]), reserve_bytes)
         self._batches.put(NO_BATCH)
 
     def stop(self) -> None:
@@ -124,7 +126,7 @@ class JournalWriter:
             if new_segment is not None:
                 self._sync_now()
                 self._insist(lambda: open_segment(disk, new_segment, True))
-                self._spare_size = 0
+                self._files.taken()
                 self._told = 0
             if batch.parts:
                 name = segment_name(batch.segment)
@@ -181,37 +183,45 @@ class JournalWriter:
             ) from error
 
     def _fill_spare(self) -> None:
-        """A piece of the next segment's file at a time while no batch waits."""
+        """A piece of the files that are made ahead at a time while no batch waits. There is room when all are ready."""
+        files = self._files
+        files.spare_target, files.reserve_target = self._wanted
         if self.is_full and time.monotonic() < self._next_attempt:
             return
-        target = self._spare_target
-        while self._spare_size < target:
-            if not self._batches.empty():
-                return
-            size = min(self._spare_size + SPARE_STEP_BYTES, target)
-            try:
-                self._disk.resize(SPARE_NAME, size)
-                if self._sync:
-                    self._disk.sync(SPARE_NAME)
-            except OSError as error:
-                if error.errno not in DISK_FULL:
-                    raise StoreError(
-                        f"{SPARE_NAME} cannot be written: {error.strerror or error}; nothing is acknowledged any more,"
-                        " look at the disk and start the broker again"
-                    ) from error
-                self._tell_full()
-                return
-            self._spare_size = size
-        if self._told != self._spare_size or self.is_full:
+        try:
+            files.shrink_reserve()
+            while not files.is_ready:
+                if not self._batches.empty():
+                    return
+                files.grow(self.is_full)
+        except OSError as error:
+            if error.errno not in DISK_FULL:
+                raise self._file_error(error) from error
+            self._tell_full()
+            return
+        if self._told != files.spare_bytes or self.is_full:
             self.is_full = False
-            self._told = self._spare_size
-            self._on_space(self._spare_size, True)
+            self._told = files.spare_bytes
+            self._on_space(self._told, True)
 
     def _tell_full(self) -> None:
+        """No room: from now on the reserve is the next segment's file, where one is needed."""
         self._next_attempt = time.monotonic() + ROOM_INTERVAL
-        if not self.is_full:
+        files = self._files
+        try:
+            files.use_reserve()
+        except OSError as error:
+            raise self._file_error(error) from error
+        if not self.is_full or self._told != files.ready_bytes:
             self.is_full = True
+            self._told = files.ready_bytes
             self._on_space(self._told, False)
+
+    def _file_error(self, error: OSError) -> StoreError:
+        return StoreError(
+            f"{self._files.name} cannot be written: {error.strerror or error}; nothing is acknowledged any more,"
+            " look at the disk and start the broker again"
+        )
 
 
 def write_error(batch: Batch, error: OSError) -> StoreError:

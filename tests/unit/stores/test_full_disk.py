@@ -12,6 +12,7 @@ import pytest
 
 from spanwire.model.destination import QUEUE, Destination
 from spanwire.model.errors import StoreError
+from spanwire.stores.journal.segment import RESERVE_NAME
 from tests.support.journal_store_driver import JournalStoreDriver
 from tests.support.plain_format import plain_message
 
@@ -111,6 +112,25 @@ def test_a_start_on_a_full_disk_is_possible_when_the_last_run_left_room(
     assert "No space left on device; make room on its disk" in str(caught.value)
     disk.is_full = False
     JournalStoreDriver(driver.path, SEGMENT).journal_store.stop()
+
+
+def test_a_start_on_a_full_disk_takes_the_reserve_that_the_last_run_left(tmp_path: Path, disk: FullDisk) -> None:
+    driver = JournalStoreDriver(tmp_path / "data", SEGMENT)
+    for number in range(SEGMENT * 3 // 1100):
+        driver.store.append(A, plain_message(A, number, b"x" * 1000))
+        driver.turn()
+    reserve = tmp_path / "data" / "journal" / RESERVE_NAME
+    driver.turn_until(lambda: reserve.exists() and reserve.stat().st_size >= SEGMENT * 3 // 2)
+    count = driver.store.position()
+    driver.turn_until(lambda: driver.stored >= count)
+    driver.journal_store.stop()
+    disk.is_full = True
+    again = JournalStoreDriver(driver.path, SEGMENT)
+    assert not reserve.exists()
+    for sequence in list(again.recovered[0].sequences):
+        again.store.remove(A, sequence)
+    disk.is_full = False
+    again.journal_store.stop()
 
 
 def test_a_stop_is_clean_also_when_its_mark_needs_a_new_segment(tmp_path: Path) -> None:

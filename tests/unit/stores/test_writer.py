@@ -11,8 +11,9 @@ from spanwire.model.destination import QUEUE, Destination
 from spanwire.model.errors import StoreError
 from spanwire.stores.journal.batch import Batch
 from spanwire.stores.journal.journal import open_journal
-from spanwire.stores.journal.segment import SPARE_NAME, segment_name
-from spanwire.stores.writer import SPARE_STEP_BYTES, JournalWriter
+from spanwire.stores.journal.segment import RESERVE_NAME, SPARE_NAME, segment_name
+from spanwire.stores.journal.spare_files import STEP_BYTES
+from spanwire.stores.writer import JournalWriter
 from tests.support.journal_driver import SMALL_SEGMENT, STORE_ID, JournalDriver
 from tests.support.loop import PostedCalls
 from tests.support.plain_format import plain_message
@@ -52,12 +53,12 @@ class WriterDriver:
 
 def test_the_next_segments_file_is_reported_when_all_of_it_is_ready() -> None:
     driver = WriterDriver()
-    driver.writer.hand_over(driver.batch(), 3 * SPARE_STEP_BYTES + 1)
-    driver.until((3 * SPARE_STEP_BYTES + 1, True))
-    assert driver.disk.files()[SPARE_NAME] == 3 * SPARE_STEP_BYTES + 1
-    assert driver.told == [("written", 2), (3 * SPARE_STEP_BYTES + 1, True)]
-    driver.writer.prepare(4 * SPARE_STEP_BYTES)
-    driver.until((4 * SPARE_STEP_BYTES, True))
+    driver.writer.hand_over(driver.batch(), 3 * STEP_BYTES + 1)
+    driver.until((3 * STEP_BYTES + 1, True))
+    assert driver.disk.files()[SPARE_NAME] == 3 * STEP_BYTES + 1
+    assert driver.told == [("written", 2), (3 * STEP_BYTES + 1, True)]
+    driver.writer.prepare(4 * STEP_BYTES)
+    driver.until((4 * STEP_BYTES, True))
     driver.writer.stop()
     assert len(driver.told) == 3
 
@@ -223,3 +224,23 @@ def test_a_write_that_was_taken_in_part_before_the_room_went_is_written_again_wh
     assert f"write {segment_name(1)} {batch.offset} {batch.size}" in driver.disk.trace
     driver.journal.reopen()
     assert list(driver.journal.recovered[0].sequences) == [1]
+
+
+def test_on_a_full_disk_the_reserve_is_told_as_the_next_segments_file_and_room_comes_with_a_new_one() -> None:
+    driver = WriterDriver()
+    driver.writer.hand_over(driver.batch(), 0, 9000)
+    driver.until(("written", 2))
+    driver.writer.prepare(1, 9000)
+    driver.until((1, True))
+    assert driver.disk.files()[RESERVE_NAME] == 9000
+    driver.disk.room = 10
+    driver.writer.prepare(4096, 9000)
+    driver.until((9000, False))
+    assert driver.disk.files()[SPARE_NAME] == 9000
+    assert RESERVE_NAME not in driver.disk.files()
+    driver.disk.put(segment_name(7), b"x")
+    driver.disk.room = -1
+    driver.writer.hand_over(Batch(0, 1, 0, 0, [], [], None, [7]), 4096, 9000)
+    driver.until((9000, True))
+    driver.writer.stop()
+    assert driver.disk.files()[RESERVE_NAME] == 9000

@@ -40,7 +40,7 @@ from spanwire.stores.journal.segment import (
     segment_seed,
 )
 from spanwire.stores.journal.sequences import GONE
-from spanwire.stores.journal.space import RESERVED_SHARE, UNMANAGED, DiskSpace
+from spanwire.stores.journal.space import LATE_SHARE, RESERVED_SHARE, UNMANAGED, DiskSpace
 from spanwire.stores.journal.summary import SummaryDraft
 
 LARGE_PAYLOAD: Final = 32 * 1024  # from here on a body is handed over as it is instead of being copied together
@@ -49,7 +49,8 @@ LARGE_PAYLOAD: Final = 32 * 1024  # from here on a body is handed over as it is 
 class ActiveSegment:
     """``number``, where its last batch ends (``end``), how many there are (``batches``), the ``size`` of its file and
     where its check-point ends. A size of 0 is full, so that the first batch of a run opens a segment of its own.
-    ``is_unsynced`` says that the batches behind a check-point are not synced one by one, so that any may be missing.
+    ``is_unsynced`` says that the batches behind a check-point are not synced one by one, so that any may be missing;
+    ``is_reserve`` that the segment was begun on a full disk.
     """
 
     __slots__ = (
@@ -60,6 +61,7 @@ class ActiveSegment:
         "batches",
         "checkpoint_end",
         "end",
+        "is_reserve",
         "is_unsynced",
         "number",
         "seed",
@@ -78,6 +80,7 @@ class ActiveSegment:
         self.seed = 0
         self.size = 0
         self.checkpoint_end = 0
+        self.is_reserve = False
         self.is_unsynced = False
         self._draft = SummaryDraft(0, 0)
 
@@ -99,11 +102,22 @@ class ActiveSegment:
 
     def keeps_reserve(self, size: int) -> bool:
         """Whether a batch of ``size`` bytes leaves alone what is kept for removals and the like."""
+        if self.is_reserve:
+            return self.end + size <= self.size // LATE_SHARE
         return self.end + size <= self.size - self.size // RESERVED_SHARE
+
+    def takes_late(self, size: int, space: DiskSpace) -> bool:
+        """Whether messages that were under way when the room went have a place, here or in the reserve."""
+        if self.keeps_reserve(size):
+            return True
+        late = space.spare_bytes // LATE_SHARE - self._segment_bytes // RESERVED_SHARE
+        return not self.is_reserve and self.checkpoint_end + size <= late
 
     def roll(self, size: int, space: DiskSpace) -> NewSegment:
         """Goes on to a new segment that has room for ``size`` bytes; it takes the file that is ready."""
+        ready = 0
         if space.spare_bytes != UNMANAGED:
+            ready = 0 if space.has_room else space.spare_bytes
             space.spare_bytes = 0
         index = self._index
         number = self.number + 1
@@ -117,7 +131,8 @@ class ActiveSegment:
         index.segments.seal(self.number, self.end)
         if summary is not None:
             index.segments.grow(self.number, summary.size)
-        self.size = max(self._segment_bytes, 2 * end + size)  # a large check-point must not fill it
+        self.size = max(self._segment_bytes, 2 * end + size, ready)  # a large check-point must not fill it
+        self.is_reserve = ready > 0
         index.segments.open(number, seed, FORMAT_VERSION, self.size)
         self.number = number
         self.seed = seed

@@ -44,6 +44,7 @@ SCAN_RECORDS: Final = 256  # larger ones: about so many at a time, a fraction of
 MAX_SCAN_BYTES: Final = 512 * 1024
 MAX_READY_BYTES: Final = 1024 * 1024  # what waits to be written again; reading goes on below it
 MIN_SLICE_BYTES: Final = 64 * 1024  # written again with a small batch of clients
+URGENT_GAIN: Final = 0.25  # bytes that a segment must give on a full disk for each that is written again
 SLICE_SHARE: Final = 4  # with a larger one: a part of this many of what the batch holds
 
 _HEADER: Final = Struct("<IIBBHIQ")
@@ -76,7 +77,8 @@ class Found:
 
 class Compaction:
     """Works on one segment at a time. ``begun`` and ``given_up`` count segments, ``moved_bytes`` what was written
-    again; ``damaged`` are places (segment, byte) of records that do not hold, to be told.
+    again; ``damaged`` are places (segment, byte) of records that do not hold, to be told; ``live`` is how much lay in
+    full segments at the last look.
     """
 
     __slots__ = (
@@ -98,6 +100,7 @@ class Compaction:
         "begun",
         "damaged",
         "given_up",
+        "live",
         "moved_bytes",
     )
 
@@ -126,6 +129,7 @@ class Compaction:
         self._ready_bytes = 0
         self.begun = 0
         self.given_up = 0
+        self.live = 0
         self.moved_bytes = 0
         self.damaged: list[tuple[int, int]] = []
 
@@ -146,11 +150,17 @@ class Compaction:
         self._until_look = 0
 
     def look_now_and_then(self) -> None:
-        """After each batch: every `LOOK_INTERVAL` of them choose a segment if there is too much that is dead."""
+        """After each batch: every `LOOK_INTERVAL` of them choose a segment if there is too much that is dead; on a full
+        disk after every one.
+        """
         self._until_look -= 1
-        if self._until_look <= 0:
+        if self._until_look <= 0 or (self._victim == 0 and not self._space.has_room and self._is_short()):
             self._until_look = LOOK_INTERVAL
             self.look(self._active.number, MAX_UNIT_BYTES if self._space.has_room else self._room(0))
+
+    def _is_short(self) -> bool:
+        """Whether on a full disk what is left is little more than what moving a whole segment takes."""
+        return self._room(0) < self._segment_bytes + self._segment_bytes // RESERVED_SHARE
 
     def with_moves(self, entries: list[Entry], size: int, position: int) -> tuple[list[Entry], int]:
         """What is written again goes in front of a batch: what clients said meanwhile comes behind it and counts."""
@@ -165,7 +175,7 @@ class Compaction:
         if space.spare_bytes == UNMANAGED:
             return MAX_UNIT_BYTES
         left = self._active.size - self._active.end
-        if space.has_room and space.spare_bytes > 0:
+        if space.spare_bytes > 0:
             left = max(left, space.spare_bytes - 2 * self._active.checkpoint_end)
         elif not space.has_room:
             left -= self._active.size // (2 * RESERVED_SHARE)
@@ -182,16 +192,20 @@ class Compaction:
             last.is_whole = False  # something in it was not found: looking again would find no more
         live = 0
         used = 0
+        count = 0
         sealed: list[SegmentState] = []
         for number in self._index.segments.numbers():
             state = self._index.segments.by_number[number]
             if number != active:
                 used += state.end
                 live += state.true_live_bytes
+                count += state.live
                 sealed.append(state)
-        if used <= live * MAX_DEAD_SHARE + SLACK_SEGMENTS * self._segment_bytes:
+        self.live = count
+        is_urgent = not self._space.has_room and self._is_short()
+        if used <= live * MAX_DEAD_SHARE + SLACK_SEGMENTS * self._segment_bytes and not is_urgent:
             return
-        chosen = self._best(sealed, room)
+        chosen = self._best(sealed, room, URGENT_GAIN if is_urgent else 0.0)
         if chosen is not None:
             self._victim = chosen.number
             self._last = chosen.number
@@ -264,7 +278,8 @@ class Compaction:
         if not self._ready:
             self._finish()
             return entries
-        left = min(room, max(MIN_SLICE_BYTES, batch_bytes // SLICE_SHARE))
+        slice_bytes = MIN_SLICE_BYTES if self._space.has_room else MAX_READY_BYTES
+        left = min(room, max(slice_bytes, batch_bytes // SLICE_SHARE))
         count = 0
         last_body: Found | None = None
         shared = SharedBody()
@@ -309,8 +324,8 @@ class Compaction:
         self._offset = self._end
         self.given_up += 1
 
-    def _best(self, sealed: list[SegmentState], room: int) -> SegmentState | None:
-        """The segment that gives most for what has to be written; of several the oldest."""
+    def _best(self, sealed: list[SegmentState], room: int, least: float) -> SegmentState | None:
+        """The segment that gives most for what has to be written, and more than ``least``; of several the oldest."""
         segments = self._index.segments
         kept_by: dict[int, int] = {}  # segment → dead bytes of those that only it keeps
         for state in sealed:
@@ -318,7 +333,7 @@ class Compaction:
             if len(present) == 1:
                 kept_by[present[0]] = kept_by.get(present[0], 0) + state.end - state.true_live_bytes
         chosen: SegmentState | None = None
-        best = -1.0
+        best = least
         for state in sealed:
             live = state.true_live_bytes
             if state.live <= 0 or not state.is_whole or live > room or state.number >= segments.keep_from:

@@ -45,6 +45,7 @@ from spanwire.stores.journal.segment import (
 )
 from spanwire.stores.journal.sequences import GONE
 from spanwire.stores.journal.space import DiskSpace, possible_segment
+from spanwire.stores.journal.spare_files import wanted_reserve
 
 MAX_REDELIVERY_COUNT: Final = 0xFFFFFFFF
 
@@ -279,6 +280,13 @@ class Journal(MessageStore):
         return wanted if wanted > space.spare_bytes else 0
 
     @property
+    def wanted_reserve(self) -> int:
+        """The size that the reserve for a full disk should have; 0 before there is half a segment."""
+        if not self._active.is_half_full and self._compaction.live == 0:
+            return 0
+        return wanted_reserve(self._segment_bytes, self._compaction.live)
+
+    @property
     def waits_for_space(self) -> bool:
         """Whether the last batch did not fit: nothing but deletions comes before `space_changed`."""
         return self._space.waits
@@ -445,7 +453,7 @@ class Journal(MessageStore):
         if space.waits:
             return [], 0
         taken, size, count = outbox.take()
-        if not space.has_room and (space.holds or not self._active.keeps_reserve(BATCH_HEAD_SIZE + size)):
+        if not space.has_room and (space.holds or not self._active.takes_late(BATCH_HEAD_SIZE + size, space)):
             outbox.entries = space.hold(outbox.entries)
             taken, size, count = outbox.take()
         if taken and not self._active.fits(BATCH_HEAD_SIZE + size, space, outbox.has_additions):

@@ -38,6 +38,7 @@ SEGMENT_HEADER_SIZE: Final = 64
 STORE_ID_SIZE: Final = 16
 SUFFIX: Final = ".journal"
 SPARE_NAME: Final = "spare.new"  # the next segment while it is being made
+RESERVE_NAME: Final = "reserve"  # zeros that become the next segment when the disk is full
 NUMBER_DIGITS: Final = 10
 
 BATCH_MAGIC: Final = b"\x93SWbatch"

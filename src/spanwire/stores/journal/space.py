@@ -1,9 +1,10 @@
 """Room on the disk, as the journal knows it, and what waits for it.
 
 The file of the next segment is filled with zeros ahead of its use. If the disk is full then, no new message is taken
-any more until it is not; what frees room goes on in the rest of the active segment: removals, redelivery counts, facts
-and the records that let segments go. For these the last `RESERVED_SHARE` of a segment is kept free of messages until
-the next file is ready. Messages that were on their way when the room went are written before that share.
+any more until it is not; what frees room goes on in the rest of the active segment, and then in the reserve
+(`spare_files`): removals, redelivery counts, facts, what compaction moves and the records that let segments go. For
+these the last `RESERVED_SHARE` of a segment is kept free of messages until the next file is ready. Messages that were
+on their way when the room went are written before that share, or into the first `LATE_SHARE` of the reserve.
 
 What finds no place there is held in its order, and others overtake it where that changes nothing: positions are
 reported only up to the first held one.
@@ -28,10 +29,11 @@ from spanwire.stores.journal.record import (
     REMOVAL,
     SEGMENT_DROPPED,
 )
-from spanwire.stores.journal.segment import SPARE_NAME
+from spanwire.stores.journal.segment import RESERVE_NAME, SPARE_NAME
 from spanwire.stores.journal.sequences import GONE
 
 RESERVED_SHARE: Final = 8  # an eighth of 32 MiB holds 65,000 removals that are synced one by one
+LATE_SHARE: Final = 3  # a third of the least reserve, which is one and a half segments
 LEAST_SEGMENT: Final = 128 * 1024  # bytes with which a start on a full disk begins: room for 2,000 removals
 UNMANAGED: Final = -1  # nobody tells of files made ahead: each is made when it is needed
 
@@ -128,8 +130,8 @@ def _position(entry: Entry) -> int:
 
 
 def possible_segment(disk: Disk, size: int) -> int:
-    """Makes the next segment's file, with ``size`` bytes or, on a disk that is nearly full, half of that and so on down
-    to `LEAST_SEGMENT`; gives the size. Raises `OSError` when there is no room for that either.
+    """Makes the next segment's file, with ``size`` bytes or, on a disk that is nearly full, of the reserve, or half of
+    that and so on down to `LEAST_SEGMENT`; gives the size. Raises `OSError` when there is no room for that either.
     """
     while True:
         try:
@@ -137,6 +139,10 @@ def possible_segment(disk: Disk, size: int) -> int:
         except OSError as error:
             if error.errno not in DISK_FULL:
                 raise
+            if disk.files().get(RESERVE_NAME, 0) >= size:
+                disk.rename(RESERVE_NAME, SPARE_NAME)
+                disk.sync_directory()
+                continue
             if size // 2 < LEAST_SEGMENT:
                 with suppress(FileNotFoundError):
                     disk.delete(SPARE_NAME)

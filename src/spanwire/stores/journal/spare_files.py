@@ -1,0 +1,92 @@
+"""Files that are filled with zeros ahead of their use: the next segment's, and the reserve for a full disk.
+
+The reserve is kept so that consumers can always empty the store: when the disk has no room for the next segment, the
+reserve becomes that segment. It has a place for the removal of everything that is stored (`RESERVE_PER_MESSAGE`), for
+messages that were under way, and for a whole segment's worth of what compaction writes again, which frees old segments
+and so makes room for the next file. It is made when the first segment is half full, and outlives the broker. No clock
+and no thread here; the disk is called by whoever drives it.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from spanwire.stores.journal.disk_port import Disk
+from spanwire.stores.journal.segment import MAX_SEGMENT_BYTES, RESERVE_NAME, SPARE_NAME
+
+STEP_BYTES: Final = 1024 * 1024  # zeros written and synced at a time, so that a batch need not wait long
+RESERVE_PER_MESSAGE: Final = 32  # bytes: a removal and its share of a batch's head; those synced one by one take twice
+SHRINK_SHARE: Final = 4  # a reserve of more than so many times what is wanted is cut
+
+
+def wanted_reserve(segment_bytes: int, messages: int) -> int:
+    """Bytes of the reserve for a store with so many messages."""
+    return min(segment_bytes + segment_bytes // 2 + RESERVE_PER_MESSAGE * messages, MAX_SEGMENT_BYTES)
+
+
+class SpareFiles:
+    """Both files, as large as they are and as they should be. ``name`` is the one that is being written."""
+
+    __slots__ = ("_disk", "_sync", "name", "reserve_bytes", "reserve_target", "spare_bytes", "spare_target")
+
+    def __init__(self, disk: Disk, sync: bool) -> None:
+        self._disk: Final[Disk] = disk
+        self._sync: Final[bool] = sync
+        self.name = SPARE_NAME
+        self.spare_bytes = 0
+        self.spare_target = 0
+        self.reserve_bytes = disk.files().get(RESERVE_NAME, 0)
+        self.reserve_target = 0
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether both are as large as they should be."""
+        return self.spare_bytes >= self.spare_target and self.reserve_bytes >= self.reserve_target
+
+    @property
+    def ready_bytes(self) -> int:
+        """The size of the next segment's file if all of it is there, else 0."""
+        return self.spare_bytes if self.spare_bytes >= self.spare_target else 0
+
+    def taken(self) -> None:
+        """The next segment's file became a segment."""
+        self.spare_bytes = 0
+
+    def grow(self, is_full: bool) -> None:
+        """One step for one of them. While the disk ``is_full`` the next segment comes first. Raises `OSError`."""
+        spare_first = is_full or self.reserve_bytes >= self.reserve_target
+        if spare_first and self.spare_bytes < self.spare_target:
+            self.name = SPARE_NAME
+            self.spare_bytes = self._grow(self.spare_bytes, self.spare_target)
+            return
+        self.name = RESERVE_NAME
+        self.reserve_bytes = self._grow(self.reserve_bytes, self.reserve_target)
+
+    def _grow(self, size: int, target: int) -> int:
+        size = min(size + STEP_BYTES, target)
+        self._disk.resize(self.name, size)
+        if self._sync:
+            self._disk.sync(self.name)
+        return size
+
+    def use_reserve(self) -> None:
+        """There is no room for the next segment's file: the reserve takes its place, as far as it was made itself.
+        Raises `OSError`.
+
+        Its name is synced before it is written to, so that it never comes back under the old one with a segment in it.
+        """
+        if self.spare_bytes >= self.spare_target or self.reserve_bytes <= self.spare_bytes:
+            return
+        self.name = RESERVE_NAME
+        self._disk.rename(RESERVE_NAME, SPARE_NAME)
+        if self._sync:
+            self._disk.sync_directory()
+        self.spare_bytes = self.reserve_bytes
+        self.reserve_bytes = 0
+
+    def shrink_reserve(self) -> None:
+        """Give back most of a reserve for messages that are gone. Raises `OSError`."""
+        if self.reserve_target > 0 and self.reserve_bytes > SHRINK_SHARE * self.reserve_target:
+            self.name = RESERVE_NAME
+            self._disk.resize(RESERVE_NAME, self.reserve_target)
+            self.reserve_bytes = self.reserve_target
