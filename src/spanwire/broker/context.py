@@ -31,6 +31,18 @@ class ConsumerRemover(Protocol):
         ...
 
 
+class EventObserver(Protocol):
+    """Who wants to know what happens that no client asked the broker's facade for."""
+
+    def branch_event(self, event: str, xid: str) -> None:
+        """Something is asked of an XA branch: ``preparing transaction`` and so on."""
+        ...
+
+    def destination_event(self, event: str, name: str) -> None:
+        """A destination comes or goes."""
+        ...
+
+
 class BrokerContext:
     """Shared by a broker's queues, topics and browses. ``wall_ms`` and ``monotonic`` are those of the current input."""
 
@@ -38,6 +50,7 @@ class BrokerContext:
         self.store: Final[MessageStore | None] = store
         self.formats: Final[MessageFormats | None] = formats
         self.office: DeadLetterOffice | None = None
+        self.observer: EventObserver | None = None
         self.news: News | None = None  # None on a broker without advisories
         self.remover: ConsumerRemover | None = None
         self.wall_ms = 0

@@ -195,6 +195,8 @@ class Destinations:
             attach(home, subscription)
 
     def _make(self, destination: Destination, connection_id: str) -> BrokerDestination:
+        if self._context.observer is not None:
+            self._context.observer.destination_event("adding destination", destination.qualified_name)
         home = self._map.create(destination)
         store = self._context.store
         if store is not None and isinstance(home, Queue) and not destination.is_temporary:
@@ -213,6 +215,8 @@ class Destinations:
 
     def _drop(self, home: BrokerDestination, connection_id: str) -> None:
         destination = home.destination
+        if self._context.observer is not None:
+            self._context.observer.destination_event("removing destination", destination.qualified_name)
         home.removed = True
         if isinstance(home, Queue):
             home.drop()

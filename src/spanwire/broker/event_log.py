@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from spanwire.broker.audit import printable
+from spanwire.broker.context import EventObserver
 from spanwire.broker.dead_letters import EXPIRED, KEEP, DeathRule
 from spanwire.broker.ports import MessageConsumer
 from spanwire.broker.reference import MessageReference
@@ -39,8 +40,10 @@ class EventLogSettings:
     per_destination: bool = False
 
 
-class EventLog:
-    """Writes events. Which there are is for `spanwire.broker.logged_broker` to notice."""
+class EventLog(EventObserver):
+    """Writes events. Which there are is for `spanwire.broker.logged_broker` to notice, and for the parts of the broker
+    that tell their observer.
+    """
 
     def __init__(self, settings: EventLogSettings) -> None:
         self._settings: Final[EventLogSettings] = settings
@@ -58,6 +61,16 @@ class EventLog:
             logger.info("%s: %s, %s", event, printable(who), printable(what))
         else:
             logger.info("%s: %s", event, printable(who))
+
+    def branch_event(self, event: str, xid: str) -> None:
+        """Something is asked of an XA branch."""
+        if self.transactions:
+            self.write(event, xid)
+
+    def destination_event(self, event: str, name: str) -> None:
+        """A destination comes or goes."""
+        if self.internal:
+            self.write(event, name)
 
     def sending(self, message: Message) -> None:
         """A message comes in."""

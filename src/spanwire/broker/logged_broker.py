@@ -8,7 +8,6 @@ from spanwire.broker.event_log import EventLog, EventLogSettings, LoggedConsumer
 from spanwire.broker.path_separator import SeparatedBroker
 from spanwire.broker.ports import ClientConnection, MessageConsumer
 from spanwire.broker.subscription import Subscription
-from spanwire.model.destination import Destination
 from spanwire.model.environment import Time
 from spanwire.model.ids import AnyTransactionId, ConsumerId, MessageId, ProducerId, SessionId, TransactionId
 from spanwire.model.info import ConnectionInfo, ConsumerInfo, ProducerInfo
@@ -23,6 +22,7 @@ class LoggedBroker(SeparatedBroker):
     def log_events(self, settings: EventLogSettings) -> None:
         """Begin to write what ``settings`` ask for."""
         self._log = EventLog(settings)
+        self._context.observer = self._log
         if self._log.internal:
             self._dead_letters.rules.insert(0, LoggedDeaths(self._log))
 
@@ -100,18 +100,6 @@ class LoggedBroker(SeparatedBroker):
         if self._log.consumers:
             self._log.write("removing subscription", name, f"of {state.connection_id}")
         super().unsubscribe(state, name, now)
-
-    def add_destination(self, state: ConnectionState, destination: Destination, now: Time) -> None:
-        """As `Broker.add_destination`."""
-        if self._log.internal:
-            self._log.write("adding destination", str(destination))
-        super().add_destination(state, destination, now)
-
-    def remove_destination(self, state: ConnectionState, destination: Destination, now: Time) -> None:
-        """As `Broker.remove_destination`."""
-        if self._log.internal:
-            self._log.write("removing destination", str(destination))
-        super().remove_destination(state, destination, now)
 
     # -- messages ------------------------------------------------------------------------------------------------------
 

@@ -70,6 +70,7 @@ class XaTransactions(Finisher):
 
     def begin(self, state: ConnectionState, xid: XaTransactionId) -> None:
         """Open a branch, or join one that is known. Raises `ResourceAllocationError` over the limits."""
+        self._tell("beginning transaction", xid)
         if xid.key in state.branches:
             return
         known = None if xid.key not in self._branches else self.find(state, xid)
@@ -124,6 +125,7 @@ class XaTransactions(Finisher):
         Raises `JmsError` when that cannot be promised: the branch is rolled back then.
         """
         self._turn(now)
+        self._tell("preparing transaction", xid)
         if xid.key not in state.branches:
             raise IllegalStateError(
                 f"Cannot prepare a transaction that had not been started or previously returned XA_RDONLY: {xid}"
@@ -147,6 +149,7 @@ class XaTransactions(Finisher):
         Raises `JmsError` when it cannot: it is rolled back then, or, being prepared, stays so.
         """
         self._turn(now)
+        self._tell("committing transaction", xid)
         branch = self.find(state, xid)
         if not branch.prepared:
             if not one_phase:
@@ -159,10 +162,15 @@ class XaTransactions(Finisher):
     def rollback(self, state: ConnectionState, xid: XaTransactionId, token: int, now: Time) -> bool:
         """Undo the branch; the answer is as with `Broker.send`."""
         self._turn(now)
+        self._tell("rolling back transaction", xid)
         branch = self.find(state, xid)
         if branch.on_disk and not self._recovered.load(branch, ROLLBACK, state, token):
             return False
         return self._rollback(branch, state, token)
+
+    def _tell(self, event: str, xid: XaTransactionId) -> None:
+        if self._context.observer is not None:
+            self._context.observer.branch_event(event, str(xid))
 
     def prepared(self) -> list[XaTransactionId]:
         """The branches in doubt, oldest first."""

@@ -9,8 +9,11 @@ import pytest
 
 from spanwire.broker.event_log import MAX_LOGGERS, EventLog, EventLogSettings
 from spanwire.broker.plugged_broker import PluginSettings
+from spanwire.broker.ports import NO_TOKEN
+from spanwire.broker.xa_transactions import XA_RDONLY
 from spanwire.model.acks import POISON_ACK
 from spanwire.model.destination import parse_destination
+from spanwire.model.ids import XaTransactionId
 from tests.support.dialogue.broker_dialogue import START_MS, Stage
 from tests.support.dialogue.text_format import text_message
 
@@ -35,6 +38,14 @@ def played(log: pytest.LogCaptureFixture, settings: EventLogSettings) -> list[st
         producer.rolls_back(1)
         producer.begins(2)
         producer.commits(2)
+        xid = XaTransactionId(1, b"g", b"b")
+        xa = stage.broker.xa
+        xa.begin(producer.state, xid)
+        assert xa.prepare(producer.state, xid, NO_TOKEN, stage.now) == XA_RDONLY
+        xa.begin(producer.state, xid)
+        xa.rollback(producer.state, xid, NO_TOKEN, stage.now)
+        xa.begin(producer.state, xid)
+        xa.commit(producer.state, xid, True, NO_TOKEN, stage.now)
         stage.broker.remove_producer(producer.state, info.producer_id, stage.now)
         listener.pulls(10)
         listener.leaves()
@@ -50,15 +61,12 @@ SESSIONS: Final = ["adding session", "adding session"]
 PRODUCERS: Final = ["adding producer", "sending message", "sending message", "removing producer"]
 CONSUMERS: Final = ["adding consumer", "dispatching message", "acknowledging", "pulling", "removing consumer"]
 TRANSACTIONS: Final = [
-    "beginning transaction", "rolling back transaction", "beginning transaction", "committing transaction",
+    *["beginning transaction"] * 5, "preparing transaction", *["rolling back transaction"] * 2,
+    *["committing transaction"] * 2,
 ]  # fmt: skip
 INTERNAL: Final = [
-    "message has expired",
-    "message was given up",
-    "adding destination",
-    "removing destination",
-    "stopping",
-]
+    *["adding destination"] * 3, "message has expired", "message was given up", "removing destination", "stopping",
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(
