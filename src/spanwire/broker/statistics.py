@@ -32,7 +32,7 @@ from spanwire.model.destination import QUEUE, Destination
 from spanwire.model.errors import JmsError, ResourceAllocationError
 from spanwire.model.info import ConnectionInfo
 from spanwire.model.message import Message
-from spanwire.model.message_view import PropertyValue
+from spanwire.model.message_view import LONG_VALUE, PropertyValue
 
 PREFIX: Final = "ActiveMQ.Statistics"
 OF_BROKER: Final = "ActiveMQ.Statistics.Broker"
@@ -95,7 +95,9 @@ class StatisticsRequests(BrokerDestination):
         self._outlet: Final[Outlet] = Outlet(NoConnection(), [], usage)
         self._requests: Final[deque[Request]] = deque()
         self._number = 0
-        self._waits_for_room = False
+        self._waits = False  # for room, or for a message that is being read
+        self._asked: Queue | None = None  # whose oldest message was read, and what came
+        self._oldest: Message | None = None
 
     def intercept(self, state: ConnectionState, message: Message) -> Message | None:
         """``message`` itself if it is no request; else None, and it is being answered. Raises `JmsError` when it is
@@ -134,7 +136,7 @@ class StatisticsRequests(BrokerDestination):
             refusal = self._slice()
             if refusal is not None:
                 raise refusal
-            if self._requests and not self._waits_for_room:
+            if self._requests and not self._waits:
                 self._context.schedule(self)
         return None
 
@@ -168,11 +170,11 @@ class StatisticsRequests(BrokerDestination):
     def work(self) -> bool:
         """The next slice; True while there is more that can be done now."""
         self._slice()
-        return len(self._requests) > 0 and not self._waits_for_room
+        return len(self._requests) > 0 and not self._waits
 
     def wake(self) -> None:
         """There may be room again."""
-        self._waits_for_room = False
+        self._waits = False
         self._context.schedule(self)
 
     def _slice(self) -> JmsError | None:
@@ -203,34 +205,68 @@ class StatisticsRequests(BrokerDestination):
         )
 
     def _answer_next(self, request: Request) -> bool:
-        """False when there is no room for the next answer; it is tried again later."""
-        correlation_id = request.correlation_id
-        entries: dict[str, PropertyValue] = {}
-        if request.begins_with_broker:
-            entries = self._broker_entries.entries(self._map.all(), self._connections.all())
-        elif request.homes:
-            home = request.homes[0]
-            entries = self._destination_entries.entries(home)
-            if request.first_timestamp and isinstance(home, Queue):
-                self._destination_entries.add_first_timestamp(home, entries)
-        elif request.subscriptions:
-            subscription = request.subscriptions[0]
-            client_id = request.client_ids.get(subscription.info.consumer_id.connection_id)
-            entries = subscription_entries(self._destination_entries, subscription, client_id)
-            correlation_id = None  # as ActiveMQ answers
+        """False when there is no room for the next answer, or something is read for it; it is tried again later."""
+        entries = self._entries(request)
+        if entries is None:
+            return False
+        about_consumer = not request.begins_with_broker and not request.homes and len(request.subscriptions) > 0
+        correlation_id = None if about_consumer else request.correlation_id  # as ActiveMQ answers
         self._number += 1
         wall_ms = self._context.wall_ms
         answer = self._format.statistics(request.reply_to, entries, correlation_id, self._number, wall_ms)
         if not self._sending.hand_in(request.own, answer):
-            self._waits_for_room = True
+            self._waits = True
             self._context.wake_at(self, self._context.monotonic + ROOM_SECONDS)
             return False
         if request.begins_with_broker:
             request.begins_with_broker = False
         elif request.homes:
             request.homes.popleft()
+            self._asked = None
         elif request.subscriptions:
             request.subscriptions.popleft()
         else:
             request.ends_with_null = False
         return True
+
+    def _entries(self, request: Request) -> dict[str, PropertyValue] | None:
+        """What the next answer says, nothing at the end of a list; None while something is read for it."""
+        if request.begins_with_broker:
+            return self._broker_entries.entries(self._map.all(), self._connections.all())
+        if request.homes:
+            return self._about(request.homes[0], request.first_timestamp)
+        if request.subscriptions:
+            subscription = request.subscriptions[0]
+            client_id = request.client_ids.get(subscription.info.consumer_id.connection_id)
+            return subscription_entries(self._destination_entries, subscription, client_id)
+        return {}
+
+    def _about(self, home: BrokerDestination, first_timestamp: bool) -> dict[str, PropertyValue] | None:
+        if not first_timestamp or not isinstance(home, Queue):
+            return self._destination_entries.entries(home)
+        if not self._knows_oldest(home):
+            return None
+        entries = self._destination_entries.entries(home)
+        if self._oldest is not None:
+            entries["firstMessageTimestamp"] = (LONG_VALUE, self._oldest.timestamp_ms)
+        return entries
+
+    def _knows_oldest(self, queue: Queue) -> bool:
+        """Find the oldest message that waits; False while it is read from the disk."""
+        if self._asked is queue:
+            return True
+        self._oldest = None
+        for sequence, message in queue.look(1):
+            if message is None:
+                self._asked = queue
+                self._waits = True
+                self._context.fetch(self, queue.destination, [sequence])
+                return False
+            self._oldest = message
+        return True
+
+    def fetched(self, request: int, messages: list[Message | None]) -> None:
+        """The oldest message is here, or it has gone meanwhile."""
+        self._oldest = messages[0]
+        self._waits = False
+        self._context.schedule(self)

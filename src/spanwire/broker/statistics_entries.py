@@ -57,12 +57,6 @@ class DestinationEntries:
         found["producerCount"] = (LONG_VALUE, home.producers)
         return found
 
-    def add_first_timestamp(self, queue: Queue, found: Entries) -> None:
-        """When the oldest message that waits was sent, if memory has it."""
-        for _, message in queue.look(1):
-            if message is not None:
-                found["firstMessageTimestamp"] = (LONG_VALUE, message.timestamp_ms)
-
 
 class BrokerEntries:
     """The answer about the whole broker. ``addresses`` are texts for the names of `ADDRESSES`."""

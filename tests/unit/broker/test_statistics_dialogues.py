@@ -168,6 +168,29 @@ def test_the_time_of_the_first_message_is_told_where_it_is_asked_for() -> None:
     assert "firstMessageTimestamp" not in answer
 
 
+def test_the_first_message_may_be_on_the_disk() -> None:
+    before = played()
+    producer = before.peer("p")
+    producer.sends("queue://A", "a", timestamp_ms=17)
+    producer.sends("queue://A", "b", timestamp_ms=18)
+    producer.sends("queue://B", "c", timestamp_ms=19)
+    before.settle()
+    stage = Stage(store=before.store.crash(), plugins=ON, statistics_format=JsonStatistics())
+    stage.broker.recover(stage.store.recovered(), True, stage.now, stage.store.facts)
+    asking = Asking(stage)
+    asked = {"ActiveMQ.Statistics.Destination.Include.First.Message.Timestamp": True}
+    assert asking.asks("queue://ActiveMQ.Statistics.Destination*", **asked) == []
+    stage.settle()
+    times = {value(answer, "destinationName"): value(answer, "firstMessageTimestamp") for answer in asking.hears()}
+    assert times == {"queue://A": 17, "queue://B": 19}
+    stage.store.lose(Destination(0, "A"), 1)
+    asking.asks(f"{ABOUT}A", **asked)
+    stage.settle()
+    (answer,) = asking.hears()
+    assert "firstMessageTimestamp" not in answer
+    assert stage.memory() == stage.view(asking.reply_to).memory_bytes
+
+
 def test_the_answer_about_the_broker_adds_up_and_can_begin_anew() -> None:
     stage = played()
     asking = Asking(stage)
