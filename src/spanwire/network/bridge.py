@@ -96,6 +96,10 @@ class NetworkBridge(ClientConnection, ProtocolConnection):
         """How many subscriptions the bridge has here."""
         return 0 if self._crossing is None else len(self._crossing.local.demand.subscriptions)
 
+    def destinations(self, at_most: int) -> tuple[str, ...]:
+        """What the remote broker wants messages of."""
+        return () if self._crossing is None else self._crossing.local.demand.destinations(at_most)
+
     @property
     def forwarded(self) -> int:
         """How many messages were sent to the remote broker."""

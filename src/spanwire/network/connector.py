@@ -33,6 +33,7 @@ from spanwire.transports.turn import Turn
 
 logger = logging.getLogger(__name__)
 
+MAX_SHOWN: Final = 100  # destinations of one link in a view
 CONNECT_TIMEOUT: Final = 30.0  # seconds for a socket and its TLS handshake, ActiveMQ's connectionTimeout
 
 _TLS_REFUSALS: Final = {
@@ -54,16 +55,21 @@ class RemoteAddress:
 
 @dataclass(frozen=True, slots=True)
 class NetworkConnectorSettings:
-    """One ``networkConnector``: which brokers, how its bridges behave, when they try again."""
+    """One ``networkConnector``: which brokers, how its bridges behave, when they try again. ``line`` is where it stands
+    in its file.
+    """
 
     bridge: BridgeSettings
     remotes: tuple[RemoteAddress, ...]
     reconnect: ReconnectSettings = field(default_factory=ReconnectSettings)
+    line: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
 class LinkView:
-    """What an operator may know of one link. ``reason`` is why it is not up, or was not the last time."""
+    """What an operator may know of one link. ``reason`` is why it is not up, or was not the last time,
+    ``destinations`` are those that the remote broker wants messages of.
+    """
 
     name: str
     uri: str
@@ -74,6 +80,8 @@ class LinkView:
     in_flight: int
     enqueued: int
     dequeued: int
+    duplex: bool = False
+    destinations: tuple[str, ...] = ()
 
 
 def accepted_view(bridge: DuplexBridge) -> LinkView:
@@ -89,6 +97,8 @@ def accepted_view(bridge: DuplexBridge) -> LinkView:
         in_flight=crossing.in_flight,
         enqueued=crossing.forwarded,
         dequeued=crossing.local.acknowledged,
+        duplex=True,
+        destinations=crossing.local.demand.destinations(MAX_SHOWN),
     )
 
 
@@ -148,6 +158,8 @@ class Link:
             in_flight=0 if bridge is None else bridge.in_flight,
             enqueued=self._enqueued + (0 if bridge is None else bridge.forwarded),
             dequeued=self._dequeued + (0 if bridge is None else bridge.acknowledged),
+            duplex=self._settings.bridge.duplex,
+            destinations=() if bridge is None else bridge.destinations(MAX_SHOWN),
         )
 
     # The pump's side

@@ -170,6 +170,11 @@ class DemandTable:
         """How many remote consumers there are."""
         return len(self._remote)
 
+    def destinations(self, at_most: int) -> tuple[str, ...]:
+        """What is subscribed to, by name; ``at_most`` so many."""
+        names = {demand.info.destination.qualified_name for demand in self.subscriptions}
+        return tuple(sorted(names)[:at_most])
+
     def is_known(self, consumer_id: ConsumerId) -> bool:
         """Whether this remote consumer is served already."""
         return str(consumer_id) in self._remote

@@ -134,7 +134,7 @@ class NetworkReader:
         remotes = [self._remote(text, uri.line, stores) for text in static.uris]
         reconnect = self._reconnect(static.options, uri.line)
         found = tuple(remote for remote in remotes if remote is not None)
-        return NetworkConnectorSettings(bridge, found, reconnect) if found else None
+        return NetworkConnectorSettings(bridge, found, reconnect, element.line) if found else None
 
     def _bridge(self, element: Element) -> BridgeSettings:
         settings = Settings(element, self.findings)

@@ -1,0 +1,148 @@
+"""``spanwire network lint | route | map``: what is wrong in a network's files, which way messages go, who is linked."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from typing import Final
+
+from spanwire.cli.arguments import Parser, placement
+from spanwire.cli.endpoint import printable
+from spanwire.cli.running import control_client
+from spanwire.model.destination import QUEUE, TOPIC, Destination
+from spanwire.model.errors import ConfigurationError
+from spanwire.network.plan import NetworkPlan, Route
+from spanwire.service.config.network_lint import NetworkLint
+from spanwire.service.config.network_plan import NetworkFiles, read_network
+
+FAULTS: Final = 1
+USAGE_ERROR: Final = 2
+USAGE: Final = """usage: spanwire network lint FILE...
+       spanwire network route --from BROKER (--queue NAME | --topic NAME) [--to BROKER] FILE...
+       spanwire network map [--json]
+
+lint   looks at the configurations of all brokers of a network: faults and hints, each with file, line, why and mend
+route  tells which way a message goes to a consumer at another broker, and why it goes no other way
+map    shows the links of a running broker: state, demand by destination, what is on its way
+"""
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Does one of the three."""
+    words = list(arguments)
+    if words and words[0] in ("-h", "--help"):
+        sys.stdout.write(USAGE)
+        raise SystemExit(0)
+    actions = {"lint": _lint, "route": _route, "map": _map}
+    action = actions.get(words[0]) if words else None
+    if action is None:
+        sys.stderr.write("spanwire network: say what: lint, route or map; spanwire network --help\n")
+        return USAGE_ERROR
+    return action(words[1:])
+
+
+def _lint(arguments: Sequence[str]) -> int:
+    parser = Parser(prog="spanwire network lint", description="Look for faults in the files of a network.")
+    parser.add_argument("files", nargs="+", metavar="FILE", help="activemq.xml or TOML, one for each broker")
+    options = parser.parse(arguments)
+    files = read_network(options.files)
+    findings = NetworkLint(files).findings()
+    for finding in findings:
+        _print(str(finding))
+    for stranger in files.strangers:
+        _print(f"{stranger}, so nothing is known of what lies behind it")
+    faults = sum(finding.is_fault for finding in findings)
+    links = sum(not link.reverse for link in files.plan.links)
+    _print(
+        f"{len(files.configurations)} brokers, {links} links: {faults} faults, {len(findings) - faults} hints",
+    )
+    return FAULTS if faults else 0
+
+
+def _route(arguments: Sequence[str]) -> int:
+    parser = Parser(prog="spanwire network route", description="Tell which way messages go, without sending any.")
+    parser.add_argument("--from", dest="start", required=True, metavar="BROKER", help="where the producer is")
+    parser.add_argument("--to", dest="goal", metavar="BROKER", help="where the consumer is; else each broker in turn")
+    kind = parser.add_mutually_exclusive_group(required=True)
+    kind.add_argument("--queue", metavar="NAME", help="the queue it is sent to")
+    kind.add_argument("--topic", metavar="NAME", help="the topic it is sent to")
+    parser.add_argument("files", nargs="+", metavar="FILE", help="activemq.xml or TOML, one for each broker")
+    options = parser.parse(arguments)
+    files = read_network(options.files)
+    if files.refused:
+        raise ConfigurationError("\n".join(files.refused))
+    destination = Destination(QUEUE, options.queue) if options.queue is not None else Destination(TOPIC, options.topic)
+    start = _known(files, options.start)
+    goals = [_known(files, options.goal)] if options.goal else [name for name in files.plan.brokers if name != start]
+    arrived = 0
+    for goal in goals:
+        route = files.plan.route(start, destination, goal)
+        arrived += route.arrived
+        for line in _told(files.plan, route, start, goal):
+            _print(line)
+    return 0 if arrived == len(goals) else FAULTS
+
+
+def _known(files: NetworkFiles, name: str) -> str:
+    if name in files.plan.brokers:
+        return name
+    for broker in files.plan.brokers.values():
+        if broker.broker_id == name:
+            return broker.name
+    known = ", ".join(files.plan.brokers)
+    raise ConfigurationError(f"none of these files is that of broker {name!r}; there are {known}")
+
+
+def _told(plan: NetworkPlan, route: Route, start: str, goal: str) -> list[str]:
+    """The way on one line, then each way that was not open."""
+    if not route.arrived:
+        lines = [f"{start} does not reach a consumer at {goal}"]
+    else:
+        hops = [start]
+        for link, priority in zip(route.links, route.priorities, strict=True):
+            hops.append(f"-> {link.far} ({link.settings.name}, priority {priority})")
+        lines = [" ".join(hops)]
+    for refusal in route.refusals:
+        link = refusal.link
+        way = "duplex end of " if link.reverse else ""
+        lines.append(f"  not {link.near} -> {link.far}: {refusal.reason} ({way}{link.settings.name}, {link.place})")
+    return lines
+
+
+def _map(arguments: Sequence[str]) -> int:
+    parser = Parser(prog="spanwire network map", description="Show the links of a running broker.")
+    placement(parser)
+    parser.add_argument("--json", action="store_true", help="print the answer of the control socket as JSON")
+    options = parser.parse(arguments)
+    status = control_client(options).ask("status")
+    if not isinstance(status, dict):
+        raise ConfigurationError("the broker's answer is no status")
+    links = status.get("network_connectors")
+    rows = [row for row in links if isinstance(row, dict)] if isinstance(links, list) else []
+    if options.json:
+        sys.stdout.write(
+            json.dumps({"name": status.get("name"), "id": status.get("id"), "links": rows}, indent=2) + "\n"
+        )
+        return 0
+    _print(f"broker {status.get('name')} (id {status.get('id')})")
+    for row in rows:
+        _print(_link(row))
+        wanted = row.get("destinations")
+        for name in wanted if isinstance(wanted, (list, tuple)) else []:
+            _print(f"    wants {name}")
+    return 0
+
+
+def _link(row: dict[str, object]) -> str:
+    reason = f" ({row['reason']})" if row.get("reason") else ""
+    way = "<->" if row.get("duplex") else "-->"
+    remote = row.get("remote") or "?"
+    return (
+        f"  {way} {remote} by {row['name']} ({row['uri']}): {row['state']}{reason}, {row['in_flight']} on their way, "
+        f"{row['dequeued']} of {row['enqueued']} answered"
+    )
+
+
+def _print(line: str) -> None:
+    sys.stdout.write(printable(line) + "\n")
