@@ -40,6 +40,20 @@ def each_durable_subscriber_has_letters_of_his_own(jms: Stage) -> None:
     session.consumer("queue://DLQ.EACHDLQ.T.two:sub").receives_nothing()
 
 
+def two_subscribers_give_up_on_one_message(jms: Stage) -> None:
+    session = jms.connection().session()
+    letters = session.consumer("queue://DLQ.OWNDLQ.TWICE")
+    seen = [
+        jms.connection(AT_ONCE, client_id=client).session().subscriber("topic://OWNDLQ.TWICE", "sub").listens(fail=9)
+        for client in ("first", "second")
+    ]
+    session.producer("topic://OWNDLQ.TWICE").sends("a")
+    for one in seen:
+        one.sees(1)
+    letters.receives(1)
+    letters.drains()
+
+
 def letters_expire_where_the_policy_says_so(jms: Stage) -> None:
     session = jms.connection().session()
     jms.connection(AT_ONCE).session().consumer("queue://SHORTDLQ.Q").listens(fail=9)
