@@ -71,7 +71,9 @@ class ClosingConsumer:
 class SlowConsumerWatch(BrokerDestination):
     """The consumers under one policy. It is a destination only so far as `BrokerContext` wakes it."""
 
-    def __init__(self, policy: PolicyEntry, strategy: SlowConsumerPolicy, usage: MemoryUsage, context: BrokerContext):
+    def __init__(
+        self, policy: PolicyEntry, strategy: SlowConsumerPolicy, usage: MemoryUsage, context: BrokerContext
+    ) -> None:
         super().__init__(policy.destination, policy, usage)
         self._strategy: Final[SlowConsumerPolicy] = strategy
         self._context: Final[BrokerContext] = context
@@ -161,7 +163,7 @@ class SlowConsumerWatch(BrokerDestination):
             watched.progress = progress
             watched.since = self._context.monotonic
         line = watched.line
-        if line is not None and not self._by_acks:
+        if line is not None and not self._by_acks and not subscription.pulls:
             room = subscription.prefetch_size + subscription.extension - subscription.dispatched_count
             if room > 0:
                 watched.is_slow = False

@@ -171,6 +171,10 @@ INSIDE: Final = """\
             <pendingMessageLimitStrategy><constantPendingMessageLimitStrategy limit="0"/></pendingMessageLimitStrategy>
           </policyEntry>
           <policyEntry queue="PULLED.&gt;" queuePrefetch="0"/>
+          <policyEntry topic="PULLED.&gt;" topicPrefetch="0"/>
+          <policyEntry queue="BROWSED.&gt;" queueBrowserPrefetch="0"/>
+          <policyEntry queue="BROWSEDFEW.&gt;" queueBrowserPrefetch="2"/>
+          <policyEntry topic="DURABLEFEW.&gt;" durableTopicPrefetch="2"/>
           <policyEntry queue="TOLD.&gt;" advisoryForDelivery="true" advisoryForConsumed="true"
                        sendAdvisoryIfNoConsumers="true"/>
           <policyEntry topic="TOLD.&gt;" advisoryForDelivery="true" advisoryForConsumed="true"

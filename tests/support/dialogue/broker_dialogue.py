@@ -287,6 +287,7 @@ class Peer:
         retroactive: bool = False,
         maximum_pending: int = 0,
         network: bool = False,
+        pulls_when_told: bool = True,
     ) -> Listener:
         """A consumer that is not started yet; ``durable`` names its subscription."""
         self._consumer_number += 1
@@ -305,6 +306,7 @@ class Peer:
             network_subscription=network,
         )
         listener = Listener(self, info)
+        listener.pulls_when_told = pulls_when_told
         listener.attached(self.stage.broker.add_consumer(self.state, info, listener, self.stage.now, automatic))
         return listener
 

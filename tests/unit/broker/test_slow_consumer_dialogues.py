@@ -225,3 +225,12 @@ def test_nobody_is_looked_at_when_nobody_is_there() -> None:
     passes(stage, 2.0)
     due = stage.broker.next_timeout()
     assert due is None or due > stage.now.monotonic + 5.0
+
+
+def test_a_durable_subscriber_that_pulls_is_not_slow() -> None:
+    stage = watching(by_slowness())
+    peer = stage.peer("a", client_id="c")
+    puller = peer.consumes(T, prefetch=0, durable="s")
+    stage.peer("p").sends(T, *"123456")
+    passes(stage, 5.0)
+    assert not is_ended(puller)

@@ -267,3 +267,32 @@ def a_policy_may_make_clients_pull(jms: Stage) -> None:
     jms.connection().session().producer("queue://PULLED.Q").sends("a", "b", "c")
     second.receives(2)
     first.receives(1, silence=True)
+
+
+def a_policy_may_make_consumers_of_topics_pull(jms: Stage) -> None:
+    consumer = jms.connection().session().consumer("topic://PULLED.T")
+    jms.connection().session().producer("topic://PULLED.T").sends("a", "b")
+    consumer.receives(2, silence=True)
+
+
+def a_policy_may_make_browsers_pull(jms: Stage) -> None:
+    session = jms.connection().session()
+    session.producer("queue://BROWSED.Q").sends("a", "b", "c")
+    session.browses("queue://BROWSED.Q")
+    session.consumer("queue://BROWSED.Q").receives(3, silence=True)
+
+
+def a_policy_may_set_the_prefetch_of_browsers(jms: Stage) -> None:
+    session = jms.connection().session()
+    session.producer("queue://BROWSEDFEW.Q").sends("a", "b", "c", "d", "e")
+    session.browses("queue://BROWSEDFEW.Q")
+
+
+def a_policy_may_set_the_prefetch_of_durable_subscribers(jms: Stage) -> None:
+    connection = jms.connection(client_id=jms.scenario)
+    connection.session("client").subscriber("topic://DURABLEFEW.T", "s")
+    jms.connection().session().producer("topic://DURABLEFEW.T").sends(*"abcd")
+    _waits(jms, 200)
+    connection.dies()  # what was out comes again with the flag
+    _waits(jms, 500)
+    jms.connection(client_id=jms.scenario).session().subscriber("topic://DURABLEFEW.T", "s").receives(4, silence=True)
