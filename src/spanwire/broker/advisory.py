@@ -14,7 +14,7 @@ from spanwire.broker.destination_map import DestinationMap
 from spanwire.broker.durable_subscription import SubscriptionTerms
 from spanwire.broker.formats import MessageFormats
 from spanwire.broker.news import EXPIRED_NEWS, NEWS, NO_CONSUMER_NEWS, News
-from spanwire.broker.ports import AdvisedMessage, AdvisoryFormat, RemovedSubject, RoutedDestination
+from spanwire.broker.ports import AdvisedMessage, AdvisoryFormat, LinkedBroker, RemovedSubject, RoutedDestination
 from spanwire.broker.reference import BrokerDestination, MessageReference
 from spanwire.broker.rights import Rights
 from spanwire.broker.subscription import Subscription
@@ -52,6 +52,11 @@ def anonymous_producer_advisory() -> Destination:
     return Destination(TOPIC, ADVISORY_PREFIX + "Producer.Anonymous")
 
 
+def bridge_advisory() -> Destination:
+    """The topic that tells of the bridges of this broker."""
+    return Destination(TOPIC, ADVISORY_PREFIX + "NetworkBridge")
+
+
 def news_advisory(kind: str, destination: Destination) -> Destination:
     """The topic that tells this kind of news about ``destination``. Two kinds are older than the others and know no
     temporary destinations.
@@ -87,6 +92,7 @@ class Advisories(News):
         self._number = 0
         self._told_patterns = False  # some topic of news was made for a listener with a wildcard
         self._paths: Final[dict[str, tuple[str, ...]]] = {}  # of temporary destinations that are here for others
+        self._links: Final[list[LinkedBroker]] = []
         context.news = self
 
     def listener_added(self, subscription: Subscription) -> None:
@@ -185,6 +191,17 @@ class Advisories(News):
             subject = RemovedSubject(info.producer_id.connection_id, info.producer_id)
             self._publish(anonymous_producer_advisory(), subject, {"producerCount": 0})
 
+    def bridge_started(self, link: LinkedBroker) -> None:
+        """A bridge to or from another broker is at work."""
+        self._links.append(link)
+        self._publish(bridge_advisory(), link, _bridge_properties(link))
+
+    def bridge_stopped(self, link: LinkedBroker) -> None:
+        """It has ended; one that never was at work is no news."""
+        if link in self._links:
+            self._links.remove(link)
+            self._publish(bridge_advisory(), link, {"started": False})
+
     def has_listeners(self, kind: str, about: Destination) -> bool:
         """Whether somebody hears advisories of this kind about a destination."""
         return self._topic(news_advisory(kind, about)) is not None
@@ -226,6 +243,8 @@ class Advisories(News):
         """Tell a new listener what is there already."""
         for home in homes:
             self._replay_destination(subscription, home.destination)
+        for link in self._links:
+            self._tell(subscription, bridge_advisory(), link, _bridge_properties(link))
         for state in connections:
             self._replay_connection(subscription, state.info)
             for producer in state.producers.values():
@@ -306,6 +325,10 @@ class Advisories(News):
     def _message(self, topic_name: Destination, subject: object, properties: dict[str, object]) -> Message:
         self._number += 1
         return self._format.advisory(topic_name, subject, properties, self._number, self._context.wall_ms)
+
+
+def _bridge_properties(link: LinkedBroker) -> dict[str, object]:
+    return {"started": True, "createdByDuplex": link.by_duplex, "remoteIp": link.remote_address}
 
 
 def _public(info: ConnectionInfo) -> ConnectionInfo:

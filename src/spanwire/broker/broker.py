@@ -137,11 +137,11 @@ class Broker:
         self._map: Final[DestinationMap] = DestinationMap(
             self._context, policy_map, self._usage, VirtualRoutes(virtual if virtual is not None else VirtualSettings())
         )
-        self._advisories: Final[Advisories | None] = None if advisory_format is None else Advisories(
+        self.advisories: Final[Advisories | None] = None if advisory_format is None else Advisories(
             self._context, self._map, advisory_format, self._rights, formats, anonymous_producer_advisories
         )  # fmt: skip
         self._waiting: Final[WaitingLine] = WaitingLine()
-        self._destinations: Final[Destinations] = Destinations(self._context, self._map, self._rights, self._advisories)
+        self._destinations: Final[Destinations] = Destinations(self._context, self._map, self._rights, self.advisories)
         self._unstored: Final[Unstored] = Unstored(store, unstored_limit(usage_limits))
         self._flow: Final[FlowControl] = FlowControl(
             self._context, self._map, usage_limits, policy_map.lowest_store_mark(), self._unstored
@@ -180,7 +180,7 @@ class Broker:
             self.producer_audit,
             self._flow,
         )
-        self._producing: Final[Producing] = Producing(self._map, self._destinations, self._rights, self._advisories)
+        self._producing: Final[Producing] = Producing(self._map, self._destinations, self._rights, self.advisories)
         self._durables: Final[Durables] = Durables(
             self._context, self._map, policy_map, self._usage, self._rights, values
         )
@@ -191,7 +191,7 @@ class Broker:
             policy_map,
             self._rights,
             values,
-            self._advisories,
+            self.advisories,
             self._durables,
         )
         self._acknowledgements: Final[Acknowledgements] = Acknowledgements(
@@ -227,8 +227,8 @@ class Broker:
             predecessor.outlet.mark_dirty()
             self.remove_connection(predecessor, now)
         state = self._connections.enter(connection, info, principal)
-        if self._advisories is not None:
-            self._advisories.connection_added(info)
+        if self.advisories is not None:
+            self.advisories.connection_added(info)
         return state
 
     def remove_connection(self, state: ConnectionState, now: Time) -> None:
@@ -246,8 +246,8 @@ class Broker:
         self._flow.forget(state)
         state.outlet.leave()
         self._destinations.remove_temporary(state)
-        if self._advisories is not None:
-            self._advisories.connection_removed(state.info)
+        if self.advisories is not None:
+            self.advisories.connection_removed(state.info)
         self._flow.unpark()
 
     def mark_dirty(self, state: ConnectionState) -> None:
@@ -329,8 +329,8 @@ class Broker:
         self.check_own(state, info.consumer_id.connection_id)
         self._check_session(state, info.consumer_id.session_id, f"{self.name} Cannot add a consumer")
         subscription = self._consuming.add(state, info, consumer, automatic)
-        if self._advisories is not None and may_hear(subscription):
-            self._advisories.replay(subscription, self._map.all(), self._connections.all())
+        if self.advisories is not None and may_hear(subscription):
+            self.advisories.replay(subscription, self._map.all(), self._connections.all())
         return subscription
 
     def start_consumer(self, subscription: Subscription, now: Time) -> None:
@@ -350,8 +350,8 @@ class Broker:
         """Delete a durable subscription of this client."""
         self._turn(now)
         gone = self._durables.unsubscribe(state, name)
-        if self._advisories is not None:
-            self._advisories.subscription_removed(gone, state.connection_id)
+        if self.advisories is not None:
+            self.advisories.subscription_removed(gone, state.connection_id)
         self._flow.unpark()
 
     def set_prefetch(self, subscription: Subscription, prefetch_size: int, now: Time) -> None:

@@ -224,8 +224,8 @@ class AdvisoryFormat(Protocol):
         """The advisory for ``destination`` (a topic ``ActiveMQ.Advisory.…``).
 
         ``subject`` is a `ConnectionInfo`, `ProducerInfo`, `ConsumerInfo`, `Destination`, `RoutedDestination`,
-        `RemovedSubject`, `AdvisedMessage` or None; ``properties`` are the string, int and `LongNumber` properties to
-        set; ``number`` makes the message id unique.
+        `RemovedSubject`, `AdvisedMessage`, `LinkedBroker` or None; ``properties`` are the string, bool, int and
+        `LongNumber` properties to set; ``number`` makes the message id unique.
         """
         ...
 
@@ -265,6 +265,22 @@ class LongNumber:
 
     def __repr__(self) -> str:
         return str(self.value)
+
+
+class LinkedBroker:
+    """What an advisory about a bridge carries: the broker at its other end, and who opened the link from where."""
+
+    __slots__ = ("broker_id", "by_duplex", "name", "remote_address", "url")
+
+    def __init__(self, broker_id: str, name: str, url: str, by_duplex: bool, remote_address: str) -> None:
+        self.broker_id: Final[str] = broker_id
+        self.name: Final[str] = name
+        self.url: Final[str] = url
+        self.by_duplex: Final[bool] = by_duplex
+        self.remote_address: Final[str] = remote_address
+
+    def __repr__(self) -> str:
+        return f"{self.name} ({self.broker_id})"
 
 
 class RoutedDestination:

@@ -12,7 +12,7 @@ from typing import Final
 from spanwire.broker.audit import printable
 from spanwire.broker.broker import Broker
 from spanwire.broker.connection_state import ConnectionState
-from spanwire.broker.ports import NO_TOKEN
+from spanwire.broker.ports import NO_TOKEN, LinkedBroker
 from spanwire.broker.subscription import Subscription
 from spanwire.model.acks import INDIVIDUAL_ACK, LAST_DELIVERED_UNSET, POISON_ACK, STANDARD_ACK
 from spanwire.model.destination import Destination
@@ -71,12 +71,18 @@ class LocalBroker:
         self._given_up: Final[list[tuple[Forwarded, str]]] = []
         self._touched: Final[list[DemandSubscription]] = []
         self._refusals_logged = 0
+        address = client.info.remote_address if remote.came_in else remote.url
+        self._told: Final[LinkedBroker] = LinkedBroker(
+            remote.broker_id, remote.name, remote.url, remote.came_in, address
+        )
 
     # -- demand --------------------------------------------------------------------------------------------------------
 
     def starts(self, now: Time) -> None:
         """The remote broker has accepted the bridge: what goes there whether or not anybody consumes."""
         settings = self._settings
+        if self._broker.advisories is not None:
+            self._broker.advisories.bridge_started(self._told)
         for destination in settings.static:
             if settings.permits(destination):
                 self._make_standing(destination, None, now)
@@ -299,6 +305,8 @@ class LocalBroker:
                 if entry.settled:
                     self._acknowledge_one(made, entry.message_id, now)
         self._broker.remove_connection(self.client, now)
+        if self._broker.advisories is not None:
+            self._broker.advisories.bridge_stopped(self._told)
         self._given_up.clear()
         self._touched.clear()
         self._routes.forget(self._bridge)

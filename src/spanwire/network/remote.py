@@ -63,6 +63,8 @@ class RemoteBroker:
         self.wire_format: WireFormat | None = wire_format
         self.name = ""
         self.broker_id = ""
+        self.url = ""  # where it says that it is
+        self.came_in: Final[bool] = preferences is None  # it opened the link
         self.producer_id: Final[wire.ProducerId] = wire_producer_id(ProducerId(connection_id, BRIDGE_SESSION, 1))
         self._connection_id: Final[str] = connection_id
         self._consumer_id: Final[wire.ConsumerId] = wire.ConsumerId(
@@ -98,6 +100,7 @@ class RemoteBroker:
             raise OpenWireProtocolError("the remote broker has no id")
         self.broker_id = command.broker_id.value
         self.name = printable(command.broker_name or self.broker_id)
+        self.url = command.broker_url or ""
 
     def logged_in(self) -> None:
         """The login was accepted: advisories may have their full size."""

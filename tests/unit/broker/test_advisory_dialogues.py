@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from spanwire.broker.ports import LinkedBroker
 from tests.support.dialogue.broker_dialogue import Listener, Stage
 from tests.support.dialogue.spoken_advisories import SpokenAdvisories
 from tests.support.recording_authorizer import RecordingAuthorizer
@@ -219,3 +220,18 @@ def test_producers_without_a_destination_are_told_to_nobody_unless_that_is_wante
     peer.producer(None, 2)
     peer.leaves()
     assert listener.takes() == []
+
+
+def test_bridges_are_told_and_one_that_never_was_at_work_is_no_news() -> None:
+    stage, _ = advised()
+    advisories = stage.broker.advisories
+    assert advisories is not None
+    listener = listens(stage, "NetworkBridge")
+    link = LinkedBroker("ID:b", "b", "tcp://b:61616", False, "tcp://10.0.0.2:61616")
+    advisories.bridge_stopped(link)
+    advisories.bridge_started(link)
+    late = listens(stage, "NetworkBridge")
+    advisories.bridge_stopped(link)
+    expected = ["+b (ID:b) started=True createdByDuplex=False remoteIp=tcp://10.0.0.2:61616", "+b (ID:b) started=False"]
+    assert listener.takes() == late.takes() == expected
+    assert listens(stage, "NetworkBridge").takes() == []

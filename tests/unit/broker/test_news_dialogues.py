@@ -158,6 +158,19 @@ def test_a_dead_letter_of_a_transaction_is_told_with_its_commit() -> None:
     assert listener.takes() == [f"bare poison of {QUEUE}"]
 
 
+def test_what_a_transaction_gives_up_without_a_dead_letter_is_told_if_it_expired() -> None:
+    stage = told()
+    listener = deaths(stage)
+    peer = stage.peer("c")
+    consumer = peer.consumes(QUEUE)
+    stage.peer("p").sends(QUEUE, "poison", "late", persistent=False)
+    peer.begins(1)
+    consumer.acknowledges("poison", ack_type=POISON_ACK, count=1, transaction=1)
+    consumer.acknowledges("late", ack_type=EXPIRED_ACK, count=1, transaction=1)
+    peer.commits(1)
+    assert listener.takes() == [f"bare late of {QUEUE} orignalMessageId=ID:p:1:1:1:2"]
+
+
 def test_what_expires_in_the_dead_letter_queue_is_no_dead_letter_again() -> None:
     stage = told()
     listener = deaths(stage, name="ActiveMQ.DLQ")

@@ -16,6 +16,7 @@ from spanwire.broker.formats import MessageFormats
 from spanwire.broker.ports import (
     AdvisedMessage,
     AdvisoryFormat,
+    LinkedBroker,
     LongNumber,
     MessageFormat,
     RemovedSubject,
@@ -132,6 +133,10 @@ def _subject_structure(subject: object) -> DataStructure | None:
         return _destination(subject, _owner(subject), ADD_OPERATION)
     if isinstance(subject, RemovedSubject):
         return _removed(subject)
+    if isinstance(subject, LinkedBroker):
+        return wire.BrokerInfo(
+            broker_id=wire.BrokerId(subject.broker_id), broker_name=subject.name, broker_url=subject.url
+        )
     if isinstance(subject, RoutedDestination):
         routed = _destination(subject.destination, _owner(subject.destination), ADD_OPERATION)
         routed.broker_path = _path(subject.broker_path)
