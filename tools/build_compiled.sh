@@ -10,12 +10,13 @@ cd "$(dirname "$0")/.."
 builder=$(realpath -s "${1:?usage: tools/build_compiled.sh BUILD_PYTHON TARGET_PYTHON}")
 target=$(realpath -s "${2:?usage: tools/build_compiled.sh BUILD_PYTHON TARGET_PYTHON}")
 
+parallel=$(realpath tools/parallel_compiler)
 copy=$(mktemp -d)
 trap 'rm -rf "$copy"' EXIT
 tar -cf - --exclude='*.so' --exclude='__pycache__' pyproject.toml README.md LICENSE NOTICE src | tar -xf - -C "$copy"
 
 started=$SECONDS
-(cd "$copy" && HATCH_BUILD_HOOK_ENABLE_MYPYC=1 "$builder" -m pip wheel --quiet --no-deps --no-build-isolation \
-    --wheel-dir dist .)
+(cd "$copy" && HATCH_BUILD_HOOK_ENABLE_MYPYC=1 PYTHONPATH="$parallel" "$builder" -m pip wheel --quiet --no-deps \
+    --no-build-isolation --wheel-dir dist .)
 echo "compiled in $((SECONDS - started)) s"
 "$target" -m pip install --quiet --no-deps --no-index --force-reinstall "$copy"/dist/*.whl
