@@ -86,10 +86,13 @@ class _Reader:
         return entries
 
     def _value(self, depth: int) -> PropertyValue:
-        kind = self._octets(1)[0]
+        at = self._at
+        kind = self._body[at]
+        self._at = at + 1
         number = NUMBERS.get(kind)
         if number is not None:
-            return (kind, number.unpack(self._octets(number.size))[0])
+            self._at = at + 1 + number.size
+            return (kind, number.unpack_from(self._body, at + 1)[0])
         if kind == STRING_VALUE:
             return (STRING_VALUE, self._text(self._length()))
         if kind == LONG_TEXT:
@@ -117,8 +120,9 @@ class _Reader:
         return max(count, 0)
 
     def _length(self) -> int:
-        length: int = LENGTH.unpack(self._octets(2))[0]
-        return length
+        at = self._at
+        self._at = at + 2
+        return self._body[at] << 8 | self._body[at + 1]
 
     def _octets(self, count: int) -> bytes:
         end = self._at + count
@@ -129,7 +133,10 @@ class _Reader:
         return found
 
     def _text(self, count: int) -> str:
-        octets = self._octets(count).replace(b"\xc0\x80", b"\0")
+        octets = self._octets(count)
+        if octets.isascii():
+            return octets.decode("ascii")
+        octets = octets.replace(b"\xc0\x80", b"\0")
         halves = octets.decode("utf-8", "surrogatepass")
         return halves.encode("utf-16-be", "surrogatepass").decode("utf-16-be", "replace")
 

@@ -10,7 +10,6 @@ from typing import Final
 MAX_DEPTH: Final = 16  # maps and lists inside each other; an entry is a level of its own
 MAX_LEVELS: Final = 3 * MAX_DEPTH
 ENTITIES: Final[dict[str, str]] = {"lt": "<", "gt": ">", "amp": "&", "quot": '"', "apos": "'"}
-INDENT: Final = "  "
 
 
 class Element:
@@ -22,16 +21,6 @@ class Element:
         self.name: Final[str] = name
         self.text: Final[str] = text
         self.children: Final[list[Element]] = children
-
-    def text_form(self, level: int) -> str:
-        """The element on lines of its own, indented by two blanks for each level."""
-        indent = INDENT * level
-        if self.children:
-            inner = "\n".join([child.text_form(level + 1) for child in self.children])
-            return f"{indent}<{self.name}>\n{inner}\n{indent}</{self.name}>"
-        if not self.text and self.name != "string":
-            return f"{indent}<{self.name}/>"
-        return f"{indent}<{self.name}>{_escaped(self.text)}</{self.name}>"
 
 
 def parse_element(text: str) -> Element:
@@ -105,11 +94,6 @@ class _Parser:
     def _skip_blanks(self) -> None:
         while self._at < len(self._text) and self._text[self._at].isspace():
             self._at += 1
-
-
-def _escaped(text: str) -> str:
-    text = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    return text.replace('"', "&quot;").replace("'", "&apos;").replace("\r", "&#xd;")
 
 
 def _unescaped(text: str) -> str:

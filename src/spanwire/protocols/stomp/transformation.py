@@ -22,7 +22,6 @@ from spanwire.model.message_view import (
     BOOLEAN_VALUE,
     BYTE_VALUE,
     BYTES_VALUE,
-    CHAR_VALUE,
     DOUBLE_VALUE,
     FLOAT_VALUE,
     INT_VALUE,
@@ -31,11 +30,11 @@ from spanwire.model.message_view import (
     MAP_VALUE,
     NULL_VALUE,
     SHORT_VALUE,
-    STRING_VALUE,
     PropertyValue,
 )
+from spanwire.protocols.stomp.map_text import NAMES, json_of_map, xml_of_map
 from spanwire.protocols.stomp.markup import MAX_DEPTH, Element, parse_element
-from spanwire.protocols.stomp.properties import FLOAT32, property_text
+from spanwire.protocols.stomp.properties import FLOAT32
 
 TRANSFORMATION: Final = "transformation"
 TRANSFORMATION_ERROR: Final = "transformation-error"
@@ -55,31 +54,13 @@ MAX_TEXT_BYTES: Final = 1024 * 1024  # of a body that is turned into a map: the 
 MIN_INT: Final = -(2**31)
 MAX_INT: Final = 2**31 - 1
 
-NAMES: Final[dict[int, str]] = {
-    NULL_VALUE: "null",
-    BOOLEAN_VALUE: "boolean",
-    BYTE_VALUE: "byte",
-    CHAR_VALUE: "char",
-    SHORT_VALUE: "short",
-    INT_VALUE: "int",
-    LONG_VALUE: "long",
-    FLOAT_VALUE: "float",
-    DOUBLE_VALUE: "double",
-    STRING_VALUE: "string",
-    BYTES_VALUE: "byte-array",
-    MAP_VALUE: "map",
-    LIST_VALUE: "list",
-}
 KINDS: Final[dict[str, int]] = {name: kind for kind, name in NAMES.items()}
 BOUNDS: Final[dict[int, int]] = {BYTE_VALUE: 2**7, SHORT_VALUE: 2**15, INT_VALUE: 2**31, LONG_VALUE: 2**63}
 
 
 def map_text(entries: dict[str, PropertyValue], transformation: str) -> bytes:
     """The entries as `XML` or `JSON`, in their order."""
-    root = _map_element(entries)
-    if transformation == JSON:
-        return json.dumps({root.name: _json_inside(root)}, separators=(",", ":"), ensure_ascii=False).encode()
-    return root.text_form(0).encode()
+    return (json_of_map(entries) if transformation == JSON else xml_of_map(entries)).encode()
 
 
 def read_map_text(body: bytes, transformation: str) -> dict[str, PropertyValue]:
@@ -96,27 +77,7 @@ def read_map_text(body: bytes, transformation: str) -> dict[str, PropertyValue]:
         raise MessageFormatError(f"the text is no map: {error}") from None
 
 
-# -- values as elements ------------------------------------------------------------------------------------------------
-
-
-def _map_element(entries: dict[str, PropertyValue]) -> Element:
-    children: list[Element] = []
-    for name, value in entries.items():
-        children.append(Element("entry", "", [Element("string", name, []), _element(value)]))
-    return Element("map", "", children)
-
-
-def _element(value: PropertyValue) -> Element:
-    kind, inner = value
-    if isinstance(inner, dict):
-        return _map_element(inner)
-    if isinstance(inner, list):
-        return Element("list", "", [_element(item) for item in inner])
-    if isinstance(inner, bytes):
-        return Element(NAMES[BYTES_VALUE], base64.b64encode(inner).decode(), [])
-    if kind == NULL_VALUE or inner is None:
-        return Element(NAMES[NULL_VALUE], "", [])
-    return Element(NAMES[kind], property_text(value) or "", [])
+# -- elements as values ------------------------------------------------------------------------------------------------
 
 
 def _entries(root: Element, depth: int) -> dict[str, PropertyValue]:
@@ -171,29 +132,7 @@ def _octets(text: str) -> bytes:
         raise ValueError(str(error)) from None
 
 
-# -- elements as JSON --------------------------------------------------------------------------------------------------
-
-
-def _json_inside(element: Element) -> object:
-    """Children by name, those that share one as a list; without children the text, or the number that it is."""
-    if not element.children:
-        return _json_leaf(element)
-    found: dict[str, list[object]] = {}
-    for child in element.children:
-        found.setdefault(child.name, []).append(_json_inside(child))
-    return {name: values[0] if len(values) == 1 else values for name, values in found.items()}
-
-
-def _json_leaf(element: Element) -> object:
-    kind = KINDS.get(element.name, STRING_VALUE)
-    if kind in BOUNDS:
-        return int(element.text)
-    if kind == BOOLEAN_VALUE:
-        return element.text == "true"
-    if kind == FLOAT_VALUE or kind == DOUBLE_VALUE:
-        number = float(element.text)
-        return number if number - number == 0.0 else element.text  # JSON knows neither NaN nor infinity
-    return element.text
+# -- JSON as elements --------------------------------------------------------------------------------------------------
 
 
 def _read_json(text: str) -> Element:
