@@ -170,6 +170,14 @@ INSIDE: Final = """\
           <policyEntry topic="FEWOUT.&gt;" topicPrefetch="2">
             <pendingMessageLimitStrategy><constantPendingMessageLimitStrategy limit="0"/></pendingMessageLimitStrategy>
           </policyEntry>
+          <policyEntry topic="NOFLOW.&gt;" memoryLimit="64 kb" producerFlowControl="false">
+            <pendingMessageLimitStrategy>
+              <constantPendingMessageLimitStrategy limit="1000"/>
+            </pendingMessageLimitStrategy>
+          </policyEntry>
+          <policyEntry topic="NEVERFULL.&gt;" memoryLimit="64 kb">
+            <pendingMessageLimitStrategy><constantPendingMessageLimitStrategy limit="2"/></pendingMessageLimitStrategy>
+          </policyEntry>
           <policyEntry queue="PULLED.&gt;" queuePrefetch="0"/>
           <policyEntry topic="PULLED.&gt;" topicPrefetch="0"/>
           <policyEntry queue="BROWSED.&gt;" queueBrowserPrefetch="0"/>

@@ -296,3 +296,18 @@ def a_policy_may_set_the_prefetch_of_durable_subscribers(jms: Stage) -> None:
     connection.dies()  # what was out comes again with the flag
     _waits(jms, 500)
     jms.connection(client_id=jms.scenario).session().subscriber("topic://DURABLEFEW.T", "s").receives(4, silence=True)
+
+
+# -- memory ----------------------------------------------------------------------------------------------------------
+
+
+def without_flow_control_a_full_topic_loses_nothing_below_its_limit(jms: Stage) -> None:
+    slow = jms.connection(ONE_AT_A_TIME).session().consumer("topic://NOFLOW.T")
+    _sends(jms, "topic://NOFLOW.T", *(f"{number} {'x' * 9_000}" for number in range(20)))
+    slow.drains()
+
+
+def a_limit_keeps_a_topic_from_being_full(jms: Stage) -> None:
+    slow = jms.connection(ONE_AT_A_TIME).session().consumer("topic://NEVERFULL.T")
+    _sends(jms, "topic://NEVERFULL.T", *(f"{number} {'x' * 9_000}" for number in range(20)))
+    slow.drains()

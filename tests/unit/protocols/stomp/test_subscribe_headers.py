@@ -7,7 +7,7 @@ from __future__ import annotations
 import pytest
 
 from spanwire.broker.policy import PolicyEntry, PolicyMap
-from spanwire.broker.topic_policy import PendingLimit, TopicPolicy
+from spanwire.broker.topic_policy import FIXED_COUNT, RETAINED, PendingLimit, RecoveryPolicy, TopicPolicy
 from spanwire.model.destination import TOPIC, Destination
 from tests.support.stomp_dialogue import Peer, Stage
 
@@ -94,6 +94,34 @@ def test_a_slow_subscriber_can_lower_the_limit_of_its_policy() -> None:
     assert acks(peer) == ["e"]
     assert acks(peer) == ["f"]
     assert acks(peer) == []
+
+
+def test_a_retroactive_subscription_gets_what_its_topic_keeps() -> None:
+    keeping = TopicPolicy(recovery=RecoveryPolicy(FIXED_COUNT, 2))
+    stage = Stage(policies=PolicyMap([PolicyEntry(Destination(TOPIC, ">"), topic=keeping)]))
+    producer = stage.peer("1.2")
+    sends(producer, "/topic/T", *"abc")
+    late = subscribes(stage, "/topic/T", "activemq.retroactive:true")
+    plain = subscribes(stage, "/topic/T")
+    sends(producer, "/topic/T", "d")
+    assert (bodies(late), bodies(plain)) == (["b", "c", "d"], ["d"])
+
+
+def test_a_message_can_be_retained() -> None:
+    keeping = TopicPolicy(recovery=RecoveryPolicy(RETAINED))
+    stage = Stage(policies=PolicyMap([PolicyEntry(Destination(TOPIC, ">"), topic=keeping)]))
+    producer = stage.peer("1.2")
+    there = subscribes(stage, "/topic/T")
+    producer.sends("SEND\ndestination:/topic/T\nActiveMQ.Retain:true\ncolour:red\n\nkept\0")
+    sends(producer, "/topic/T", "not kept")
+    live = there.receives()
+    assert [frame.body for frame in live] == [b"kept", b"not kept"]
+    assert "ActiveMQ.Retain" not in live[0].headers and live[0].headers["colour"] == "red"
+    (retained,) = subscribes(stage, "/topic/T", "activemq.retroactive:true").receives()
+    assert retained.body == b"kept"
+    assert retained.headers["ActiveMQ.Retained"] == "true" and "ActiveMQ.Retain" not in retained.headers
+    producer.sends("SEND\ndestination:/topic/T\nActiveMQ.Retain:true\ncontent-length:0\n\n\0")
+    assert subscribes(stage, "/topic/T", "activemq.retroactive:true").receives() == []
 
 
 def test_headers_that_only_tune_the_java_broker_change_nothing() -> None:

@@ -26,6 +26,18 @@ POLICIES: Final = """
       <policyEntry topic="&gt;" topicPrefetch="7">
         <pendingMessageLimitStrategy><constantPendingMessageLimitStrategy limit="1000"/></pendingMessageLimitStrategy>
       </policyEntry>
+      <policyEntry topic="LATE.*" alwaysRetroactive="true" durableTopicPrefetch="9">
+        <subscriptionRecoveryPolicy><retainedMessageSubscriptionRecoveryPolicy><wrapped>
+          <fixedCountSubscriptionRecoveryPolicy maximumSize="7"/>
+        </wrapped></retainedMessageSubscriptionRecoveryPolicy></subscriptionRecoveryPolicy>
+        <messageEvictionStrategy>
+          <uniquePropertyMessageEvictionStrategy propertyName="STOCK" evictExpiredMessagesHighWatermark="5"/>
+        </messageEvictionStrategy>
+        <pendingMessageLimitStrategy>
+          <prefetchRatePendingMessageLimitStrategy multiplier="2.5"/>
+        </pendingMessageLimitStrategy>
+        <slowConsumerStrategy><abortSlowAckConsumerStrategy maxTimeSinceLastAck="70"/></slowConsumerStrategy>
+      </policyEntry>
       <policyEntry queue="A.*" expireMessagesPeriod="0">
         <deadLetterStrategy><sharedDeadLetterStrategy deadLetterQueue="queue://D"/></deadLetterStrategy>
       </policyEntry>
