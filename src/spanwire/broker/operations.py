@@ -244,7 +244,7 @@ class SelectiveWalk(BrokerDestination):
     def _ask(self, walk: LineWalk, chunk: Chunk, packed: Packed) -> bool:
         """Read the next page of a packed piece; False when there was nothing on the disk to read."""
         start = walk.cursor.offset
-        end = walk.end(chunk, self._queue.page_messages(PAGE_MESSAGES))
+        end = self._queue.page_end(packed, start, walk.end(chunk, PAGE_MESSAGES))
         self._page = [index for index in range(start, end) if packed.numbers[index] != TAKEN]
         self._expected = [packed.numbers[index] for index in self._page]
         self._page_end = end
@@ -363,10 +363,10 @@ class Operations:
             queue.resume()
         return queue.waiting()
 
-    def durable_terms(self, client_id: str) -> list[SubscriptionTerms]:
-        """The durable subscriptions of one client, whether or not it is there."""
+    def durable_terms(self, client_id: str | None = None) -> list[SubscriptionTerms]:
+        """The durable subscriptions of one client, or of all, whether or not their subscribers are there."""
         found = [durable.terms for durable in self._map.durables.values()]
-        return [terms for terms in found if terms.client_id == client_id]
+        return [terms for terms in found if client_id is None or terms.client_id == client_id]
 
     def remove(
         self, destination: Destination, selector: str | None, observer: OperationObserver, limit: int, now: Time

@@ -25,6 +25,7 @@ from spanwire.model.errors import JmsError, RemoteProtocolError, SpanwireError, 
 from spanwire.network.crossing import Crossing
 from spanwire.network.demand import local_login
 from spanwire.network.duplex import advisory_in
+from spanwire.network.durable_sync import FIRST_VERSION, subscription_info
 from spanwire.network.inbound import InboundBridge
 from spanwire.network.remote import MAX_REMOTE_FRAME_BYTES, RemoteBroker, said
 from spanwire.network.routes import NetworkRoutes
@@ -255,6 +256,9 @@ class NetworkBridge(ClientConnection, ProtocolConnection):
         elif isinstance(command, wire.KeepAliveInfo):
             if command.response_required:
                 self._remote.answers()
+        elif isinstance(command, wire.BrokerSubscriptionInfo):
+            if self._crossing is not None:
+                self._crossing.synchronised(command, now)
         elif isinstance(command, wire.ConnectionError):
             self._fail(f"the remote broker refused: {said(command.exception)}", now)
         elif isinstance(command, wire.ShutdownInfo):
@@ -283,7 +287,12 @@ class NetworkBridge(ClientConnection, ProtocolConnection):
             return
         login = local_login(settings, broker.ids.next_id(), broker.name, remote.name)
         self._crossing = Crossing(broker, settings, remote, self, login, self._routes, now)
-        self._login_id = remote.introduces(settings, broker.broker_id, broker.name, self._broker_url)
+        remote.introduces(settings, broker.broker_id, broker.name, self._broker_url)
+        wire_format = remote.wire_format
+        if settings.duplex and settings.sync_durable and wire_format is not None:
+            if wire_format.version >= FIRST_VERSION:
+                remote.says(subscription_info(broker, settings))
+        self._login_id = remote.logs_in_as_configured(settings, broker.name)
         self._subscribe_id = remote.subscribes(settings.advisory_topics(), not settings.duplex)
         self.state = State.STARTING
 

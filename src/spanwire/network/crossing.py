@@ -132,6 +132,10 @@ class Crossing(Forwarding):
         """An advisory came."""
         self.local.told(subject, now)
 
+    def synchronised(self, command: wire.BrokerSubscriptionInfo, now: Time) -> None:
+        """The remote broker told of its durable subscriptions."""
+        self.local.synchronised(command, now)
+
     # -- the link ------------------------------------------------------------------------------------------------------
 
     def unsent(self, count: int, now: Time) -> None:

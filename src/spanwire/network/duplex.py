@@ -18,6 +18,7 @@ from spanwire.model.errors import JmsError
 from spanwire.model.info import ConnectionInfo
 from spanwire.network.crossing import Crossing
 from spanwire.network.demand import MAX_DEMAND
+from spanwire.network.durable_sync import FIRST_VERSION, subscription_info
 from spanwire.network.properties import settings_of
 from spanwire.network.remote import RemoteBroker, said
 from spanwire.network.routes import NetworkRoutes
@@ -73,6 +74,8 @@ class DuplexBridge(ReverseBridge):
             self.remote.acknowledges(command)
             if command.message is not None:
                 crossing.told(command.message.data_structure, now)
+        elif isinstance(command, wire.BrokerSubscriptionInfo):
+            crossing.synchronised(command, now)
         elif isinstance(command, wire.ConnectionError):
             self._reason = f"the remote broker refused: {said(command.exception)}"
         elif isinstance(command, wire.MessageFrame):
@@ -100,9 +103,10 @@ class DuplexBridge(ReverseBridge):
 
 
 class DuplexAcceptor(NetworkAcceptor):
-    """Makes the bridges of one broker that go over links of others, and knows them."""
+    """Makes the bridges of one broker that go over links of others, ``most`` at a time, and knows them."""
 
-    def __init__(self, broker: Broker, routes: NetworkRoutes) -> None:
+    def __init__(self, broker: Broker, routes: NetworkRoutes, most: int = MAX_DUPLEX_LINKS) -> None:
+        self._most: Final[int] = most
         self.bridges: Final[dict[str, DuplexBridge]] = {}
         self._broker: Final[Broker] = broker
         self._routes: Final[NetworkRoutes] = routes
@@ -129,8 +133,8 @@ class DuplexAcceptor(NetworkAcceptor):
             logger.warning("duplex link %s is replaced by a newer one", printable(key))
             older.connection.close_with(JmsError("a newer link of this connector has replaced this one"))
             older.leave(now)
-        if len(self.bridges) >= MAX_DUPLEX_LINKS:
-            raise JmsError(f"this broker has {MAX_DUPLEX_LINKS} duplex links of other brokers, more are refused")
+        if len(self.bridges) >= self._most:
+            raise JmsError(f"this broker has {self._most} duplex links of other brokers, more are refused")
         crossing = Crossing(
             broker, settings, remote, connection, _login(broker, settings, remote, state.info), self._routes, now
         )
@@ -142,6 +146,13 @@ class DuplexAcceptor(NetworkAcceptor):
         crossing.local.starts(now)
         logger.info("network connector %s of broker %s: duplex link is up", printable(settings.name), remote.name)
         return made
+
+    def subscriptions(self, info: wire.BrokerInfo, version: int) -> wire.BrokerSubscriptionInfo | None:
+        """What the connector of the remote broker asks to be told of durable subscriptions; None for nothing."""
+        if version < FIRST_VERSION:
+            return None
+        settings = settings_of(info.network_properties or "")
+        return subscription_info(self._broker, settings) if settings.sync_durable else None
 
     def forget(self, bridge: DuplexBridge) -> None:
         """The link of ``bridge`` is over."""

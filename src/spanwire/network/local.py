@@ -31,6 +31,7 @@ from spanwire.network.demand import (
     RemoteConsumer,
     subscriber_key,
 )
+from spanwire.network.durable_sync import subscriptions_in
 from spanwire.network.remote import RemoteBroker
 from spanwire.network.routes import NetworkRoutes
 from spanwire.network.settings import BridgeSettings
@@ -121,6 +122,27 @@ class LocalBroker:
                     self._remove(needless, now)
         except JmsError as error:
             self._log_refusal(error)
+
+    def synchronised(self, command: wire.BrokerSubscriptionInfo, now: Time) -> None:
+        """The remote broker has told which durable subscriptions it has: those are served, also while nobody is there,
+        and those here that stand for none of them end.
+        """
+        settings = self._settings
+        if not settings.sync_durable or not settings.conduit or settings.dynamic_only:
+            return
+        for info in subscriptions_in(command, settings):
+            try:
+                consumer = self._reader.consumer(info, self._remote.broker_id)
+                if consumer is not None:
+                    self._add(consumer, now)
+                    self._leave(consumer.info.consumer_id, now)
+            except JmsError as error:
+                self._log_refusal(error)
+        for demand in list(self.demand.subscriptions):
+            if demand.is_durable:
+                demand.kept = False  # it was kept for want of knowledge
+                if self.demand.is_idle(demand):
+                    self._remove(demand, now)
 
     def _add(self, consumer: RemoteConsumer, now: Time) -> None:
         demand = self.demand

@@ -29,6 +29,7 @@ def properties_of(settings: BridgeSettings, broker_name: str) -> str:
         "consumerTTL": str(settings.consumer_ttl),
         "messageTTL": str(settings.message_ttl),
         "prefetchSize": str(settings.prefetch_size),
+        "syncDurableSubs": _flag(settings.sync_durable),
         "duplex": _flag(settings.duplex),
     }
     if settings.duplex:
@@ -81,6 +82,7 @@ def settings_of(text: str) -> BridgeSettings:
         conduit_network_queues=_is_set(entries, "conduitNetworkQueueSubscriptions", False),
         suppress_queue_duplicates=_is_set(entries, "suppressDuplicateQueueSubscriptions", False),
         suppress_topic_duplicates=_is_set(entries, "suppressDuplicateTopicSubscriptions", True),
+        sync_durable=_is_set(entries, "syncDurableSubs", False),
         dynamic_only=_is_set(entries, "dynamicOnly", False),
         client_id_token=entries.get("clientIdToken") or "_",
         duplex=True,

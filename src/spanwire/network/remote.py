@@ -127,11 +127,8 @@ class RemoteBroker:
         if self.output.unread_answers > MAX_UNREAD_ANSWER_BYTES:
             raise OpenWireProtocolError(f"{self.output.unread_answers} bytes of answers were not read")
 
-    def introduces(self, settings: BridgeSettings, broker_id: str, broker_name: str, broker_url: str) -> int:
-        """Sends who we are, and logs in. Gives the number of the ConnectionInfo.
-
-        The other end of a duplex link is a bridge itself, which answers messages alone.
-        """
+    def introduces(self, settings: BridgeSettings, broker_id: str, broker_name: str, broker_url: str) -> None:
+        """Sends who we are."""
         self.says(
             wire.BrokerInfo(
                 broker_id=wire.BrokerId(broker_id),
@@ -142,6 +139,11 @@ class RemoteBroker:
                 network_properties=properties_of(settings, broker_name),
             )
         )
+
+    def logs_in_as_configured(self, settings: BridgeSettings, broker_name: str) -> int:
+        """Logs in with the user of the connector; gives the number of the ConnectionInfo. The other end of a duplex
+        link is a bridge itself, which answers messages alone.
+        """
         user = settings.remote_user_name
         if user is None:
             return self.logs_in(settings, broker_name, settings.user_name, settings.password, not settings.duplex)

@@ -25,9 +25,12 @@ class PassedOver:
 
 
 class NetworkRoutes:
-    """The subscriptions of all bridges of one broker, by the consumers that they stand for."""
+    """The subscriptions of all bridges of one broker, by the consumers that they stand for; ``most`` consumers are
+    remembered that a better route serves.
+    """
 
-    def __init__(self) -> None:
+    def __init__(self, most: int = MAX_PASSED_OVER) -> None:
+        self._most: Final[int] = most
         self._serving: Final[dict[str, list[DemandSubscription]]] = {}
         self._passed_over: Final[list[PassedOver]] = []
 
@@ -63,7 +66,7 @@ class NetworkRoutes:
 
     def pass_over(self, bridge: Forwarding, consumer: RemoteConsumer) -> None:
         """There is a better route to this consumer than by ``bridge``."""
-        if len(self._passed_over) < MAX_PASSED_OVER:
+        if len(self._passed_over) < self._most:
             self._passed_over.append(PassedOver(bridge, consumer))
 
     def forget(self, bridge: Forwarding, consumer_id: str | None = None) -> None:

@@ -49,6 +49,7 @@ class BridgeSettings:
     suppress_queue_duplicates: bool = False
     suppress_topic_duplicates: bool = True
     dynamic_only: bool = False
+    sync_durable: bool = False
     duplex: bool = False
     client_id_token: str = "_"
 

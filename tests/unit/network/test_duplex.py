@@ -8,6 +8,7 @@ import pytest
 
 from spanwire.model.destination import parse_destination
 from spanwire.model.errors import JmsError
+from spanwire.network.duplex import DuplexAcceptor
 from spanwire.network.properties import properties_of, settings_of
 from spanwire.network.settings import BridgeSettings
 from tests.support.network_dialogue import Inbox, Link, Network, Site
@@ -224,6 +225,7 @@ def test_the_settings_of_a_duplex_connector_arrive_at_the_other_end() -> None:
         suppress_topic_duplicates=False,
         dynamic_only=True,
         client_id_token="-",
+        sync_durable=True,
         duplex=True,
     )
     assert settings_of(properties_of(settings, "brokerA")) == settings
@@ -250,3 +252,18 @@ def test_a_password_does_not_travel() -> None:
 def test_settings_that_make_no_sense_are_refused(text: str) -> None:
     with pytest.raises(JmsError):
         settings_of(text)
+
+
+def test_a_broker_takes_only_so_many_duplex_links_of_others() -> None:
+    network = Network()
+    a, b = network.site("A"), network.site("B")
+    b.acceptor = DuplexAcceptor(b.broker, b.routes, most=1)
+    first = network.link(a, b, BridgeSettings(name="one", duplex=True))
+    network.settles()
+    second = network.link(a, b, BridgeSettings(name="two", duplex=True))
+    second.connects()
+    for _ in range(10):
+        second.flush()
+        second.deliver()
+    assert first.running and not second.running
+    assert "this broker has 1 duplex links of other brokers, more are refused" in second.reasons[0]

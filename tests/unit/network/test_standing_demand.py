@@ -7,6 +7,7 @@ from itertools import pairwise
 import pytest
 
 from spanwire.model.destination import parse_destination
+from spanwire.network.routes import NetworkRoutes
 from spanwire.network.settings import BridgeSettings
 from spanwire.protocols.openwire import _marshallers as wire
 from spanwire.protocols.openwire.codec import FrameDecoder
@@ -368,3 +369,85 @@ def test_what_came_from_there_does_not_wait_for_ever_in_a_durable_subscription()
     assert inbox.texts == ["mine"]
     assert link.bridge is not None
     assert (link.bridge.demand_count, link.bridge.forwarded, link.bridge.acknowledged) == (1, 0, 1)
+
+
+def test_only_so_many_consumers_are_remembered_that_have_a_better_route() -> None:
+    network, sites = triangle(True)
+    sites["B"].routes = NetworkRoutes(most=1)
+    client = sites["A"].client()
+    for number in range(3):
+        client.consumes(f"queue://Q{number}")
+    network.settles()
+    assert sites["B"].routes.passed_over == 1
+    assert demand(network)["BA"] == 3
+
+
+# -- durable subscriptions that came and went while the link was down --------------------------------------------------
+
+
+@pytest.mark.parametrize("duplex", [False, True])
+def test_a_durable_subscriber_that_was_there_before_the_link_and_is_away_is_served(duplex: bool) -> None:
+    network = Network()
+    a, b = network.site("A"), network.site("B")
+    client = b.client("c1")
+    client.consumes(T, durable="s1")
+    network.settles()
+    client.leaves()
+    network.link(a, b, BridgeSettings(sync_durable=True, duplex=duplex))
+    network.settles()
+    assert durable_lines(a) == [("NC-DS_brokerA_T", "T")]
+    send(a, T, "one")
+    network.settles()
+    inbox = b.client("c1").consumes(T, durable="s1")
+    network.settles()
+    assert inbox.texts == ["one"]
+
+
+def test_an_unsubscribe_while_the_link_was_down_ends_the_subscription_here() -> None:
+    network, a, b, link = pair(BridgeSettings(sync_durable=True))
+    client = b.client("c1")
+    inbox = client.consumes(T, durable="s1")
+    network.settles()
+    assert durable_lines(a) == [("NC-DS_brokerA_T", "T")]
+    link.enabled = False
+    link.breaks()
+    inbox.leaves()
+    b.broker.unsubscribe(client.state, "s1", network.now)
+    link.enabled = True
+    network.settles()
+    assert durable_lines(a) == []
+    assert link.bridge is not None and link.bridge.demand_count == 0
+
+
+def test_over_a_duplex_link_the_opening_end_tells_of_its_durable_subscribers_too() -> None:
+    network = Network()
+    a, b = network.site("A"), network.site("B")
+    client = a.client("c1")
+    client.consumes(T, durable="s1")
+    network.settles()
+    client.leaves()
+    network.link(a, b, BridgeSettings(sync_durable=True, duplex=True))
+    network.settles()
+    assert [terms.name for terms in b.broker.operations.durable_terms()] == ["NC-DS_brokerB_T"]
+
+
+def test_a_subscriber_that_comes_back_after_it_was_told_of_shares_what_was_made_for_it() -> None:
+    network, a, b, link = pair(BridgeSettings(sync_durable=True))
+    client = b.client("c1")
+    client.consumes(T, durable="s1")
+    network.settles()
+    link.breaks()
+    network.settles()
+    assert link.bridge is not None and link.bridge.demand_count == 1
+    client.leaves()
+    network.settles()
+    again = b.client("c1")
+    inbox = again.consumes(T, durable="s1")
+    network.settles()
+    send(a, T, "one")
+    network.settles()
+    assert inbox.texts == ["one"]
+    inbox.leaves()
+    b.broker.unsubscribe(again.state, "s1", network.now)
+    network.settles()
+    assert link.bridge.demand_count == 0

@@ -70,6 +70,7 @@ TRANSITIONS: Final[dict[tuple[State, int], State]] = {
     (State.NEGOTIATING, wire.WIRE_FORMAT_INFO): State.LOGIN,
     (State.LOGIN, wire.KEEP_ALIVE_INFO): State.LOGIN,
     (State.LOGIN, wire.BROKER_INFO): State.LOGIN,
+    (State.LOGIN, wire.BROKER_SUBSCRIPTION_INFO): State.LOGIN,
     (State.LOGIN, wire.CONNECTION_CONTROL): State.LOGIN,
     (State.LOGIN, wire.CONNECTION_INFO): State.CONNECTED,
     (State.LOGIN, wire.SHUTDOWN_INFO): State.CLOSED,
@@ -327,6 +328,8 @@ class OpenWireBrokerConnection(ClientConnection, ProtocolConnection):
             self._log_in(command, now)
         elif isinstance(command, wire.BrokerInfo):
             self._login.broker(command, self._wire_format)
+        elif isinstance(command, wire.BrokerSubscriptionInfo):
+            self._login.subscribed(command, self._wire_format)
         elif isinstance(command, wire.ConnectionControl):
             self._login.control(command)
         elif isinstance(command, wire.KeepAliveInfo) and command.response_required:
@@ -372,6 +375,10 @@ class OpenWireBrokerConnection(ClientConnection, ProtocolConnection):
                 raise JmsError("slave brokers are not supported: open a network connector instead")
             self._broker.check_bridge(client.state)
             client.serve_bridge()
+            if self._acceptor is not None:
+                told = self._acceptor.subscriptions(command, self._wire_format.version)
+                if told is not None:
+                    self._output.append(told)
             if command.duplex_connection:
                 self._accept_duplex(client, command, now)
             return
@@ -386,7 +393,11 @@ class OpenWireBrokerConnection(ClientConnection, ProtocolConnection):
     def _accept_duplex(self, client: ClientCommands, command: wire.BrokerInfo, now: Time) -> None:
         if self._acceptor is None:
             raise JmsError("duplex connections are not served here: open a second network connector instead")
-        self._reverse = self._acceptor.accept(command, self, client.state, self._output, self._wire_format, now)
+        reverse = self._acceptor.accept(command, self, client.state, self._output, self._wire_format, now)
+        self._reverse = reverse
+        parked = self._login.subscriptions
+        if parked is not None:
+            reverse.take(parked, now)
 
     def _take_message(self, client: ClientCommands, command: wire.MessageFrame, now: Time) -> None:
         """What `_act` does, for the most frequent command."""

@@ -44,6 +44,10 @@ class ReverseBridge(Protocol):
 class NetworkAcceptor(Protocol):
     """Makes the reverse bridges of one broker."""
 
+    def subscriptions(self, info: wire.BrokerInfo, version: int) -> wire.BrokerSubscriptionInfo | None:
+        """The durable subscriptions here, if the peer's connector asks for them; raises `JmsError`."""
+        ...
+
     def accept(
         self,
         info: wire.BrokerInfo,

@@ -27,6 +27,7 @@ OPTION_PREFIX: Final = "wireFormat."
 _MAX_COMMANDS: Final[dict[int, int]] = {
     wire.KEEP_ALIVE_INFO: MAX_KEEP_ALIVES,
     wire.BROKER_INFO: 1,
+    wire.BROKER_SUBSCRIPTION_INFO: 1,
     wire.CONNECTION_CONTROL: 1,
     wire.CONNECTION_INFO: 1,
     wire.SHUTDOWN_INFO: 1,
@@ -41,6 +42,7 @@ class Login:
         self._counts: Final[dict[int, int]] = {}
         self._fault_tolerant = False
         self.broker_info: wire.BrokerInfo | None = None
+        self.subscriptions: wire.BrokerSubscriptionInfo | None = None
 
     def count(self, type_id: int) -> None:
         """One more command; raises `OpenWireProtocolError` when there are too many of its type."""
@@ -57,6 +59,14 @@ class Login:
                 f"a BrokerInfo of {size} bytes is larger than the limit of {MAX_BROKER_INFO_BYTES}"
             )
         self.broker_info = command
+
+    def subscribed(self, command: wire.BrokerSubscriptionInfo, wire_format: WireFormat) -> None:
+        """Put aside what a duplex bridge tells of its durable subscriptions; no frame before the login is larger than
+        64 KiB. Raises `OpenWireProtocolError` for one without a BrokerInfo.
+        """
+        if self.broker_info is None:
+            raise OpenWireProtocolError("a BrokerSubscriptionInfo came without a BrokerInfo")
+        self.subscriptions = command
 
     def control(self, command: wire.ConnectionControl) -> None:
         """A failover client that reconnects says so; nothing else in the command is looked at."""

@@ -37,7 +37,6 @@ TRANSPORTS: Final = ("tcp", "nio", "ssl", "nio+ssl", "auto", "auto+nio", "auto+s
 VERIFY_HOST_NAME: Final = ("socket.verifyHostName", "verifyHostName")
 FORCE_DURABLE: Final = "forceDurable"
 INACTIVITY: Final = "wireFormat.maxInactivityDuration"
-DURABLE: Final = words.DURABLE
 ADVISED: Final = Rule(NO_EFFECT, note="a bridge reads advisories at a fixed pace")
 JAVA: Final = Rule(NO_EFFECT, note="it tunes the Java implementation")
 
@@ -52,12 +51,12 @@ CONNECTOR: Final = Words(
             "name uri networkTTL messageTTL consumerTTL conduitSubscriptions decreaseNetworkConsumerPriority "
             "consumerPriorityBase prefetchSize alwaysSyncSend bridgeTempDestinations userName password remoteUserName "
             "remotePassword suppressDuplicateQueueSubscriptions suppressDuplicateTopicSubscriptions staticBridge "
-            "destinationFilter dynamicOnly conduitNetworkQueueSubscriptions clientIdToken duplex".split(),
+            "destinationFilter dynamicOnly conduitNetworkQueueSubscriptions clientIdToken duplex "
+            "syncDurableSubs".split(),
             YES,
         ),
         "id": YES,  # Spring's name of the bean; nothing here refers to it
         "dispatchAsync": Rule(NO_EFFECT, ("true", "false"), "dispatch never waits for a socket"),
-        "syncDurableSubs": _only("false", DURABLE),
         "useVirtualDestSubs": _only("false", words.VIRTUAL_DEMAND),
         "useCompression": _only("false", "compression by a bridge"),
         "checkDuplicateMessagesOnDuplex": _only("false", "duplex network connectors"),
@@ -164,6 +163,7 @@ class NetworkReader:
             suppress_queue_duplicates=settings.flag("suppressDuplicateQueueSubscriptions", False),
             suppress_topic_duplicates=settings.flag("suppressDuplicateTopicSubscriptions", True),
             dynamic_only=settings.flag("dynamicOnly", False),
+            sync_durable=settings.flag("syncDurableSubs", False),
             duplex=settings.flag("duplex", False),
             client_id_token=settings.text("clientIdToken") or "_",
         )

@@ -51,7 +51,8 @@ def test_every_setting_is_read(tmp_path: Path) -> None:
         'minConnectTime=8" networkTTL="4" consumerTTL="2" conduitSubscriptions="false" '
         'decreaseNetworkConsumerPriority="false" consumerPriorityBase="-7" prefetchSize="10" alwaysSyncSend="false" '
         'bridgeTempDestinations="false" userName="u" password="p" remoteUserName="ru" remotePassword="rp" '
-        'staticBridge="true" destinationFilter="Queue.A" dynamicOnly="true" clientIdToken="-" duplex="true" '
+        'staticBridge="true" destinationFilter="Queue.A" dynamicOnly="true" clientIdToken="-" '
+        'duplex="true" syncDurableSubs="true" '
         'suppressDuplicateQueueSubscriptions="true" suppressDuplicateTopicSubscriptions="false" '
         'conduitNetworkQueueSubscriptions="true">'
         '<excludedDestinations><queue physicalName="X.>"/></excludedDestinations>'
@@ -86,6 +87,7 @@ def test_every_setting_is_read(tmp_path: Path) -> None:
         suppress_topic_duplicates=False,
         dynamic_only=True,
         client_id_token="-",
+        sync_durable=True,
         duplex=True,
     )
     assert [remote.uri for remote in found.remotes] == ["tcp://b:1", "nio://[::1]:2"]
