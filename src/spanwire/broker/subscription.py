@@ -94,7 +94,10 @@ class Subscription:
 
     def accepts(self, reference: MessageReference) -> bool:
         """Whether selector, no-local and a bridge's filter let the message through."""
-        return self.lets_through(reference.message) and self.selects(reference)
+        filters = self.network_filter is not None or self.no_local_connection is not None
+        if filters and not self.lets_through(reference.message):
+            return False
+        return self.selector is None or self.selects(reference)
 
     def lets_through(self, message: Message) -> bool:
         """Whether no-local and a bridge's filter let the message through."""
