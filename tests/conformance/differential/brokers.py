@@ -189,8 +189,8 @@ INSIDE: Final = """\
                        sendAdvisoryIfNoConsumers="true"/>
           <policyEntry queue="WHOLE.&gt;" advisoryForDelivery="true" advisoryForConsumed="true"
                        includeBodyForAdvisory="true"/>
-          <policyEntry topic="SLOW.&gt;" advisoryForSlowConsumers="true"/>
-          <policyEntry queue="SLOW.&gt;" advisoryForSlowConsumers="true"/>
+          <policyEntry topic="TARDY.&gt;" advisoryForSlowConsumers="true"/>
+          <policyEntry queue="TARDY.&gt;" advisoryForSlowConsumers="true"/>
           <policyEntry topic="DROPPED.&gt;" advisoryForDiscardingMessages="true">
             <messageEvictionStrategy><oldestMessageEvictionStrategy/></messageEvictionStrategy>
             <pendingMessageLimitStrategy><constantPendingMessageLimitStrategy limit="2"/></pendingMessageLimitStrategy>

@@ -75,7 +75,7 @@ DEVIATIONS: Final[dict[str, Deviation]] = {
         (
             '"properties": {"consumerId": "String ID:<conn>:1:1", "originBrokerId": "String ID:<conn>", '
             '"originBrokerName": "String differential", "originBrokerURL": "String tcp://HOST:PORT"}, '
-            '"timestamp": false, "to": "topic://ActiveMQ.Advisory.SlowConsumer.Queue.SLOW.Q", "type": "Advisory"}',
+            '"timestamp": false, "to": "topic://ActiveMQ.Advisory.SlowConsumer.Queue.TARDY.Q", "type": "Advisory"}',
         ),
     ),
     "advisories.clients_cannot_send_advisories": Deviation(

@@ -95,9 +95,9 @@ def an_expired_message_is_told_twice_where_it_becomes_a_dead_letter(jms: Stage) 
     name = _bare(jms.queue("Q"))
     session = jms.connection().session()
     listener = session.consumer(f"{PREFIX}MessageDLQd.Queue.{name},{PREFIX}Expired.Queue.{name}")
-    session.producer(jms.queue("Q")).sends("kept", ttl=60, type="T", correlation="c")
-    session.producer(jms.queue("Q")).sends("gone", ttl=60, volatile=True)
-    session.consumer(jms.queue("EMPTY")).receives_nothing()
+    session.producer(jms.queue("Q")).sends("kept", ttl=SOON_MS, type="T", correlation="c")
+    session.producer(jms.queue("Q")).sends("gone", ttl=SOON_MS, volatile=True)
+    jms.passes(PAST_MS)
     session.consumer(jms.queue("Q")).receives_nothing()
     listener.receives(3, silence=True)
 
@@ -107,8 +107,8 @@ def a_message_that_expires_at_its_consumer_is_told(jms: Stage) -> None:
     session = jms.connection().session()
     listener = session.consumer(f"{PREFIX}MessageDLQd.Queue.{name},{PREFIX}Expired.Queue.{name}")
     consumer = session.consumer(jms.queue("Q"))
-    session.producer(jms.queue("Q")).sends("kept", ttl=60)
-    session.consumer(jms.queue("EMPTY")).receives_nothing()
+    session.producer(jms.queue("Q")).sends("kept", ttl=SOON_MS)
+    jms.passes(PAST_MS)
     consumer.receives_nothing()
     listener.receives(2, silence=True)
 
@@ -119,8 +119,8 @@ def an_expired_message_of_a_durable_subscriber_is_told(jms: Stage) -> None:
     session.subscriber(topic, "s").closes()
     other = jms.connection().session()
     listener = other.consumer(f"{PREFIX}MessageDLQd.Topic.{_bare(topic)},{PREFIX}Expired.Topic.{_bare(topic)}")
-    other.producer(topic).sends("late", ttl=60)
-    other.consumer(jms.queue("EMPTY")).receives_nothing()
+    other.producer(topic).sends("late", ttl=SOON_MS)
+    jms.passes(PAST_MS)
     session.subscriber(topic, "s").receives_nothing()
     listener.receives(2, silence=True)
 
@@ -128,8 +128,8 @@ def an_expired_message_of_a_durable_subscriber_is_told(jms: Stage) -> None:
 def a_dead_letter_s_own_death_is_no_dead_letter(jms: Stage) -> None:
     session = jms.connection().session()
     listener = session.consumer(f"{PREFIX}MessageDLQd.Queue.ActiveMQ.DLQ,{PREFIX}Expired.Queue.ActiveMQ.DLQ")
-    session.producer("queue://ActiveMQ.DLQ").sends("short", ttl=60, type=jms.scenario)
-    session.consumer(jms.queue("EMPTY")).receives_nothing()
+    session.producer("queue://ActiveMQ.DLQ").sends("short", ttl=SOON_MS, type=jms.scenario)
+    jms.passes(PAST_MS)
     session.consumer("queue://ActiveMQ.DLQ", f"JMSType = '{jms.scenario}'").receives_nothing()
     listener.receives(1, silence=True)
 
@@ -228,9 +228,9 @@ def messages_of_every_kind_are_told_without_their_bodies(jms: Stage) -> None:
 
 def a_slow_consumer_of_a_topic_is_told_once(jms: Stage) -> None:
     session = jms.connection().session()
-    listener = session.consumer(f"{PREFIX}SlowConsumer.Topic.SLOW.T")
-    consumer = jms.connection().session().consumer("topic://SLOW.T?consumer.prefetchSize=2")
-    producer = session.producer("topic://SLOW.T")
+    listener = session.consumer(f"{PREFIX}SlowConsumer.Topic.TARDY.T")
+    consumer = jms.connection().session().consumer("topic://TARDY.T?consumer.prefetchSize=2")
+    producer = session.producer("topic://TARDY.T")
     producer.sends(*"abcde", volatile=True)
     listener.receives_nothing()
     producer.sends("f", "g", volatile=True)
@@ -242,9 +242,9 @@ def a_slow_consumer_of_a_topic_is_told_once(jms: Stage) -> None:
 
 def a_slow_consumer_of_a_queue(jms: Stage) -> None:
     session = jms.connection().session()
-    listener = session.consumer(f"{PREFIX}SlowConsumer.Queue.SLOW.Q")
-    consumer = jms.connection().session().consumer("queue://SLOW.Q?consumer.prefetchSize=2")
-    session.producer("queue://SLOW.Q").sends(*"abcdefgh")
+    listener = session.consumer(f"{PREFIX}SlowConsumer.Queue.TARDY.Q")
+    consumer = jms.connection().session().consumer("queue://TARDY.Q?consumer.prefetchSize=2")
+    session.producer("queue://TARDY.Q").sends(*"abcdefgh")
     listener.receives_nothing()
     consumer.receives(8)
     listener.receives_nothing()
@@ -252,9 +252,9 @@ def a_slow_consumer_of_a_queue(jms: Stage) -> None:
 
 def a_slow_durable_subscriber(jms: Stage) -> None:
     session = jms.connection(client_id=f"{jms.scenario}.durable").session()
-    listener = jms.connection().session().consumer(f"{PREFIX}SlowConsumer.Topic.SLOW.D")
-    subscriber = session.subscriber("topic://SLOW.D?consumer.prefetchSize=2", "s")
-    session.producer("topic://SLOW.D").sends(*"abcdefgh")
+    listener = jms.connection().session().consumer(f"{PREFIX}SlowConsumer.Topic.TARDY.D")
+    subscriber = session.subscriber("topic://TARDY.D?consumer.prefetchSize=2", "s")
+    session.producer("topic://TARDY.D").sends(*"abcdefgh")
     listener.receives(1, silence=True)
     subscriber.receives(8)
 
