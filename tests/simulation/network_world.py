@@ -42,6 +42,8 @@ class NetworkWorld:
         if one_way:
             self.topology = CHAIN
             self.ttl = count
+        self.duplex = self.topology != CHAIN and self.random.random() < 0.5
+        self.suppressed = self.random.random() < 0.5
         self._connect()
         self.attempted: set[str] = set()
         self.granted: set[str] = set()
@@ -58,6 +60,8 @@ class NetworkWorld:
             for other, far in enumerate(sites):
                 forth = other == place + 1
                 back = other == place - 1 and self.topology == PAIRS
+                if self.duplex and other < place:
+                    continue  # the link from there carries both directions
                 if forth or back or (self.topology == LOOP and near is not far):
                     self.network.link(near, far, self._settings(f"{near.name}{far.name}"))
 
@@ -69,6 +73,8 @@ class NetworkWorld:
             conduit=self.random.random() < 0.7,
             decrease_priority=self.random.random() < 0.7,
             prefetch_size=self.random.choice((1, 3, 1000)),
+            duplex=self.duplex,
+            suppress_queue_duplicates=self.suppressed,
         )
 
     def step(self) -> None:

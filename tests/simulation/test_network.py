@@ -28,6 +28,7 @@ def play(seed: int, one_way: bool = False, may_crash: bool = True) -> NetworkWor
 def test_nothing_granted_is_lost_in_a_network_that_breaks(seed: int) -> None:
     world = play(seed)
     told = f"seed {seed}: {len(world.sites)} brokers, {world.topology}, ttl {world.ttl}, {world.crashes} crashes"
+    told += f", duplex {world.duplex}, suppressed {world.suppressed}"
     assert world.granted - world.deliveries.keys() == set(), told
     assert world.deliveries.keys() <= world.attempted, told
     assert world.waiting() == 0, told
@@ -57,6 +58,7 @@ def test_what_was_acknowledged_for_good_never_comes_again_down_a_chain_whose_bro
 def test_the_seeds_reach_what_they_are_for() -> None:
     worlds = [play(seed) for seed in range(30)]
     assert {world.topology for world in worlds} == set(TOPOLOGIES)
+    assert {(world.duplex, world.suppressed) for world in worlds} == {(a, b) for a in (0, 1) for b in (0, 1)}
     assert sum(world.crashes for world in worlds) > 30
     assert sum(world.breaks for world in worlds) > 30
     hops = Counter(len(path) for world in worlds for path in world.paths)
