@@ -271,3 +271,31 @@ def test_durable_subscriptions_stay_for_ever_by_default() -> None:
     stage.waits(400 * 24 * 3600.0)
     stage.settle()
     assert peer.consumes("topic://T", durable="away").takes() == ["a"]
+
+
+def test_a_power_cut_amid_a_removal_leaves_it_whole_or_gone() -> None:
+    stage = Stage(removing(), upkeep=UpkeepSettings(1_000, 0, 10_000, 1_000))
+    stage.peer("c", "client").consumes("topic://T", durable="s").leaves()
+    peer = stage.peer("p")
+    peer.sends("topic://T", "a")
+    peer.creates(QUEUE)
+    stage.settle()
+    before = stage.store.position()
+    passes(stage, 15)
+    assert not stage.has(QUEUE)
+    assert not any(stage.store.facts.values())
+    seen: set[bool] = set()
+    for position in range(before, stage.store.position() + 1):
+        again = stage.restarts(position=position)
+        again.settle()
+        described = any(again.store.facts.values())
+        left = again.peer("d", "client").consumes("topic://T", durable="s")
+        again.settle()
+        assert left.takes() == (["a"] if described else [])
+        again.peer("q").sends(QUEUE, "b")
+        again.settle()
+        listener = again.peer("e").consumes(QUEUE)
+        again.settle()
+        assert listener.takes() == ["b"]
+        seen.add(described)
+    assert seen == {True, False}
