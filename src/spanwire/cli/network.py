@@ -140,7 +140,8 @@ def _link(row: dict[str, object]) -> str:
     remote = row.get("remote") or "?"
     return (
         f"  {way} {remote} by {row['name']} ({row['uri']}): {row['state']}{reason}, {row['in_flight']} on their way, "
-        f"{row['dequeued']} of {row['enqueued']} answered"
+        f"{row['dequeued']} of {row['enqueued']} answered, for {row.get('since_s', 0)} s, "
+        f"{row.get('reconnects', 0)} reconnects"
     )
 
 

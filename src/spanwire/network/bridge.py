@@ -72,6 +72,7 @@ class NetworkBridge(ClientConnection, ProtocolConnection):
         self.state = State.NEGOTIATING
         self.reason = ""
         self.was_running = False
+        self.running_since = 0.0  # monotonic seconds
         self._broker: Final[Broker] = broker
         self._broker_url: Final[str] = broker_url
         self._routes: Final[NetworkRoutes] = routes if routes is not None else NetworkRoutes()
@@ -245,7 +246,7 @@ class NetworkBridge(ClientConnection, ProtocolConnection):
         taken = inbound.take(command, now)
         if isinstance(command, wire.ProducerInfo) and inbound.is_logged_in and self.state is State.STARTING:
             self._accepted(now)
-            self._is_running()
+            self._is_running(now)
         return taken
 
     def _handle_rare(self, command: wire.Command, now: Time) -> None:
@@ -305,7 +306,7 @@ class NetworkBridge(ClientConnection, ProtocolConnection):
         if command.correlation_id == self._login_id:
             self._accepted(now)
         elif command.correlation_id == self._subscribe_id and self.state is State.STARTING:
-            self._is_running()
+            self._is_running(now)
 
     def _accepted(self, now: Time) -> None:
         """The remote broker has let this one in."""
@@ -313,8 +314,9 @@ class NetworkBridge(ClientConnection, ProtocolConnection):
         if self._crossing is not None:
             self._crossing.local.starts(now)
 
-    def _is_running(self) -> None:
+    def _is_running(self, now: Time) -> None:
         self.state = State.RUNNING
+        self.running_since = now.monotonic
         self.was_running = True
         logger.info("network connector %s: bridge to broker %s is up", self.settings.name, self._remote.name)
 

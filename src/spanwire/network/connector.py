@@ -68,7 +68,8 @@ class NetworkConnectorSettings:
 @dataclass(frozen=True, slots=True)
 class LinkView:
     """What an operator may know of one link. ``reason`` is why it is not up, or was not the last time,
-    ``destinations`` are those that the remote broker wants messages of.
+    ``destinations`` are those that the remote broker wants messages of; ``since_s`` is how long it is in its ``state``,
+    ``reconnects`` how often it was up before.
     """
 
     name: str
@@ -82,6 +83,8 @@ class LinkView:
     dequeued: int
     duplex: bool = False
     destinations: tuple[str, ...] = ()
+    since_s: float = 0.0
+    reconnects: int = 0
 
 
 def accepted_view(bridge: DuplexBridge) -> LinkView:
@@ -130,6 +133,8 @@ class Link:
         self._reason = ""
         self._enqueued = 0
         self._dequeued = 0
+        self._lives = 0
+        self._changed = 0.0  # when the state began, in monotonic seconds
 
     def start(self) -> None:
         """Begin to connect."""
@@ -145,9 +150,8 @@ class Link:
     def view(self) -> LinkView:
         """State and counters; those of earlier bridges of this link are included."""
         bridge = self._bridge
-        state = self._state
-        if bridge is not None:
-            state = "running" if bridge.state is State.RUNNING else "starting"
+        state = self._current()
+        lives = self._lives + (1 if bridge is not None and bridge.was_running else 0)
         return LinkView(
             name=self._settings.bridge.name,
             uri=self._remote.uri,
@@ -160,7 +164,19 @@ class Link:
             dequeued=self._dequeued + (0 if bridge is None else bridge.acknowledged),
             duplex=self._settings.bridge.duplex,
             destinations=() if bridge is None else bridge.destinations(MAX_SHOWN),
+            since_s=self._since(state, bridge),
+            reconnects=max(0, lives - 1),
         )
+
+    def _current(self) -> str:
+        bridge = self._bridge
+        if bridge is None:
+            return self._state
+        return "running" if bridge.state is State.RUNNING else "starting"
+
+    def _since(self, state: str, bridge: NetworkBridge | None) -> float:
+        began = self._changed if bridge is None or state != "running" else bridge.running_since
+        return max(0.0, round(self._turn.clock.now().monotonic - began, 3))
 
     # The pump's side
 
@@ -182,10 +198,12 @@ class Link:
         while True:
             began = self._turn.clock.now().monotonic
             self._state = "connecting"
+            self._changed = began
             self._was_running = False
             self._reason = await self._live()
             self._state = "waiting"
-            lived = self._turn.clock.now().monotonic - began if self._was_running else 0.0
+            self._changed = self._turn.clock.now().monotonic
+            lived = self._changed - began if self._was_running else 0.0
             delay = self._reconnect.failed(lived)
             name, uri = self._settings.bridge.name, self._remote.uri
             if delay is None:
@@ -222,6 +240,7 @@ class Link:
             return "the connection was closed"
         self._remote_name = bridge.remote_name
         self._was_running = bridge.was_running
+        self._lives += bridge.was_running
         self._enqueued += bridge.forwarded
         self._dequeued += bridge.acknowledged
         return bridge.reason or "the connection was closed"

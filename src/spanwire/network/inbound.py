@@ -68,6 +68,7 @@ class InboundBridge:
             remote_address=f"vm://{broker.name}#{settings.name}-duplex",
             protocol="network",
             max_consumers=MAX_DEMAND,
+            audit_makers=settings.check_duplicates,
         )
         state = broker.add_connection(self._connection, info, now)
         state.network_role = True

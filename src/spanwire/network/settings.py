@@ -23,7 +23,8 @@ class BridgeSettings:
     ``user_name`` and ``password`` log in at both ends, ``remote_user_name`` and ``remote_password`` replace them at the
     other one. ``excluded`` destinations are never forwarded, whatever else names them; of ``included`` ones, if there
     are any, no others are but the ``static`` ones, which go whether or not anybody consumes. ``advisory_filter`` is
-    ActiveMQ's destinationFilter.
+    ActiveMQ's destinationFilter, ``check_duplicates`` its checkDuplicateMessagesOnDuplex: what the other end of a
+    duplex link repeats is known by its makers, as from a broker of another kind.
     """
 
     name: str = DEFAULT_NAME
@@ -51,6 +52,7 @@ class BridgeSettings:
     dynamic_only: bool = False
     sync_durable: bool = False
     duplex: bool = False
+    check_duplicates: bool = False
     client_id_token: str = "_"
 
     @property

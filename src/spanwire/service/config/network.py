@@ -52,14 +52,13 @@ CONNECTOR: Final = Words(
             "consumerPriorityBase prefetchSize alwaysSyncSend bridgeTempDestinations userName password remoteUserName "
             "remotePassword suppressDuplicateQueueSubscriptions suppressDuplicateTopicSubscriptions staticBridge "
             "destinationFilter dynamicOnly conduitNetworkQueueSubscriptions clientIdToken duplex "
-            "syncDurableSubs".split(),
+            "syncDurableSubs checkDuplicateMessagesOnDuplex".split(),
             YES,
         ),
         "id": YES,  # Spring's name of the bean; nothing here refers to it
         "dispatchAsync": Rule(NO_EFFECT, ("true", "false"), "dispatch never waits for a socket"),
         "useVirtualDestSubs": _only("false", words.VIRTUAL_DEMAND),
         "useCompression": _only("false", "compression by a bridge"),
-        "checkDuplicateMessagesOnDuplex": _only("false", "duplex network connectors"),
         "advisoryForFailedForward": _only("false", words.ADVISORIES),
         "advisoryPrefetchSize": ADVISED,
         "advisoryAckPercentage": ADVISED,
@@ -165,6 +164,7 @@ class NetworkReader:
             dynamic_only=settings.flag("dynamicOnly", False),
             sync_durable=settings.flag("syncDurableSubs", False),
             duplex=settings.flag("duplex", False),
+            check_duplicates=settings.flag("checkDuplicateMessagesOnDuplex", False),
             client_id_token=settings.text("clientIdToken") or "_",
         )
 

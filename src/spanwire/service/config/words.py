@@ -109,7 +109,10 @@ BROKER: Final = Words(
         **_all(YES, "useMirroredQueues useVirtualTopics useTempMirroredQueues"),
         **_all(_only("false", VIRTUAL_DEMAND), "useVirtualDestSubs useVirtualDestSubsOnCreation"),
         **_all(_only("false", STANDBY), "slave waitForSlave shutdownOnSlaveFailure shutdownOnMasterFailure"),
-        **_all(_only("false", "a start that does not wait"), "startAsync networkConnectorStartAsync"),
+        **_all(_only("false", "a start that does not wait"), "startAsync"),
+        "networkConnectorStartAsync": Rule(
+            NO_EFFECT, ("true", "false"), "network connectors start side by side and hold nothing up"
+        ),
         **_all(
             _only("false", "memory limits for producers and consumers apart"), "splitSystemUsageForProducersConsumers"
         ),

@@ -52,7 +52,7 @@ def test_every_setting_is_read(tmp_path: Path) -> None:
         'decreaseNetworkConsumerPriority="false" consumerPriorityBase="-7" prefetchSize="10" alwaysSyncSend="false" '
         'bridgeTempDestinations="false" userName="u" password="p" remoteUserName="ru" remotePassword="rp" '
         'staticBridge="true" destinationFilter="Queue.A" dynamicOnly="true" clientIdToken="-" '
-        'duplex="true" syncDurableSubs="true" '
+        'duplex="true" syncDurableSubs="true" checkDuplicateMessagesOnDuplex="true" '
         'suppressDuplicateQueueSubscriptions="true" suppressDuplicateTopicSubscriptions="false" '
         'conduitNetworkQueueSubscriptions="true">'
         '<excludedDestinations><queue physicalName="X.>"/></excludedDestinations>'
@@ -88,6 +88,7 @@ def test_every_setting_is_read(tmp_path: Path) -> None:
         dynamic_only=True,
         client_id_token="-",
         sync_durable=True,
+        check_duplicates=True,
         duplex=True,
     )
     assert [remote.uri for remote in found.remotes] == ["tcp://b:1", "nio://[::1]:2"]
