@@ -24,6 +24,7 @@ from spanwire.model.errors import JmsError, ProtocolError
 from spanwire.model.info import ConnectionInfo, ConsumerInfo, ProducerInfo
 from spanwire.model.message import Message
 
+MAX_UNHEARD: Final = 10_000  # topics remembered as those that nobody listens to; forgotten all at once when it is full
 _DESTINATION_TOPICS: Final = ("Queue", "Topic", "TempQueue", "TempTopic")
 
 
@@ -92,6 +93,7 @@ class Advisories(News):
         self._number = 0
         self._told_patterns = False  # some topic of news was made for a listener with a wildcard
         self._paths: Final[dict[str, tuple[str, ...]]] = {}  # of temporary destinations that are here for others
+        self._unheard: Final[dict[str, None]] = {}  # news that nobody listened to since the last listener came
         self._links: Final[list[LinkedBroker]] = []
         context.news = self
 
@@ -99,6 +101,7 @@ class Advisories(News):
         """Somebody subscribed; it counts if an advisory topic can be among what it asked for."""
         if may_hear(subscription):
             self._listeners += 1
+            self._unheard.clear()
 
     def listener_removed(self, subscription: Subscription) -> None:
         """Somebody left."""
@@ -204,24 +207,42 @@ class Advisories(News):
 
     def has_listeners(self, kind: str, about: Destination) -> bool:
         """Whether somebody hears advisories of this kind about a destination."""
-        return self._topic(news_advisory(kind, about)) is not None
+        return self._news_topic(kind, about) is not None
 
     def tell(self, kind: str, about: Destination, subject: object, properties: dict[str, object]) -> None:
         """Tell of a consumer, a producer or (None) of the destination itself."""
-        self._publish(news_advisory(kind, about), subject, properties)
+        topic = self._news_topic(kind, about)
+        if topic is not None:
+            topic.accept(self._message(topic.destination, subject, properties))
 
     def tell_of_message(
         self, kind: str, about: Destination, message: Message, whole: bool, properties: dict[str, object]
     ) -> None:
-        """Tell of a message; an advisory topic is no news."""
-        if not about.is_advisory:
-            self._publish(news_advisory(kind, about), AdvisedMessage(message, whole), properties)
+        """Tell of a message."""
+        self.tell(kind, about, AdvisedMessage(message, whole), properties)
 
     def pass_on(self, kind: str, about: Destination, message: Message) -> None:
         """Give the listeners the message itself."""
-        topic = self._topic(news_advisory(kind, about))
+        topic = self._news_topic(kind, about)
         if topic is not None:
             topic.accept(self._readdressed(message, topic.destination))
+
+    def _news_topic(self, kind: str, about: Destination) -> Topic | None:
+        """The topic that tells this kind of news about ``about``, if somebody listens to it. Who does not is looked for
+        once: a message that expires costs no more where there are many listeners with wildcards. What advisory topics
+        carry is no news.
+        """
+        if self._listeners == 0 or about.is_advisory:
+            return None
+        key = f"{kind} {about.qualified_name}"
+        if key in self._unheard:
+            return None
+        topic = self._topic(news_advisory(kind, about))
+        if topic is None:
+            if len(self._unheard) >= MAX_UNHEARD:
+                self._unheard.clear()
+            self._unheard[key] = None
+        return topic
 
     def _readdressed(self, message: Message, destination: Destination) -> Message:
         """A copy without an original destination, as ActiveMQ passes it on; with one if it cannot be decoded."""

@@ -66,9 +66,12 @@ def told_name(home: BrokerDestination, message: Message) -> Destination:
 
 def tell_expired(news: News, home: BrokerDestination, message: Message) -> None:
     """A message is over its time; all of them are told, whatever the policy."""
+    about = told_name(home, message)
+    if not news.has_listeners(EXPIRED_NEWS, about):
+        return
     news.tell_of_message(
         EXPIRED_NEWS,
-        told_name(home, message),
+        about,
         message,
         home.policy.advisories.whole_messages,
         {MESSAGE_ID: str(message.message_id)},
@@ -85,6 +88,8 @@ def tell_of_traffic(
 ) -> None:
     """A message came to its destination, went to a consumer, was consumed or discarded."""
     about = told_name(home, message)
+    if not news.has_listeners(kind, about):
+        return
     properties: dict[str, object] = {MESSAGE_ID: str(message.message_id), DESTINATION: about.qualified_name}
     if more is not None:
         properties.update(more)

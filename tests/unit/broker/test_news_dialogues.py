@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from spanwire.broker.advisory import MAX_UNHEARD
 from spanwire.broker.advisory_policy import AdvisoryPolicy
+from spanwire.broker.news import EXPIRED_NEWS
 from spanwire.broker.policy import DeadLetterStrategy, PolicyEntry
 from spanwire.broker.queue import Queue
 from spanwire.broker.subscription import Subscription
@@ -465,6 +467,25 @@ def test_nothing_is_built_while_nobody_listens_to_it() -> None:
     consumer.acknowledges("2", ack_type=POISON_ACK, count=1)
     assert built(stage) == before
     assert not [view for view in stage.broker.destination_views() if "Message" in view.destination]
+
+
+@pytest.mark.parametrize("topic", ["Expired.Queue.Q", "Expired.>"])
+def test_who_begins_to_listen_hears_what_nobody_had_listened_to(topic: str) -> None:
+    stage = told()
+    hears(stage, "TempQueue", "Expired.Queue.OTHER")
+    producer = stage.peer("p")
+    producer.sends(QUEUE, "1", expiration_ms=stage.now.wall_ms - 1)
+    advisories = stage.broker.advisories
+    assert advisories is not None
+    for number in range(MAX_UNHEARD + 2):
+        assert not advisories.has_listeners(EXPIRED_NEWS, destination(f"queue://{number}"))
+    listener = hears(stage, topic)
+    producer.sends(QUEUE, "2", expiration_ms=stage.now.wall_ms - 1)
+    listener.peer.leaves()
+    producer.sends(QUEUE, "3", expiration_ms=stage.now.wall_ms - 1)
+    again = hears(stage, topic)
+    producer.sends(QUEUE, "4", expiration_ms=stage.now.wall_ms - 1)
+    assert [text.split(" of ")[0] for text in [*listener.takes(), *again.takes()]] == ["bare 2", "bare 4"]
 
 
 def test_topics_of_news_end_with_the_destination_that_they_are_about() -> None:
