@@ -15,6 +15,7 @@ from spanwire.selector.regular_expression import RegularExpression
 
 DEFAULT_REPORT_INTERVAL: Final = 1_000  # of ActiveMQ
 MAX_PATTERNS: Final = 64  # of one plugin, each bounded by `spanwire.selector.regular_expression`
+MAX_KNOWN: Final = 1_000  # names for which it is remembered whether a pattern fits; all are forgotten when it is full
 
 logger = logging.getLogger(__name__)
 
@@ -45,6 +46,7 @@ class Discarding(DeathRule):
         """Raises `InvalidSelectorError` for a pattern that is none."""
         self._settings: Final[DiscardingSettings] = settings
         self._patterns: Final[list[RegularExpression]] = [name_pattern(text) for text in settings.drop_only]
+        self.known: Final[dict[str, bool]] = {}
         self.dropped = 0
 
     def fate(self, reference: MessageReference, cause: str) -> int:
@@ -68,4 +70,15 @@ class Discarding(DeathRule):
         return False
 
     def _names(self, name: str) -> bool:
-        return any(pattern.is_found_in(name) for pattern in self._patterns)
+        """Whether a pattern fits; looking takes time that a name costs once."""
+        if not self._patterns:
+            return False
+        found = self.known.get(name)
+        if found is None:
+            found = False
+            for pattern in self._patterns:
+                found = found or pattern.is_found_in(name)
+            if len(self.known) >= MAX_KNOWN:
+                self.known.clear()
+            self.known[name] = found
+        return found

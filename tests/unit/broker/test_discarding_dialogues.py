@@ -9,14 +9,17 @@ from typing import Final
 
 import pytest
 
-from spanwire.broker.discarding import Discarding, DiscardingSettings, name_pattern
+from spanwire.broker.dead_letters import DROP, KEEP
+from spanwire.broker.discarding import MAX_KNOWN, Discarding, DiscardingSettings, name_pattern
 from spanwire.broker.plugged_broker import PluginSettings
 from spanwire.broker.policy import DeadLetterStrategy, IndividualNames, PolicyEntry
+from spanwire.broker.reference import BrokerDestination, MessageReference
+from spanwire.broker.usage import MemoryUsage
 from spanwire.model.acks import POISON_ACK
 from spanwire.model.destination import parse_destination
 from spanwire.model.errors import InvalidSelectorError
 from tests.support.dialogue.broker_dialogue import START_MS, Stage
-from tests.support.dialogue.text_format import properties_of
+from tests.support.dialogue.text_format import properties_of, text_message
 
 Q: Final = "queue://Q"
 DLQ: Final = "queue://ActiveMQ.DLQ"
@@ -117,6 +120,18 @@ def test_a_pattern_is_of_the_whole_name_and_no_trick() -> None:
         name_pattern("A)|(B")
     with pytest.raises(InvalidSelectorError):
         name_pattern("(A" * 100)
+
+
+def test_what_patterns_say_of_a_name_is_remembered_within_a_limit() -> None:
+    rule = Discarding(DiscardingSettings(False, False, False, ("A.*",)))
+    entry = PolicyEntry(parse_destination(Q))
+    for number in range(2 * MAX_KNOWN + 1):
+        name = f"{'AB'[number % 2]}{number}"
+        message = text_message(parse_destination(f"queue://{name}"), 1)
+        reference = MessageReference(BrokerDestination(message.destination, entry, MemoryUsage(0)), message, 0, 0, 0)
+        assert rule.fate(reference, "x") == rule.fate(reference, "x") == (DROP if name[0] == "A" else KEEP)
+        assert len(rule.known) <= MAX_KNOWN
+    assert rule.dropped == 2 * (MAX_KNOWN + 1)
 
 
 def test_a_strategy_that_discards_keeps_none() -> None:

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from random import Random
 from typing import Final
 
 import pytest
@@ -14,10 +15,10 @@ from spanwire.broker.discarding import DiscardingSettings
 from spanwire.broker.plugged_broker import PluginSettings
 from spanwire.broker.redelivery import NO_MAXIMUM, RedeliveryEntry, RedeliveryPolicy, RedeliverySettings
 from spanwire.broker.schedule import LINE, MAX_DELAY_MS, SchedulerSettings
-from spanwire.model.acks import POISON_ACK
+from spanwire.model.acks import POISON_ACK, STANDARD_ACK
 from spanwire.model.destination import parse_destination
 from tests.support.dialogue.broker_dialogue import START_MS, Listener, Stage
-from tests.support.dialogue.text_format import properties_of
+from tests.support.dialogue.text_format import properties_of, text_of
 
 ON: Final = SchedulerSettings()
 Q: Final = "queue://Q"
@@ -359,3 +360,63 @@ def test_the_last_plugin_of_the_configuration_is_asked_first() -> None:
         passes(stage, 2)
         assert (listener.takes() == ["a", "a"]) is comes_back
         assert not stage.has(DLQ)
+
+
+STEPS: Final = st.lists(
+    st.sampled_from(["send", "fail", "fail", "acknowledge", "wait", "wait long", "crash"]), min_size=4, max_size=25
+)
+
+
+@given(STEPS, st.randoms(use_true_random=False))
+@settings(max_examples=60, deadline=None)
+def test_whatever_fails_waits_and_crashes_each_message_is_in_one_place(steps: list[str], random: Random) -> None:
+    """Acknowledged messages alone may be gone, or back if the crash came before the disk knew."""
+    stage = played(of("queue://>"))
+    alive: set[str] = set()
+    number = 0
+    while steps:
+        listener = stage.peer("c").consumes(Q)
+        sender = stage.peer("p")
+        crashed = False
+        while steps and not crashed:
+            stage.settle()
+            safe = stage.store.position()
+            step = steps.pop()
+            number += 1
+            doubtful: set[str] = set()
+            if step == "send":
+                sender.sends(Q, f"m{number}")
+                doubtful.add(f"m{number}")
+            elif step == "wait" or step == "wait long":
+                stage.waits(2.0 if step == "wait" else 10.0)
+            elif step == "crash":
+                crashed = True
+            elif out_at(listener):
+                text = out_at(listener)[0]
+                listener.acknowledges(text, ack_type=POISON_ACK if step == "fail" else STANDARD_ACK, count=1)
+                doubtful.update({text} if step == "acknowledge" else set())
+            if random.random() < 0.2:
+                crashed = True
+            if crashed:
+                stage = stage.restarts(position=random.randint(safe, stage.store.position()), scheduler=ON)
+                stage.settle()
+                found = places(stage)
+                assert all(found.count(text) <= 1 for text in doubtful)
+                alive = (alive - doubtful) | {text for text in doubtful if text in found}
+            else:
+                stage.settle()
+                alive = alive ^ doubtful
+            assert sorted(places(stage)) == sorted(alive)
+
+
+def out_at(listener: Listener) -> list[str]:
+    """What the consumer has and did not acknowledge."""
+    subscription = listener.subscription
+    return [text_of(reference.message) for reference in subscription.dispatched[subscription.first :]]
+
+
+def places(stage: Stage) -> list[str]:
+    """The texts of all messages that the store has, wherever."""
+    return [text_of(message) for name in (Q, DLQ) for message in stage.store.kept(parse_destination(name))] + [
+        text_of(message) for message in stage.store.kept(LINE)
+    ]
