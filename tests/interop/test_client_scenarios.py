@@ -314,9 +314,9 @@ def test_expired_messages_are_not_delivered(broker: BrokerProcess, shell: str, q
         async with opened(shell, broker.openwire_uri()) as connection, connection.session() as session:
             producer = await session.create_producer(queue)
             consumer = await session.create_consumer(queue)
-            await producer.send("short", {"test": queue}, time_to_live_ms=50)
+            await producer.send("short", {"test": queue}, time_to_live_ms=500)
             await producer.send("long")
-            await asyncio.sleep(0.1)
+            await asyncio.sleep(0.6)
             assert await bodies(consumer, 1) == ["long"]
             await consumer.close()
             letters = await session.create_consumer("queue://ActiveMQ.DLQ", selector=f"test = '{queue}'")

@@ -18,7 +18,8 @@ import org.apache.activemq.command.ActiveMQDestination;
 
 /** Topics, temporary destinations, composites, wildcards; expiry and priority on the way. */
 final class Destinations {
-    private static final long SHORT_MS = 40;
+    /** A life that is not over before the message has arrived, on a slow machine either. */
+    private static final long SHORT_MS = 500;
 
     private Destinations() {}
 
@@ -185,9 +186,11 @@ final class Destinations {
         MessageProducer producer = session.createProducer(queue);
         Message expiring = Clients.marked(session, "EXPIRY", "expires");
         producer.send(expiring, DeliveryMode.PERSISTENT, 4, SHORT_MS);
-        producer.send(Clients.marked(session, "EXPIRY", "vanishes"), DeliveryMode.NON_PERSISTENT, 4, SHORT_MS);
+        Message vanishing = Clients.marked(session, "EXPIRY", "vanishes");
+        producer.send(vanishing, DeliveryMode.NON_PERSISTENT, 4, SHORT_MS);
         producer.send(session.createTextMessage("stays"), DeliveryMode.PERSISTENT, 4, 600_000);
-        while (System.currentTimeMillis() <= expiring.getJMSExpiration() + SHORT_MS) {
+        // The one sent later expires later.
+        while (System.currentTimeMillis() <= vanishing.getJMSExpiration() + 10) {
             Thread.sleep(2);
         }
         MessageConsumer consumer = session.createConsumer(queue);
