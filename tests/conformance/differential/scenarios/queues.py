@@ -211,6 +211,34 @@ def a_browser_sees_what_is_out_elsewhere(jms: Stage) -> None:
     jms.connection().session().browses(jms.queue("Q"))
 
 
+def a_browser_sees_what_a_transaction_has_acknowledged(jms: Stage) -> None:
+    connection = jms.connection(ONE_AT_A_TIME)
+    connection.session().producer(jms.queue("Q")).sends("a", "b", "c")
+    session = connection.session("transacted")
+    session.consumer(jms.queue("Q")).receives(2)
+    jms.connection().session().browses(jms.queue("Q"))
+    session.commits()
+    jms.connection().session().browses(jms.queue("Q"))
+
+
+def a_browser_tells_what_was_delivered_before(jms: Stage) -> None:
+    session = jms.connection(ONE_AT_A_TIME).session("transacted")
+    jms.connection().session().producer(jms.queue("Q")).sends("a", "b")
+    session.consumer(jms.queue("Q")).receives(1)
+    session.closes()
+    jms.connection().session().browses(jms.queue("Q"))
+
+
+def a_browser_of_many_sees_all_of_them(jms: Stage) -> None:
+    connection = jms.connection(ONE_AT_A_TIME)
+    sender = jms.connection("jms.useAsyncSend=true").session()
+    producer = sender.producer(jms.queue("Q"))
+    producer.sends(*[str(number) for number in range(30)])
+    connection.session("client").consumer(jms.queue("Q"), "JMSMessageID IS NOT NULL").receives(1)
+    jms.connection("jms.prefetchPolicy.queueBrowserPrefetch=7").session().browses(jms.queue("Q"))
+    jms.counts(jms.queue("Q"))
+
+
 def browsing_an_empty_queue_makes_it(jms: Stage) -> None:
     session = jms.connection().session()
     session.browses(jms.queue("Q"))
