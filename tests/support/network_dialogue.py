@@ -21,6 +21,7 @@ from spanwire.broker.ports import Authenticator, Authorizer
 from spanwire.broker.producer_audit import ProducerAudit
 from spanwire.broker.subscription import Subscription
 from spanwire.broker.usage import UsageLimits
+from spanwire.broker.virtual_settings import VirtualSettings
 from spanwire.model.acks import LAST_DELIVERED_UNKNOWN, STANDARD_ACK
 from spanwire.model.destination import Destination, parse_destination
 from spanwire.model.environment import Time
@@ -269,6 +270,7 @@ class Site:
         authorizer: Authorizer | None = None,
         memory_limit_bytes: int = 64 * 1024 * 1024,
         policies: PolicyMap | None = None,
+        virtual: VirtualSettings | None = None,
     ) -> None:
         self.network = network
         self.name = name
@@ -281,6 +283,7 @@ class Site:
         self._rights = (authenticator, authorizer)
         self._memory_limit_bytes = memory_limit_bytes
         self._policies = policies
+        self._virtual = virtual
         self._number = 0
         self.starts()
 
@@ -312,6 +315,7 @@ class Site:
             authenticator=authenticator,
             authorizer=authorizer,
             policies=self._policies,
+            virtual=self._virtual,
             limits=UsageLimits(memory_bytes=self._memory_limit_bytes),
             producer_audit=audit,
         )

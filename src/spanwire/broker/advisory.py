@@ -21,6 +21,7 @@ from spanwire.broker.subscription import Subscription
 from spanwire.broker.topic import Topic
 from spanwire.model.destination import ADVISORY_PREFIX, TOPIC, Destination
 from spanwire.model.errors import JmsError, ProtocolError
+from spanwire.model.ids import ConsumerId
 from spanwire.model.info import ConnectionInfo, ConsumerInfo, ProducerInfo
 from spanwire.model.message import Message
 
@@ -41,6 +42,28 @@ def destination_advisory(destination: Destination) -> Destination:
 def consumer_advisory(destination: Destination) -> Destination:
     """The topic that tells of the consumers of ``destination``."""
     return Destination(TOPIC, f"{ADVISORY_PREFIX}Consumer.{_family(destination)}.{destination.name}")
+
+
+def virtual_consumer_advisory(source: Destination) -> Destination:
+    """The topic that tells of the consumers behind the virtual destination ``source``."""
+    return Destination(TOPIC, f"{ADVISORY_PREFIX}VirtualDestination.Consumer.{_family(source)}.{source.name}")
+
+
+def behind(info: ConsumerInfo, source: Destination) -> ConsumerInfo:
+    """A consumer of what is sent to the virtual destination ``source``, in place of one that gets it in the end. Its id
+    is another one, and the same each time.
+    """
+    own = info.consumer_id
+    connection_id = f"{own.connection_id}->{source.qualified_name}"
+    return ConsumerInfo(
+        ConsumerId(connection_id, own.session_id, own.value),
+        source,
+        prefetch_size=info.prefetch_size,
+        priority=info.priority,
+        network_subscription=info.network_subscription,
+        broker_path=info.broker_path,
+        network_consumer_path=info.network_consumer_path,
+    )
 
 
 def producer_advisory(destination: Destination) -> Destination:
@@ -157,12 +180,21 @@ class Advisories(News):
         """``destination`` has one more consumer, ``count`` in all."""
         if not destination.is_advisory:
             self._publish(consumer_advisory(destination), info, {"consumerCount": count})
+            for source in self._destinations.virtual_sources(destination):
+                self._publish(virtual_consumer_advisory(source), behind(info, source), {"consumerCount": count})
 
     def consumer_removed(self, info: ConsumerInfo, destination: Destination, count: int) -> None:
         """``destination`` has one consumer fewer."""
         if not destination.is_advisory:
             subject = RemovedSubject(info.consumer_id.connection_id, info.consumer_id)
             self._publish(consumer_advisory(destination), subject, {"consumerCount": count})
+            for source in self._destinations.virtual_sources(destination):
+                gone = behind(info, source).consumer_id
+                self._publish(
+                    virtual_consumer_advisory(source),
+                    RemovedSubject(gone.connection_id, gone),
+                    {"consumerCount": count},
+                )
             if destination.is_pattern:
                 self._forget(consumer_advisory(destination))  # no destination goes that could take it along
 
@@ -289,6 +321,9 @@ class Advisories(News):
         """Tell a new listener of a consumer that is there."""
         if not part.is_advisory and info is not subscription.info:
             self._tell(subscription, consumer_advisory(part), info, {"consumerCount": count})
+            for source in self._destinations.virtual_sources(part):
+                topic_name = virtual_consumer_advisory(source)
+                self._tell(subscription, topic_name, behind(info, source), {"consumerCount": count})
 
     def _replay_producer(self, subscription: Subscription, info: ProducerInfo, part: Destination, count: int) -> None:
         """Tell a new listener of a producer that is there."""

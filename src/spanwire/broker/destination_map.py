@@ -144,6 +144,10 @@ class DestinationMap:
                         f"maxDestinations"
                     )
 
+    def virtual_sources(self, destination: Destination) -> list[Destination]:
+        """The virtual destinations whose messages come to ``destination``, if other brokers are to hear of that."""
+        return self._routes.sources(destination)
+
     def remove(self, destination: Destination) -> None:
         """Forget a queue or topic."""
         found = self.find(destination)

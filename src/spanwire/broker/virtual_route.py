@@ -51,11 +51,28 @@ class VirtualRoutes:
         self._topics: Final[tuple[VirtualTopic, ...]] = settings.topics
         self._composites: Final[tuple[CompositeDestination, ...]] = settings.composites
         self._mirrored: Final[MirroredQueues | None] = settings.mirrored
+        self._told_as_demand: Final[bool] = settings.told_as_demand
         self._selectors: Final[dict[str, Selector]] = {}
         for composite in settings.composites:
             for forward in composite.forward_to:
                 if forward.selector:
                     self._selectors[forward.selector] = parse_selector(forward.selector)
+
+    def sources(self, destination: Destination) -> list[Destination]:
+        """The virtual destinations whose messages come to ``destination``, where other brokers are to hear of that."""
+        found: list[Destination] = []
+        if not self._told_as_demand or destination.is_pattern or destination.is_temporary:
+            return found
+        for composite in self._composites:
+            for forward in composite.forward_to:
+                if forward.destination.matches(destination) and composite.destination not in found:
+                    found.append(composite.destination)
+        if destination.is_queue:
+            for topic in self._topics:
+                source = _listened_to(topic, destination)
+                if source is not None and source not in found:
+                    found.append(source)
+        return found
 
     def find(self, destination: Destination) -> VirtualRoute | None:
         """The route of a physical destination; None for an ordinary one."""
@@ -83,3 +100,22 @@ class VirtualRoutes:
             route.forwards.append(ForwardRule(forward.destination, selector, not composite.copy_message))
         if composite.forward_only:
             route.stays = False
+
+
+def _listened_to(settings: VirtualTopic, queue: Destination) -> Destination | None:
+    """The virtual topic to which a queue of this name listens; None if it is not called so."""
+    name = queue.name
+    if settings.postfix:
+        if not name.endswith(settings.postfix):
+            return None
+        name = name[: len(name) - len(settings.postfix)]
+    prefix = settings.prefix.removesuffix(".")
+    segments = prefix.split(".") if prefix else []
+    parts = name.split(".")
+    if len(parts) <= len(segments):
+        return None
+    for place, segment in enumerate(segments):
+        if segment not in ("*", parts[place]):
+            return None
+    topic = Destination(TOPIC, ".".join(parts[len(segments) :]))
+    return topic if not topic.is_pattern and settings.destination.matches(topic) else None

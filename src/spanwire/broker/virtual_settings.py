@@ -67,8 +67,11 @@ class MirroredQueues:
 
 @dataclass(frozen=True)
 class VirtualSettings:
-    """All virtual destinations of one broker. Without any configuration the topics ``VirtualTopic.>`` are virtual."""
+    """All virtual destinations of one broker. Without any configuration the topics ``VirtualTopic.>`` are virtual. With
+    ``told_as_demand`` other brokers hear of consumers behind them (ActiveMQ's useVirtualDestSubs).
+    """
 
     topics: tuple[VirtualTopic, ...] = (VirtualTopic(),)
     composites: tuple[CompositeDestination, ...] = ()
     mirrored: MirroredQueues | None = None
+    told_as_demand: bool = False

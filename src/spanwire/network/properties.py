@@ -43,6 +43,7 @@ def properties_of(settings: BridgeSettings, broker_name: str) -> str:
                 "conduitNetworkQueueSubscriptions": _flag(settings.conduit_network_queues),
                 "suppressDuplicateQueueSubscriptions": _flag(settings.suppress_queue_duplicates),
                 "suppressDuplicateTopicSubscriptions": _flag(settings.suppress_topic_duplicates),
+                "useVirtualDestSubs": _flag(settings.virtual_demand),
                 "dynamicOnly": _flag(settings.dynamic_only),
                 "clientIdToken": settings.client_id_token,
             }
@@ -82,6 +83,7 @@ def settings_of(text: str) -> BridgeSettings:
         conduit_network_queues=_is_set(entries, "conduitNetworkQueueSubscriptions", False),
         suppress_queue_duplicates=_is_set(entries, "suppressDuplicateQueueSubscriptions", False),
         suppress_topic_duplicates=_is_set(entries, "suppressDuplicateTopicSubscriptions", True),
+        virtual_demand=_is_set(entries, "useVirtualDestSubs", False),
         sync_durable=_is_set(entries, "syncDurableSubs", False),
         dynamic_only=_is_set(entries, "dynamicOnly", False),
         client_id_token=entries.get("clientIdToken") or "_",

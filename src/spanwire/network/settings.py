@@ -13,6 +13,7 @@ DEFAULT_NAME: Final = "NC"  # ActiveMQ's own
 DEFAULT_PREFETCH: Final = 1_000
 DEFAULT_TTL: Final = 1
 CONSUMER_ADVISORIES: Final = "ActiveMQ.Advisory.Consumer."
+VIRTUAL_ADVISORIES: Final = "ActiveMQ.Advisory.VirtualDestination.Consumer."
 TEMPORARY_ADVISORIES: Final = "ActiveMQ.Advisory.TempQueue,ActiveMQ.Advisory.TempTopic"
 
 
@@ -23,8 +24,9 @@ class BridgeSettings:
     ``user_name`` and ``password`` log in at both ends, ``remote_user_name`` and ``remote_password`` replace them at the
     other one. ``excluded`` destinations are never forwarded, whatever else names them; of ``included`` ones, if there
     are any, no others are but the ``static`` ones, which go whether or not anybody consumes. ``advisory_filter`` is
-    ActiveMQ's destinationFilter, ``check_duplicates`` its checkDuplicateMessagesOnDuplex: what the other end of a
-    duplex link repeats is known by its makers, as from a broker of another kind.
+    ActiveMQ's destinationFilter, ``virtual_demand`` its useVirtualDestSubs, ``check_duplicates`` its
+    checkDuplicateMessagesOnDuplex: what the other end of a duplex link repeats is known by its makers, as from a broker
+    of another kind.
     """
 
     name: str = DEFAULT_NAME
@@ -51,6 +53,7 @@ class BridgeSettings:
     suppress_topic_duplicates: bool = True
     dynamic_only: bool = False
     sync_durable: bool = False
+    virtual_demand: bool = False
     duplex: bool = False
     check_duplicates: bool = False
     client_id_token: str = "_"
@@ -71,12 +74,18 @@ class BridgeSettings:
         asked = self.advisory_filter
         if asked is not None:
             return asked if asked.startswith(CONSUMER_ADVISORIES) else CONSUMER_ADVISORIES + asked
-        named = [
-            f"{CONSUMER_ADVISORIES}{'Queue' if one.is_queue else 'Topic'}.{one.name}"
-            for one in self.included
-            if not one.is_temporary
-        ]
-        return ",".join(named) or CONSUMER_ADVISORIES + ">"
+        named: list[str] = []
+        for one in self.included:
+            if not one.is_temporary:
+                family = "Queue" if one.is_queue else "Topic"
+                named.append(f"{CONSUMER_ADVISORIES}{family}.{one.name}")
+                if self.virtual_demand:
+                    named.append(f"{VIRTUAL_ADVISORIES}{family}.{one.name}")
+        if not named:
+            named.append(CONSUMER_ADVISORIES + ">")
+            if self.virtual_demand:
+                named.append(VIRTUAL_ADVISORIES + ">")
+        return ",".join(named)
 
     def is_forced_durable(self, destination: Destination) -> bool:
         """Whether the subscription for a consumer of this topic is durable even when the consumer is not."""

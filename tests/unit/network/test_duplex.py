@@ -226,6 +226,7 @@ def test_the_settings_of_a_duplex_connector_arrive_at_the_other_end() -> None:
         dynamic_only=True,
         client_id_token="-",
         sync_durable=True,
+        virtual_demand=True,
         duplex=True,
     )
     assert settings_of(properties_of(settings, "brokerA")) == settings

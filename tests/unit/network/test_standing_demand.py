@@ -140,6 +140,17 @@ def test_what_is_static_goes_although_it_is_not_among_the_included_ones() -> Non
             "ActiveMQ.Advisory.Consumer.NO_DESTINATION",
         ),
         (BridgeSettings(static_bridge=True), ""),
+        (
+            BridgeSettings(bridge_temporary=False, virtual_demand=True),
+            "ActiveMQ.Advisory.Consumer.>,ActiveMQ.Advisory.VirtualDestination.Consumer.>",
+        ),
+        (
+            BridgeSettings(
+                bridge_temporary=False, virtual_demand=True, included=(parse_destination("topic://include.bar"),)
+            ),
+            "ActiveMQ.Advisory.Consumer.Topic.include.bar,"
+            "ActiveMQ.Advisory.VirtualDestination.Consumer.Topic.include.bar",
+        ),
     ],
 )
 def test_the_advisory_filter_is_as_documented(settings: BridgeSettings, topics: str) -> None:

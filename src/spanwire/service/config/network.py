@@ -52,12 +52,11 @@ CONNECTOR: Final = Words(
             "consumerPriorityBase prefetchSize alwaysSyncSend bridgeTempDestinations userName password remoteUserName "
             "remotePassword suppressDuplicateQueueSubscriptions suppressDuplicateTopicSubscriptions staticBridge "
             "destinationFilter dynamicOnly conduitNetworkQueueSubscriptions clientIdToken duplex "
-            "syncDurableSubs checkDuplicateMessagesOnDuplex".split(),
+            "syncDurableSubs checkDuplicateMessagesOnDuplex useVirtualDestSubs".split(),
             YES,
         ),
         "id": YES,  # Spring's name of the bean; nothing here refers to it
         "dispatchAsync": Rule(NO_EFFECT, ("true", "false"), "dispatch never waits for a socket"),
-        "useVirtualDestSubs": _only("false", words.VIRTUAL_DEMAND),
         "useCompression": _only("false", "compression by a bridge"),
         "advisoryForFailedForward": _only("false", words.ADVISORIES),
         "advisoryPrefetchSize": ADVISED,
@@ -162,6 +161,7 @@ class NetworkReader:
             suppress_queue_duplicates=settings.flag("suppressDuplicateQueueSubscriptions", False),
             suppress_topic_duplicates=settings.flag("suppressDuplicateTopicSubscriptions", True),
             dynamic_only=settings.flag("dynamicOnly", False),
+            virtual_demand=settings.flag("useVirtualDestSubs", False),
             sync_durable=settings.flag("syncDurableSubs", False),
             duplex=settings.flag("duplex", False),
             check_duplicates=settings.flag("checkDuplicateMessagesOnDuplex", False),

@@ -74,10 +74,11 @@ class VirtualReader:
         settings = Settings(broker, self.findings)
         groups = self.inner(broker, "destinationInterceptors", INTERCEPTORS)
         use_topics = settings.flag("useVirtualTopics", True)
+        demand = settings.flag("useVirtualDestSubs", False)
         temporary = settings.flag("useTempMirroredQueues", True)
         mirrored = MirroredQueues(temporary=temporary) if settings.flag("useMirroredQueues", False) else None
         if not groups:
-            return VirtualSettings((VirtualTopic(),) if use_topics else (), (), mirrored)
+            return VirtualSettings((VirtualTopic(),) if use_topics else (), (), mirrored, demand)
         topics: list[VirtualTopic] = []
         composites: list[CompositeDestination] = []
         for group in groups:
@@ -86,7 +87,7 @@ class VirtualReader:
             for interceptor in self.inner(group, "virtualDestinationInterceptor", INTERCEPTOR):
                 for holder in self.inner(interceptor, "virtualDestinations", VIRTUAL_DESTINATIONS):
                     self._read(holder, topics, composites)
-        return VirtualSettings(tuple(topics), tuple(composites), mirrored)
+        return VirtualSettings(tuple(topics), tuple(composites), mirrored, demand)
 
     def _read(self, holder: Element, topics: list[VirtualTopic], composites: list[CompositeDestination]) -> None:
         for element in self.inner(holder, "virtualTopic", VIRTUAL_TOPIC):

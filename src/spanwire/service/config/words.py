@@ -107,7 +107,8 @@ BROKER: Final = Words(
         ),
         "populateUserNameInMBeans": NO_JMX,
         **_all(YES, "useMirroredQueues useVirtualTopics useTempMirroredQueues"),
-        **_all(_only("false", VIRTUAL_DEMAND), "useVirtualDestSubs useVirtualDestSubsOnCreation"),
+        "useVirtualDestSubs": YES,
+        **_all(_only("false", VIRTUAL_DEMAND), "useVirtualDestSubsOnCreation"),
         **_all(_only("false", STANDBY), "slave waitForSlave shutdownOnSlaveFailure shutdownOnMasterFailure"),
         **_all(_only("false", "a start that does not wait"), "startAsync"),
         "networkConnectorStartAsync": Rule(

@@ -52,7 +52,8 @@ def test_every_setting_is_read(tmp_path: Path) -> None:
         'decreaseNetworkConsumerPriority="false" consumerPriorityBase="-7" prefetchSize="10" alwaysSyncSend="false" '
         'bridgeTempDestinations="false" userName="u" password="p" remoteUserName="ru" remotePassword="rp" '
         'staticBridge="true" destinationFilter="Queue.A" dynamicOnly="true" clientIdToken="-" '
-        'duplex="true" syncDurableSubs="true" checkDuplicateMessagesOnDuplex="true" '
+        'duplex="true" syncDurableSubs="true" useVirtualDestSubs="true" '
+        'checkDuplicateMessagesOnDuplex="true" '
         'suppressDuplicateQueueSubscriptions="true" suppressDuplicateTopicSubscriptions="false" '
         'conduitNetworkQueueSubscriptions="true">'
         '<excludedDestinations><queue physicalName="X.>"/></excludedDestinations>'
@@ -87,6 +88,7 @@ def test_every_setting_is_read(tmp_path: Path) -> None:
         suppress_topic_duplicates=False,
         dynamic_only=True,
         client_id_token="-",
+        virtual_demand=True,
         sync_durable=True,
         check_duplicates=True,
         duplex=True,

@@ -1,0 +1,97 @@
+"""Consumers behind virtual destinations of a remote broker as demand."""
+
+from __future__ import annotations
+
+import pytest
+
+from spanwire.broker.virtual_route import VirtualRoutes
+from spanwire.broker.virtual_settings import CompositeDestination, ForwardTo, VirtualSettings, VirtualTopic
+from spanwire.model.destination import TOPIC, Destination, parse_destination
+from spanwire.network.settings import BridgeSettings
+from tests.support.network_dialogue import Network, Site
+
+BAR = "topic://include.bar"
+COMPOSITE = CompositeDestination(
+    parse_destination(BAR), (ForwardTo(parse_destination("queue://include.bar.forward")),), forward_only=False
+)
+
+
+def network_with(virtual: VirtualSettings, listens: bool, hops: int = 1) -> tuple[Network, list[Site]]:
+    """A chain whose last broker has the virtual destinations."""
+    network = Network()
+    sites = [network.site(name) for name in "ABC"[:hops]]
+    sites.append(network.site("Z", virtual=virtual))
+    settings = BridgeSettings(
+        virtual_demand=listens,
+        message_ttl=3,
+        consumer_ttl=3,
+        included=(parse_destination(BAR), parse_destination("topic://VirtualTopic.>")),
+    )
+    for place in range(hops):
+        network.link(sites[place], sites[place + 1], settings)
+    network.settles()
+    return network, sites
+
+
+@pytest.mark.parametrize(
+    ("told", "listens", "arrived"),
+    [(True, True, ["one"]), (True, False, []), (False, True, [])],
+)
+def test_a_consumer_behind_a_composite_topic_counts_where_both_ends_say_so(
+    told: bool, listens: bool, arrived: list[str]
+) -> None:
+    network, (a, z) = network_with(VirtualSettings((), (COMPOSITE,), None, told), listens)
+    inbox = z.client().consumes("queue://include.bar.forward")
+    network.settles()
+    a.client().sends(BAR, "one")
+    network.settles()
+    assert inbox.texts == arrived
+
+
+def test_the_demand_goes_with_its_last_consumer() -> None:
+    network, (_, z) = network_with(VirtualSettings((), (COMPOSITE,), None, True), True)
+    (link,) = network.links
+    inbox = z.client().consumes("queue://include.bar.forward")
+    network.settles()
+    assert link.bridge is not None and link.bridge.destinations(9) == (BAR,)
+    inbox.leaves()
+    network.settles()
+    assert link.bridge.destinations(9) == ()
+
+
+def test_a_bridge_that_comes_later_hears_of_consumers_that_are_there() -> None:
+    network, (a, z) = network_with(VirtualSettings((), (COMPOSITE,), None, True), True)
+    inbox = z.client().consumes("queue://include.bar.forward")
+    network.links[0].breaks()
+    network.settles()
+    a.client().sends(BAR, "one")
+    network.settles()
+    assert inbox.texts == ["one"]
+
+
+def test_a_queue_that_listens_to_a_virtual_topic_is_demand_for_the_topic() -> None:
+    network, (a, z) = network_with(VirtualSettings(told_as_demand=True), True)
+    inbox = z.client().consumes("queue://Consumer.x.VirtualTopic.y")
+    network.settles()
+    a.client().sends("topic://VirtualTopic.y", "one")
+    network.settles()
+    assert inbox.texts == ["one"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "queue", "topic"),
+    [
+        (VirtualTopic(), "Consumer.A.VirtualTopic.Orders.EU", "VirtualTopic.Orders.EU"),
+        (VirtualTopic(), "Consumer.A.Other", None),
+        (VirtualTopic(), "Consumer", None),
+        (VirtualTopic(Destination(TOPIC, ">"), "VT.", ".Q"), "VT.a.b.Q", "a.b"),
+        (VirtualTopic(Destination(TOPIC, ">"), "VT.", ".Q"), "VT.a.b", None),
+    ],
+)
+def test_the_name_of_a_queue_tells_to_which_topic_it_listens(
+    settings: VirtualTopic, queue: str, topic: str | None
+) -> None:
+    found = VirtualRoutes(VirtualSettings((settings,), told_as_demand=True)).sources(
+        parse_destination(f"queue://{queue}")
+    )
+    assert found == ([] if topic is None else [Destination(TOPIC, topic)])
