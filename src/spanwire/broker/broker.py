@@ -18,7 +18,7 @@ from typing import Final
 
 from spanwire.broker.acknowledging import Acknowledgements
 from spanwire.broker.advisory import Advisories, may_hear
-from spanwire.broker.audit import Audit, printable
+from spanwire.broker.audit import printable
 from spanwire.broker.authorization import OpenAuthenticator, OpenAuthorizer
 from spanwire.broker.committing import Committing
 from spanwire.broker.connection_state import (
@@ -36,7 +36,6 @@ from spanwire.broker.facts import SUBSCRIPTIONS, XA_BRANCHES
 from spanwire.broker.flow_control import FlowControl
 from spanwire.broker.formats import MessageFormats
 from spanwire.broker.logins import Logins
-from spanwire.broker.message_values import BoundMessageValues
 from spanwire.broker.operations import Operations
 from spanwire.broker.outlet import Outlet
 from spanwire.broker.policy import PolicyMap
@@ -53,6 +52,7 @@ from spanwire.broker.producing import Producing
 from spanwire.broker.recovery import RecoveredDestination
 from spanwire.broker.reference import BrokerDestination
 from spanwire.broker.rights import Rights
+from spanwire.broker.rooms import Rooms
 from spanwire.broker.schedule import SchedulerSettings
 from spanwire.broker.scheduler import Scheduler, recover_jobs
 from spanwire.broker.sending import Sending
@@ -60,7 +60,7 @@ from spanwire.broker.subscription import Subscription
 from spanwire.broker.timers import Timers
 from spanwire.broker.transactions import MAX_UNCOMMITTED
 from spanwire.broker.unfinished_logins import UnfinishedLogins
-from spanwire.broker.unstored import Unstored, unstored_limit
+from spanwire.broker.unstored import Unstored
 from spanwire.broker.upkeep import UpkeepSettings
 from spanwire.broker.usage import MemoryUsage, UsageLimits
 from spanwire.broker.views import (
@@ -71,11 +71,8 @@ from spanwire.broker.views import (
     connection_view,
     destination_view,
 )
-from spanwire.broker.virtual import VirtualDestinations
-from spanwire.broker.virtual_route import VirtualRoutes
 from spanwire.broker.virtual_settings import VirtualSettings
 from spanwire.broker.waiting import WaitingLine, answer
-from spanwire.broker.xa_recovery import RecoveredBranches
 from spanwire.broker.xa_transactions import XaTransactions
 from spanwire.model.acks import LAST_DELIVERED_UNKNOWN
 from spanwire.model.destination import SUBSCRIPTION, Destination
@@ -124,95 +121,47 @@ class Broker:
         self.formats: Final[MessageFormats] = formats
         self.ids: Final[IdGenerator] = IdGenerator(environment)
         self.producer_audit: Final[ProducerAudit] = producer_audit if producer_audit is not None else ProducerAudit()
-        policy_map = policies if policies is not None else PolicyMap()
-        usage_limits = limits if limits is not None else UsageLimits()
-        self._usage: Final[MemoryUsage] = MemoryUsage(usage_limits.memory_bytes)
-        self._context: Final[BrokerContext] = BrokerContext(store, formats)
-        audit = Audit(self._context)
-        self.unfinished_logins: Final[UnfinishedLogins] = UnfinishedLogins()
-        self._logins: Final[Logins] = Logins(
-            authenticator if authenticator is not None else OpenAuthenticator(), self._context, audit
-        )
-        self._rights: Final[Rights] = Rights(authorizer if authorizer is not None else OpenAuthorizer(), audit)
-        self._map: Final[DestinationMap] = DestinationMap(
-            self._context, policy_map, self._usage, VirtualRoutes(virtual if virtual is not None else VirtualSettings())
-        )
-        self.advisories: Final[Advisories | None] = None if advisory_format is None else Advisories(
-            self._context, self._map, advisory_format, self._rights, formats, anonymous_producer_advisories
-        )  # fmt: skip
-        self._waiting: Final[WaitingLine] = WaitingLine()
-        self._destinations: Final[Destinations] = Destinations(self._context, self._map, self._rights, self.advisories)
-        self._unstored: Final[Unstored] = Unstored(store, unstored_limit(usage_limits))
-        self._flow: Final[FlowControl] = FlowControl(
-            self._context, self._map, usage_limits, policy_map.lowest_store_mark(), self._unstored
-        )
-        self._dead_letters: Final[DeadLetters] = DeadLetters(self._context, self._destinations, formats, self._unstored)
-        self._context.office = self._dead_letters
-        values = BoundMessageValues(formats)
-        self.operations: Final[Operations] = Operations(
-            self._context, self._map, self._destinations, formats, self._unstored
-        )
-        self._sending: Final[Sending] = Sending(
-            self._context,
-            self._map,
-            self._destinations,
+        rooms = Rooms(
+            name,
+            store,
             formats,
-            self._rights,
-            self._waiting,
-            self._unstored,
-            self._dead_letters,
-            self._flow,
-            self.producer_audit,
-            VirtualDestinations(self._map, self._destinations, self._rights, self._flow, values),
+            self.ids,
+            advisory_format=advisory_format,
+            anonymous_producer_advisories=anonymous_producer_advisories,
+            authenticator=authenticator if authenticator is not None else OpenAuthenticator(),
+            authorizer=authorizer if authorizer is not None else OpenAuthorizer(),
+            policies=policies if policies is not None else PolicyMap(),
+            limits=limits if limits is not None else UsageLimits(),
+            producer_audit=self.producer_audit,
+            max_uncommitted=max_uncommitted,
+            virtual=virtual if virtual is not None else VirtualSettings(),
+            scheduler=scheduler,
+            upkeep=upkeep,
         )
-        self._flow.sender = self._sending
-        self._scheduler: Final[Scheduler | None] = None if scheduler is None else Scheduler(
-            scheduler, self._context, policy_map, self._usage, self._sending, self._flow, formats, self._rights,
-            self._dead_letters, self._unstored, self.producer_audit, self.ids,
-        )  # fmt: skip
-        self._sending.delayed = self._scheduler
-        self._committing: Final[Committing] = Committing(
-            self._context,
-            self._sending,
-            self._destinations,
-            self._dead_letters,
-            self._unstored,
-            self.producer_audit,
-            self._flow,
-        )
-        self._producing: Final[Producing] = Producing(self._map, self._destinations, self._rights, self.advisories)
-        self._durables: Final[Durables] = Durables(
-            self._context, self._map, policy_map, self._usage, self._rights, values
-        )
-        self._consuming: Final[Consuming] = Consuming(
-            self._context,
-            self._map,
-            self._destinations,
-            policy_map,
-            self._rights,
-            values,
-            self.advisories,
-            self._durables,
-        )
-        self._acknowledgements: Final[Acknowledgements] = Acknowledgements(
-            self._context, self._consuming, self._sending, self._flow
-        )
-        recovered = RecoveredBranches(self._context, self._map, self._destinations, self._scheduler)
-        self.xa: Final[XaTransactions] = XaTransactions(
-            self._context,
-            self._rights,
-            self._committing,
-            self._sending,
-            self._consuming,
-            self._flow,
-            recovered,
-        )
-        self._dirty: Final[list[Outlet]] = []
-        self._connections: Final[Connections] = Connections(name, self._usage, self._dirty, max_uncommitted)
-        self._timers: Final[Timers] = Timers(
-            self._context, self._map, self._destinations, self._durables, self._consuming, self._flow, self._scheduler,
-            policy_map, upkeep,
-        )  # fmt: skip
+        self._usage: Final[MemoryUsage] = rooms.usage
+        self._context: Final[BrokerContext] = rooms.context
+        self.unfinished_logins: Final[UnfinishedLogins] = rooms.unfinished_logins
+        self._logins: Final[Logins] = rooms.logins
+        self._rights: Final[Rights] = rooms.rights
+        self._map: Final[DestinationMap] = rooms.map
+        self.advisories: Final[Advisories | None] = rooms.advisories
+        self._waiting: Final[WaitingLine] = rooms.waiting
+        self._destinations: Final[Destinations] = rooms.destinations
+        self._unstored: Final[Unstored] = rooms.unstored
+        self._flow: Final[FlowControl] = rooms.flow
+        self._dead_letters: Final[DeadLetters] = rooms.dead_letters
+        self.operations: Final[Operations] = rooms.operations
+        self._sending: Final[Sending] = rooms.sending
+        self._scheduler: Final[Scheduler | None] = rooms.scheduler
+        self._committing: Final[Committing] = rooms.committing
+        self._producing: Final[Producing] = rooms.producing
+        self._durables: Final[Durables] = rooms.durables
+        self._consuming: Final[Consuming] = rooms.consuming
+        self._acknowledgements: Final[Acknowledgements] = rooms.acknowledgements
+        self.xa: Final[XaTransactions] = rooms.xa
+        self._dirty: Final[list[Outlet]] = rooms.dirty
+        self._connections: Final[Connections] = rooms.connections
+        self._timers: Final[Timers] = rooms.timers
 
     # -- connections ---------------------------------------------------------------------------------------------------
 

@@ -1,0 +1,153 @@
+"""The rooms of a broker, built in the order in which they know each other."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from spanwire.broker.acknowledging import Acknowledgements
+from spanwire.broker.advisory import Advisories
+from spanwire.broker.audit import Audit
+from spanwire.broker.committing import Committing
+from spanwire.broker.connections import Connections
+from spanwire.broker.consuming import Consuming
+from spanwire.broker.context import BrokerContext
+from spanwire.broker.dead_letters import DeadLetters
+from spanwire.broker.destination_map import DestinationMap
+from spanwire.broker.destinations import Destinations
+from spanwire.broker.durables import Durables
+from spanwire.broker.flow_control import FlowControl
+from spanwire.broker.formats import MessageFormats
+from spanwire.broker.logins import Logins
+from spanwire.broker.message_values import BoundMessageValues
+from spanwire.broker.operations import Operations
+from spanwire.broker.outlet import Outlet
+from spanwire.broker.policy import PolicyMap
+from spanwire.broker.ports import (
+    AdvisoryFormat,
+    Authenticator,
+    Authorizer,
+    MessageStore,
+)
+from spanwire.broker.producer_audit import ProducerAudit
+from spanwire.broker.producing import Producing
+from spanwire.broker.rights import Rights
+from spanwire.broker.schedule import SchedulerSettings
+from spanwire.broker.scheduler import Scheduler
+from spanwire.broker.sending import Sending
+from spanwire.broker.timers import Timers
+from spanwire.broker.unfinished_logins import UnfinishedLogins
+from spanwire.broker.unstored import Unstored, unstored_limit
+from spanwire.broker.upkeep import UpkeepSettings
+from spanwire.broker.usage import MemoryUsage, UsageLimits
+from spanwire.broker.virtual import VirtualDestinations
+from spanwire.broker.virtual_route import VirtualRoutes
+from spanwire.broker.virtual_settings import VirtualSettings
+from spanwire.broker.waiting import WaitingLine
+from spanwire.broker.xa_recovery import RecoveredBranches
+from spanwire.broker.xa_transactions import XaTransactions
+from spanwire.model.environment import IdGenerator
+
+
+class Rooms:
+    """Everything a `Broker` hands its work to, put together once. Holds no behaviour of its own."""
+
+    def __init__(
+        self,
+        name: str,
+        store: MessageStore | None,
+        formats: MessageFormats,
+        ids: IdGenerator,
+        *,
+        advisory_format: AdvisoryFormat | None,
+        anonymous_producer_advisories: bool,
+        authenticator: Authenticator,
+        authorizer: Authorizer,
+        policies: PolicyMap,
+        limits: UsageLimits,
+        producer_audit: ProducerAudit,
+        max_uncommitted: int,
+        virtual: VirtualSettings,
+        scheduler: SchedulerSettings | None,
+        upkeep: UpkeepSettings | None,
+    ) -> None:
+        self.usage: Final[MemoryUsage] = MemoryUsage(limits.memory_bytes)
+        self.context: Final[BrokerContext] = BrokerContext(store, formats)
+        audit = Audit(self.context)
+        self.unfinished_logins: Final[UnfinishedLogins] = UnfinishedLogins()
+        self.logins: Final[Logins] = Logins(authenticator, self.context, audit)
+        self.rights: Final[Rights] = Rights(authorizer, audit)
+        self.map: Final[DestinationMap] = DestinationMap(self.context, policies, self.usage, VirtualRoutes(virtual))
+        self.advisories: Final[Advisories | None] = None if advisory_format is None else Advisories(
+            self.context, self.map, advisory_format, self.rights, formats, anonymous_producer_advisories
+        )  # fmt: skip
+        self.waiting: Final[WaitingLine] = WaitingLine()
+        self.destinations: Final[Destinations] = Destinations(self.context, self.map, self.rights, self.advisories)
+        self.unstored: Final[Unstored] = Unstored(store, unstored_limit(limits))
+        self.flow: Final[FlowControl] = FlowControl(
+            self.context, self.map, limits, policies.lowest_store_mark(), self.unstored
+        )
+        self.dead_letters: Final[DeadLetters] = DeadLetters(self.context, self.destinations, formats, self.unstored)
+        self.context.office = self.dead_letters
+        values = BoundMessageValues(formats)
+        self.operations: Final[Operations] = Operations(
+            self.context, self.map, self.destinations, formats, self.unstored
+        )
+        self.sending: Final[Sending] = Sending(
+            self.context,
+            self.map,
+            self.destinations,
+            formats,
+            self.rights,
+            self.waiting,
+            self.unstored,
+            self.dead_letters,
+            self.flow,
+            producer_audit,
+            VirtualDestinations(self.map, self.destinations, self.rights, self.flow, values),
+        )
+        self.flow.sender = self.sending
+        self.scheduler: Final[Scheduler | None] = None if scheduler is None else Scheduler(
+            scheduler, self.context, policies, self.usage, self.sending, self.flow, formats, self.rights,
+            self.dead_letters, self.unstored, producer_audit, ids,
+        )  # fmt: skip
+        self.sending.delayed = self.scheduler
+        self.committing: Final[Committing] = Committing(
+            self.context,
+            self.sending,
+            self.destinations,
+            self.dead_letters,
+            self.unstored,
+            producer_audit,
+            self.flow,
+        )
+        self.producing: Final[Producing] = Producing(self.map, self.destinations, self.rights, self.advisories)
+        self.durables: Final[Durables] = Durables(self.context, self.map, policies, self.usage, self.rights, values)
+        self.consuming: Final[Consuming] = Consuming(
+            self.context,
+            self.map,
+            self.destinations,
+            policies,
+            self.rights,
+            values,
+            self.advisories,
+            self.durables,
+        )
+        self.acknowledgements: Final[Acknowledgements] = Acknowledgements(
+            self.context, self.consuming, self.sending, self.flow
+        )
+        recovered = RecoveredBranches(self.context, self.map, self.destinations, self.scheduler)
+        self.xa: Final[XaTransactions] = XaTransactions(
+            self.context,
+            self.rights,
+            self.committing,
+            self.sending,
+            self.consuming,
+            self.flow,
+            recovered,
+        )
+        self.dirty: Final[list[Outlet]] = []
+        self.connections: Final[Connections] = Connections(name, self.usage, self.dirty, max_uncommitted)
+        self.timers: Final[Timers] = Timers(
+            self.context, self.map, self.destinations, self.durables, self.consuming, self.flow, self.scheduler,
+            policies, upkeep,
+        )  # fmt: skip
