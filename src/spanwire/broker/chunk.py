@@ -120,6 +120,8 @@ class Chunk:
         """The largest order in it; `NEVER_LOADED` when it was not in memory yet, -1 when it is empty."""
         packed = self.packed
         if packed is not None:
+            if self.live == 0:
+                return -1
             return packed.orders[-1] if len(packed.orders) > 0 else NEVER_LOADED
         for index in range(len(self.items) - 1, -1, -1):
             item = self.items[index]

@@ -112,6 +112,17 @@ def test_what_comes_back_into_packed_messages_cuts_them_in_two() -> None:
     assert orders_of(following)[:1] == [50 + CHUNK_MESSAGES - 4]  # what it has seen is passed over
 
 
+def test_what_comes_back_goes_behind_a_packed_piece_of_which_nothing_is_left() -> None:
+    line = MessageLine()
+    line.append(reference(10))
+    line.append_packed(7, 0)
+    line.append(reference(20))
+    packed = line.snapshot(9)[1]
+    line.take_packed(packed, 0)
+    line.give_back([reference(30)])
+    assert orders(line) == [10, 20, 30]
+
+
 def orders_of(chunk: Chunk) -> list[int]:
     return [item.order for item in chunk.items if item is not None]
 
