@@ -58,13 +58,16 @@ class Sample(Started):
 class Linked(Started):
     """A broker with one network connector."""
 
-    def __init__(self, directory: Path, uri: str, inside: str = "") -> None:
+    def __init__(self, directory: Path, uri: str, inside: str = "", more: str = "") -> None:
         super().__init__(directory)
         self._uri: Final = uri
         self._inside: Final = inside
+        self._more: Final = more
 
     def text(self) -> str:
-        connector = f'<networkConnectors><networkConnector name="link" uri="{self._uri}"/></networkConnectors>'
+        connector = (
+            f'<networkConnectors><networkConnector name="link" uri="{self._uri}"{self._more}/></networkConnectors>'
+        )
         text = super().text().replace('"tested"', '"near"')
         return text.replace("  <transportConnectors>", f"  {connector}{self._inside}<transportConnectors>")
 
@@ -106,6 +109,22 @@ def test_three_connectors_of_the_documents_are_three_links(tmp_path: Path) -> No
             assert eventually(lambda: [link["state"] for link in links(sample)] == ["running"] * 3)
             names = [link["name"] for link in links(sample)]
             assert names == ["link01ToBrokerB", "link02ToBrokerB", "link03ToBrokerB"]
+
+
+def test_a_duplex_connector_carries_both_directions_and_both_ends_show_the_link(tmp_path: Path) -> None:
+    with Started(tmp_path / "far") as far:
+        uri = f"static:(tcp://127.0.0.1:{far.ports['tcp']})?initialReconnectDelay=100"
+        with Linked(tmp_path / "near", uri, more=' duplex="true"') as near:
+            assert eventually(lambda: [link["state"] for link in links(far)] == ["running"])
+            assert send_and_receive(near.broker_url, far.broker_url, "FORTH", ["f"]) == ["f"]
+            assert send_and_receive(far.broker_url, near.broker_url, "BACK", ["b"]) == ["b"]
+            (here,), (there,) = links(near), links(far)
+            assert (here["remote"], there["remote"], here["duplex"], there["duplex"]) == ("tested", "near", True, True)
+            assert (here["enqueued"], there["enqueued"]) == (1, 1)
+            shown = spanwire("network", "map", "--data-directory", str(far.data)).stdout
+            assert "  <-> near by link (" in shown
+            near.kill()
+            assert eventually(lambda: links(far) == [])
 
 
 def test_each_failed_attempt_is_one_line_with_the_reason_and_the_next_try(tmp_path: Path) -> None:
