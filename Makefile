@@ -156,6 +156,7 @@ soak-load: venv  ## a million pending messages, a kill and a drain; synchronous 
 	$(call with_best_build,-m tests.soak.deep_queue --count $(SOAK_PENDING) --resident-mib 400 --restart-seconds 5)
 	$(call with_best_build,-m tests.soak.sync_sends --require 500,8000,12000)
 	$(call with_best_build,-m tests.soak.large_messages --persistent --count 2)
+	$(call with_best_build,-m tests.soak.large_fan_out --openwire 10 --producer openwire --resident-mib 400)
 	$(call with_best_build,-m tests.soak.idle_connections --count 10000)
 
 fuzz: venv  ## every property-based test with many more examples
