@@ -111,6 +111,19 @@ def every_consumer_is_retroactive_where_the_policy_says_so_but_durable_ones(jms:
     session.consumer("topic://IMAGE.*").drains()
 
 
+def a_new_durable_subscription_may_get_what_the_store_has_for_others(jms: Stage) -> None:
+    jms.connection(client_id=f"{jms.scenario}.first").session().subscriber(jms.topic("T"), "s").closes()
+    jms.connection().session().producer(jms.topic("T")).sends("a", "b")
+    session = jms.connection(client_id=f"{jms.scenario}.second").session()
+    session.subscriber(jms.topic("T", RETROACTIVE), "s").drains()
+
+
+def a_topic_without_a_policy_may_retain_a_message(jms: Stage) -> None:
+    session = jms.connection().session()
+    session.producer(jms.topic("T")).sends("a", properties={"ActiveMQ.Retain": True})
+    session.consumer(jms.topic("T", RETROACTIVE)).receives_nothing()
+
+
 def what_is_kept_expires(jms: Stage) -> None:
     session = jms.connection().session()
     session.producer("topic://LASTTWO.SHORT").sends("short", ttl=60)
