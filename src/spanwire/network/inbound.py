@@ -123,6 +123,8 @@ class InboundBridge:
             return
         if command.response_required and not client.withheld:
             self._remote.output.respond(command.command_id)
+        if client.left:
+            self._client = None  # what it says from now on is out of order
 
     def completed(self, token: int, error: SpanwireError | None) -> None:
         """A send whose answer was withheld is done."""

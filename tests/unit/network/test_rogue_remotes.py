@@ -37,6 +37,11 @@ class Remote:
         self._decoder = FrameDecoder(pass_messages=False)
         self._number = 0
 
+    @staticmethod
+    def encoded(command: DataStructure) -> bytes:
+        """As it is written before anything is negotiated."""
+        return FrameEncoder().encode(command)
+
     def octets(self, data: bytes) -> None:
         self.bridge.receive_data(data, self.network.now)
         self.listens()

@@ -1,0 +1,135 @@
+"""The other end of a duplex link says what it may not: the link ends or goes on, the broker lives."""
+
+from __future__ import annotations
+
+import pytest
+
+from spanwire.network.bridge import State
+from spanwire.network.settings import BridgeSettings
+from spanwire.protocols.openwire import _marshallers as wire
+from spanwire.protocols.openwire.schema import DataStructure
+from spanwire.protocols.openwire.wire_format import WireFormatPreferences, wire_format_info
+from tests.unit.network.test_rogue_remotes import Remote
+
+ID = "ID:remote:1"
+
+
+def duplex() -> Remote:
+    """The brokers have met."""
+    remote = Remote(BridgeSettings(duplex=True))
+    remote.greets()
+    assert remote.bridge.state is State.STARTING
+    return remote
+
+
+def connection(connection_id: str = ID, client_id: str = "link_R_outbound") -> wire.ConnectionInfo:
+    return wire.ConnectionInfo(connection_id=wire.ConnectionId(connection_id), client_id=client_id)
+
+
+def session(connection_id: str = ID) -> wire.SessionInfo:
+    return wire.SessionInfo(session_id=wire.SessionId(connection_id=connection_id, value=1))
+
+
+def producer(connection_id: str = ID) -> wire.ProducerInfo:
+    return wire.ProducerInfo(producer_id=wire.ProducerId(connection_id=connection_id, session_id=1, value=1))
+
+
+def consumer(connection_id: str = ID) -> wire.ConsumerInfo:
+    return wire.ConsumerInfo(
+        consumer_id=wire.ConsumerId(connection_id=connection_id, session_id=1, value=1),
+        destination=wire.ActiveMQTopic("ActiveMQ.Advisory.Consumer.>"),
+        prefetch_size=1000,
+    )
+
+
+def running() -> Remote:
+    """Both directions are up."""
+    remote = duplex()
+    remote.says(connection(), session(), producer())
+    assert remote.bridge.state is State.RUNNING
+    return remote
+
+
+def test_the_link_is_up_when_the_other_end_has_begun_its_direction() -> None:
+    remote = duplex()
+    remote.says(connection())
+    remote.says(session())
+    assert remote.bridge.state is State.STARTING
+    remote.says(producer())
+    assert remote.bridge.state is State.RUNNING
+    remote.heard.clear()
+    remote.says(consumer())
+    remote.site.client().consumes("queue://HERE")
+    remote.listens()
+    subjects = [
+        one.message.data_structure for one in remote.heard if isinstance(one, wire.MessageDispatch) and one.message
+    ]
+    assert [type(subject).__name__ for subject in subjects] == ["ConsumerInfo"]
+
+
+@pytest.mark.parametrize(
+    "command", [session(), producer(), consumer(), wire.RemoveInfo(object_id=wire.ConnectionId(ID))]
+)
+def test_what_comes_before_a_login_ends_the_link(command: DataStructure) -> None:
+    remote = duplex()
+    remote.says(command)
+    assert remote.bridge.closed
+    assert "is nothing that a bridge is sent" in remote.bridge.reason
+    assert remote.site.broker.connection_views() == []
+
+
+def test_a_login_before_the_brokers_have_met_ends_the_link() -> None:
+    remote = Remote(BridgeSettings(duplex=True))
+    remote.octets(_offer())
+    remote.says(connection())
+    assert "a ConnectionInfo came before the brokers had met" in remote.bridge.reason
+
+
+def _offer() -> bytes:
+    from_broker = wire_format_info(WireFormatPreferences())
+    return Remote.encoded(from_broker)
+
+
+def test_a_second_login_ends_the_link() -> None:
+    remote = running()
+    remote.says(connection("ID:remote:2", "other"))
+    assert remote.bridge.closed
+
+
+def test_an_id_of_another_connection_is_refused_and_the_link_lives() -> None:
+    remote = running()
+    remote.site.client()
+    remote.says(consumer("ID:A-client-1:1"))
+    assert not remote.bridge.closed
+    refusals = [one for one in remote.heard if isinstance(one, wire.ConnectionError)]
+    assert len(refusals) == 1
+
+
+def test_after_its_goodbye_the_other_end_says_nothing_more() -> None:
+    remote = running()
+    remote.says(wire.RemoveInfo(object_id=wire.ConnectionId(ID)))
+    assert not remote.bridge.closed
+    remote.says(producer())
+    assert remote.bridge.closed
+
+
+def test_a_one_way_link_takes_no_login_of_the_remote_broker() -> None:
+    remote = Remote().runs()
+    remote.says(connection())
+    assert "a ConnectionInfo is nothing that a bridge is sent" in remote.bridge.reason
+
+
+def test_a_client_id_that_is_in_use_ends_the_link_with_the_reason() -> None:
+    remote = duplex()
+    client = remote.site.client("taken")
+    remote.says(connection(client_id="taken"))
+    assert remote.bridge.closed
+    assert "taken already connected" in remote.bridge.reason
+    assert not client.state.removed
+
+
+def test_when_the_link_ends_both_directions_leave_nothing_behind() -> None:
+    remote = running()
+    assert len(remote.site.broker.connection_views()) == 2
+    remote.bridge.receive_eof(remote.network.now)
+    assert remote.site.broker.connection_views() == []
