@@ -77,6 +77,21 @@ class StoreConformance:
         driver.turn()
         assert bodies(driver.fetched[7]) == [b"3", None, b"1", None]
 
+    def test_sizes_are_known_without_reading_before_and_after_messages_are_stored(self) -> None:
+        driver = self.driver()
+        store = driver.store
+        sequences = [store.append(ORDERS, plain_message(ORDERS, n, bytes(1000 * n))) for n in range(4)]
+        store.remove(ORDERS, sequences[2])
+        before = store.sizes(ORDERS, [*sequences, 99])
+        driver.turn()
+        after = store.sizes(ORDERS, [*sequences, 99])
+        for sizes in (before, after):
+            assert (sizes[2], sizes[4]) == (0, 0)
+            for place in (0, 1, 3):
+                assert 1000 * place < sizes[place] < 1000 * place + 900
+        assert store.sizes(BILLS, [1]) == [0]
+        assert driver.fetched == {}
+
     def test_messages_are_the_same_when_they_are_read_back_after_they_were_stored(self) -> None:
         driver = self.driver()
         sizes = (0, 1, 7, 8, 100, 3000, 40_000)

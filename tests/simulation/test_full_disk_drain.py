@@ -95,3 +95,23 @@ def test_messages_that_were_under_way_when_the_room_went_hold_nobody_up() -> Non
     assert driver.stored >= position
     drain(driver, [*in_order(stored[1:], "random"), *late], 5)
     assert driver.has_room
+
+
+@pytest.mark.parametrize("most", [0, 2 * SEGMENT])
+def test_as_much_as_was_ever_under_way_at_once_has_a_place_when_the_room_goes(most: int) -> None:
+    disk = SimulatedDisk()
+    disk.capacity = CAPACITY
+    driver = FullDiskDriver(disk, SEGMENT)
+    stored = [driver.store.append(A, plain_message(A, 1, bytes(300))) for _ in range(most // 350)]
+    while driver.has_room:
+        stored += [driver.store.append(A, plain_message(A, 1, bytes(300))) for _ in range(5)]
+        driver.turn()
+    stored += [driver.store.append(A, plain_message(A, 1, bytes(300))) for _ in range(SEGMENT // 350)]
+    driver.store.remove(A, stored[0])
+    position = driver.store.position()
+    driver.turn()
+    assert not driver.has_room
+    assert (driver.stored >= position) == (most > 0)
+    if most > 0:
+        drain(driver, in_order(stored[1:], "random"), 3)
+        assert driver.has_room

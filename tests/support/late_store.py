@@ -117,6 +117,10 @@ class LateStore:
     def fetch(self, request: int, destination: Destination, sequences: list[int]) -> None:
         self.reads.append(Pending(request, destination, sequences))
 
+    def sizes(self, destination: Destination, sequences: list[int]) -> list[int]:
+        kept = self._messages.get(destination.qualified_name, {})
+        return [kept[sequence].size if sequence in kept else 0 for sequence in sequences]
+
     def add_destination(self, destination: Destination) -> None:
         self._position += 1
         self._messages.setdefault(destination.qualified_name, {})

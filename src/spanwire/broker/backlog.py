@@ -18,7 +18,7 @@ MIB: Final = 1024 * 1024
 MAX_RESIDENT_MESSAGES: Final = 16_384  # persistent messages of one queue kept in memory ahead of dispatch
 READ_AHEAD_MESSAGES: Final = 2_048  # messages in memory or being read below which the next page is read
 MAX_READS: Final = 4  # pages of one queue that are being read
-MAX_PAGE_BYTES: Final = 4 * MIB  # bytes of one read, and of all that is read ahead, by the queue's average message size
+MAX_PAGE_BYTES: Final = 4 * MIB  # bytes of one read, unless one message is larger, and of all that is read ahead
 MIN_PAGE_BYTES: Final = 256 * 1024  # the same while memory is short: consumers must go on
 UNKNOWN_SIZE: Final = MAX_PAGE_BYTES // 16  # average size of recovered messages until a page of them was read
 FIRST_PIECES: Final = 64  # pieces from the front among which the next to be read is looked for
@@ -30,15 +30,26 @@ logger = logging.getLogger(__name__)
 
 class PageRead:
     """A piece of a line that the store was asked for; ``first_order`` is that of its first message, if it has no
-    orders yet.
+    orders yet; ``size`` are the bytes that will come.
     """
 
-    __slots__ = ("chunk", "first_order", "line")
+    __slots__ = ("chunk", "first_order", "line", "size")
 
-    def __init__(self, line: MessageLine, chunk: Chunk, first_order: int) -> None:
+    def __init__(self, line: MessageLine, chunk: Chunk, first_order: int, size: int) -> None:
         self.line: Final[MessageLine] = line
         self.chunk: Final[Chunk] = chunk
         self.first_order: Final[int] = first_order
+        self.size: Final[int] = size
+
+
+class Page:
+    """Messages of a packed piece up to index ``end``, of together ``size`` bytes."""
+
+    __slots__ = ("end", "size")
+
+    def __init__(self, end: int, size: int) -> None:
+        self.end: Final[int] = end
+        self.size: Final[int] = size
 
 
 class Backlog:
@@ -154,7 +165,7 @@ class Backlog:
                     return line  # somebody waits for this very message
                 break
         ahead = self.loaded() + self._being_read()
-        if ahead >= READ_AHEAD_MESSAGES or ahead * self._average_size >= MAX_PAGE_BYTES:
+        if ahead >= READ_AHEAD_MESSAGES or self._bytes_ahead() >= MAX_PAGE_BYTES:
             return None
         if self.lazy or self._room() <= 0:
             return None
@@ -166,9 +177,15 @@ class Backlog:
     def _being_read(self) -> int:
         return sum([page.chunk.live for page in self._reads.values()])
 
+    def _bytes_being_read(self) -> int:
+        return sum([page.size for page in self._reads.values()])
+
+    def _bytes_ahead(self) -> int:
+        return self.loaded() * self._average_size + self._bytes_being_read()
+
     def _room(self) -> int:
         """Bytes of memory that are free and not promised to what is being read."""
-        return self._home.usage.room(self._resident_share) - self._being_read() * self._average_size
+        return self._home.usage.room(self._resident_share) - self._bytes_being_read()
 
     def read_for(self, line: MessageLine, cursor: LineCursor, chunk: Chunk) -> bool:
         """A consumer at ``cursor`` wants the packed piece ``chunk``; True when it came without a read."""
@@ -196,9 +213,23 @@ class Backlog:
             self._redeliveries[sequence] = count
         self._home.release(reference.message)
 
-    def page_messages(self, at_most: int, size: int = MAX_PAGE_BYTES) -> int:
-        """How many messages to read at a time so that they take about ``size`` bytes, as far as sizes are known."""
-        return max(1, min(at_most, size // max(1, self._average_size)))
+    def page(self, packed: Packed, start: int, end: int, most: int = MAX_PAGE_BYTES) -> Page:
+        """What to read at a time of the packed messages from ``start`` to ``end``: at most ``most`` bytes by the
+        store's records, or one message.
+        """
+        store = self._context.store
+        numbers = [number for number in packed.numbers[start:end] if number > 0]
+        sizes = store.sizes(self._home.destination, numbers) if store is not None else []
+        size = 0
+        place = 0
+        for index in range(start, end):
+            if packed.numbers[index] <= 0 or place >= len(sizes):
+                continue
+            if place > 0 and size + sizes[place] > most:
+                return Page(index, size)
+            size += sizes[place]
+            place += 1
+        return Page(end, size)
 
     def note_page(self, count: int, size: int) -> None:
         """``count`` messages with ``size`` bytes together were read."""
@@ -206,14 +237,15 @@ class Backlog:
             self._average_size = (self._average_size + size // count) // 2
 
     def _read(self, line: MessageLine, chunk: Chunk) -> bool:
-        size = min(MAX_PAGE_BYTES, max(MIN_PAGE_BYTES, self._room()))
-        line.cut(chunk, self.page_messages(CHUNK_MESSAGES, size))
         packed = chunk.packed
         assert packed is not None
+        most = min(MAX_PAGE_BYTES, max(MIN_PAGE_BYTES, self._room()))
+        extent = self.page(packed, 0, min(len(packed.numbers), CHUNK_MESSAGES), most)
+        line.cut(chunk, extent.end)
         first_order = 0
         if len(packed.orders) == 0:
             first_order = self._context.reserve_orders(len(packed.numbers))
-        page = PageRead(line, chunk, first_order)
+        page = PageRead(line, chunk, first_order, extent.size)
         sequences = [number for number in packed.numbers if number > 0]
         if not sequences:
             self._load(page, [])

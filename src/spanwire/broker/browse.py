@@ -256,9 +256,9 @@ class Browse(BrokerDestination):
         """The next messages of ``chunk``, and those that are out before them; True when the store is asked."""
         start = walk.cursor.offset
         packed = chunk.packed
-        end = walk.end(chunk, MAX_BROWSE_PAGE if packed is None else self._queue.page_messages(MAX_BROWSE_PAGE))
+        end = walk.end(chunk, MAX_BROWSE_PAGE)
         if packed is not None:
-            return self._gather_packed(line, walk, chunk, end)
+            return self._gather_packed(line, walk, chunk, self._queue.page_end(packed, start, end))
         ready: list[Shown] = []
         for index in range(start, end):
             item = chunk.items[index]

@@ -143,6 +143,10 @@ class MessageStore(Protocol):
         """
         ...
 
+    def sizes(self, destination: Destination, sequences: list[int]) -> list[int]:
+        """About how many bytes each of these messages takes, 0 for one that does not exist. Reads nothing."""
+        ...
+
     def add_destination(self, destination: Destination) -> None:
         """Remember that a queue exists."""
         ...

@@ -16,7 +16,7 @@ from typing import Final
 
 from spanwire.broker.backlog import Backlog
 from spanwire.broker.bridge_condition import BridgeCondition
-from spanwire.broker.chunk import CHUNK_MESSAGES
+from spanwire.broker.chunk import CHUNK_MESSAGES, Packed
 from spanwire.broker.context import BrokerContext
 from spanwire.broker.line import MessageLine
 from spanwire.broker.looking import Looking
@@ -418,9 +418,9 @@ class Queue(BrokerDestination):
         """The lines, highest priority first, for a reader of its own."""
         return self._backlog.lines
 
-    def page_messages(self, at_most: int) -> int:
-        """How many of its messages a reader of its own should ask the store for at a time."""
-        return self._backlog.page_messages(at_most)
+    def page_end(self, packed: Packed, start: int, end: int) -> int:
+        """Up to which of these packed messages a reader of its own should ask the store at a time."""
+        return self._backlog.page(packed, start, end).end
 
     def line_of(self, reference: MessageReference) -> MessageLine:
         """The line in which ``reference`` stood, or would stand."""

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from typing import Final
 
-from spanwire.broker.backlog import Backlog
-from spanwire.broker.chunk import CHUNK_MESSAGES, KEPT, TAKEN, Chunk
+from spanwire.broker.backlog import MAX_PAGE_BYTES, Backlog
+from spanwire.broker.chunk import CHUNK_MESSAGES, KEPT, TAKEN, Chunk, Packed
 from spanwire.broker.context import BrokerContext
 from spanwire.broker.line import LineCursor, MessageLine
 from spanwire.broker.news import EXPIRED_NEWS
 from spanwire.broker.reference import BrokerDestination, MessageReference
 from spanwire.model.destination import SUBSCRIPTION
 from spanwire.model.message import Message
+
+UNBOUNDED: Final = 1 << 62  # bytes of a page that is not read
 
 
 class LineWalk:
@@ -55,6 +57,7 @@ class ExpiryWalk:
         self._context: Final[BrokerContext] = context
         self._walks: list[LineWalk] = []
         self._reads: Final[dict[int, list[int]]] = {}
+        self._page_bytes = UNBOUNDED  # that may still be read with this page
         self.pending = 0
 
     def start(self) -> bool:
@@ -79,9 +82,9 @@ class ExpiryWalk:
         if self._walks and self._lacks_room():
             self.stop()
         budget = CHUNK_MESSAGES
-        most = self._backlog.page_messages(CHUNK_MESSAGES) if self._reads_expired() else CHUNK_MESSAGES
         due: list[int] = []
-        while budget > 0 and len(due) < most and self._walks and not self._reads:
+        self._page_bytes = MAX_PAGE_BYTES if self._reads_expired() else UNBOUNDED
+        while budget > 0 and self._page_bytes > 0 and self._walks and not self._reads:
             walk = self._walks[0]
             chunk = walk.chunk()
             if chunk is None:
@@ -91,7 +94,7 @@ class ExpiryWalk:
             if chunk.packed is None:
                 budget -= self._in_memory(walk, chunk, budget)
             else:
-                budget -= self._on_disk(walk, chunk, due, min(budget, most - len(due)))
+                budget -= self._on_disk(walk, chunk, due, budget)
         if due:
             self._remove(due)
         return len(self._walks) > 0 and not self._reads
@@ -128,6 +131,9 @@ class ExpiryWalk:
         for index in range(start, end):
             if 0 < packed.dues[index] <= wall_ms:
                 found.append(index)
+        found = self._page_of(packed, found, len(due) > 0)
+        if self._page_bytes <= 0:
+            end = found[-1] + 1 if found else start
         cursor.offset = end
         if end == len(chunk):
             packed.note_earliest_after(wall_ms)
@@ -138,6 +144,22 @@ class ExpiryWalk:
             elif number != TAKEN:
                 due.append(number)
         return end - start
+
+    def _page_of(self, packed: Packed, found: list[int], is_begun: bool) -> list[int]:
+        """As many of the expired messages at these indexes as are read together; those on the disk must be read if they
+        leave dead letters.
+        """
+        store = self._context.store
+        if self._page_bytes == UNBOUNDED or store is None:
+            return found
+        numbers = [packed.numbers[index] for index in found]
+        sizes = store.sizes(self._home.destination, numbers)
+        for place in range(len(found)):
+            if sizes[place] > self._page_bytes and (place > 0 or is_begun):
+                self._page_bytes = 0
+                return found[:place]
+            self._page_bytes = max(1, self._page_bytes - sizes[place])
+        return found
 
     def _remove(self, due: list[int]) -> None:
         home = self._home

@@ -301,12 +301,13 @@ class JournalStore:
         self._on_stored(self._journal.completed(batch))
 
     def _space(self, spare_bytes: int, has_room: bool) -> None:
-        waited = self._journal.waits_for_space
+        waited = self._journal.has_unwritten
         if self._journal.space_changed(spare_bytes, has_room):
             if has_room:
                 logger.warning("there is room on the disk again: messages are taken")
             else:
                 logger.error("the disk is full: no message is taken until there is room, consumers go on")
+                self._writer.prepare(self._journal.wanted_spare, self._journal.wanted_reserve)
             self._on_room(has_room)
         if waited:
             self._on_stored(self._journal.stored_position)  # a turn must follow: what waited may go on

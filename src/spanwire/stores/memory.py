@@ -70,6 +70,10 @@ class MemoryStore:
     def fetch(self, request: int, destination: Destination, sequences: list[int]) -> None:
         self._waiting.append((request, destination, sequences))
 
+    def sizes(self, destination: Destination, sequences: list[int]) -> list[int]:
+        kept = self._messages.get(destination.qualified_name, {})
+        return [kept[sequence].size if sequence in kept else 0 for sequence in sequences]
+
     def add_destination(self, destination: Destination) -> None:
         if destination.qualified_name not in self._high:
             self._position += 1

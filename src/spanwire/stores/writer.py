@@ -187,6 +187,7 @@ class JournalWriter:
         files = self._files
         files.spare_target, files.reserve_target = self._wanted
         if self.is_full and time.monotonic() < self._next_attempt:
+            self._offer_reserve()
             return
         try:
             files.shrink_reserve()
@@ -207,6 +208,9 @@ class JournalWriter:
     def _tell_full(self) -> None:
         """No room: from now on the reserve is the next segment's file, where one is needed."""
         self._next_attempt = time.monotonic() + ROOM_INTERVAL
+        self._offer_reserve()
+
+    def _offer_reserve(self) -> None:
         files = self._files
         try:
             files.use_reserve()

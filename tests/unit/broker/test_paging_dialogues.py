@@ -110,6 +110,32 @@ def test_large_recovered_messages_are_read_in_small_pages() -> None:
     assert largest * 1_000_000 <= 4 * MAX_PAGE_BYTES
 
 
+def test_large_messages_behind_many_small_ones_are_read_in_small_pages() -> None:
+    stage = Stage()
+    producer = stage.peer("p")
+    for number in range(3_000):
+        producer.sends(QUEUE, f"{number:04}")
+    for number in range(3_000, 3_030):
+        producer.sends(QUEUE, f"{number:04}" + "x" * 1_000_000)
+    stage.syncs()
+    again = stage.restarts()
+    listener = again.peer("c").consumes(QUEUE, prefetch=1)
+    largest = 0
+    received: list[str] = []
+    while len(received) < 3_030:
+        assert again.store.reads, "the broker stopped reading"
+        for read in again.store.reads:
+            largest = max(largest, sum(again.store.sizes(destination(QUEUE), read.sequences)))
+        again.reads()
+        new = listener.takes()
+        while new:
+            received += [text[:4] for text in new]
+            listener.acknowledges(new[-1])
+            new = listener.takes()
+    assert received == [f"{number:04}" for number in range(3_030)]
+    assert largest <= MAX_PAGE_BYTES
+
+
 def test_a_message_that_is_missing_in_the_store_is_skipped_with_an_error(caplog: pytest.LogCaptureFixture) -> None:
     stage = Stage()
     stage.peer("p").sends(QUEUE, "1", "2", "3")

@@ -40,7 +40,7 @@ from spanwire.stores.journal.segment import (
     segment_seed,
 )
 from spanwire.stores.journal.sequences import GONE
-from spanwire.stores.journal.space import LATE_SHARE, RESERVED_SHARE, UNMANAGED, DiskSpace
+from spanwire.stores.journal.space import RESERVED_SHARE, UNMANAGED, DiskSpace
 from spanwire.stores.journal.summary import SummaryDraft
 
 LARGE_PAYLOAD: Final = 32 * 1024  # from here on a body is handed over as it is instead of being copied together
@@ -50,7 +50,7 @@ class ActiveSegment:
     """``number``, where its last batch ends (``end``), how many there are (``batches``), the ``size`` of its file and
     where its check-point ends. A size of 0 is full, so that the first batch of a run opens a segment of its own.
     ``is_unsynced`` says that the batches behind a check-point are not synced one by one, so that any may be missing;
-    ``is_reserve`` that the segment was begun on a full disk.
+    ``is_reserve`` that the segment was begun on a full disk, ``late_end`` up to where it then takes messages.
     """
 
     __slots__ = (
@@ -63,6 +63,7 @@ class ActiveSegment:
         "end",
         "is_reserve",
         "is_unsynced",
+        "late_end",
         "number",
         "seed",
         "size",
@@ -81,6 +82,7 @@ class ActiveSegment:
         self.size = 0
         self.checkpoint_end = 0
         self.is_reserve = False
+        self.late_end = 0
         self.is_unsynced = False
         self._draft = SummaryDraft(0, 0)
 
@@ -103,14 +105,14 @@ class ActiveSegment:
     def keeps_reserve(self, size: int) -> bool:
         """Whether a batch of ``size`` bytes leaves alone what is kept for removals and the like."""
         if self.is_reserve:
-            return self.end + size <= self.size // LATE_SHARE
+            return self.end + size <= self.late_end
         return self.end + size <= self.size - self.size // RESERVED_SHARE
 
     def takes_late(self, size: int, space: DiskSpace) -> bool:
         """Whether messages that were under way when the room went have a place, here or in the reserve."""
         if self.keeps_reserve(size):
             return True
-        late = space.spare_bytes // LATE_SHARE - self._segment_bytes // RESERVED_SHARE
+        late = space.spare_bytes - space.kept_bytes
         return not self.is_reserve and self.checkpoint_end + size <= late
 
     def roll(self, size: int, space: DiskSpace) -> NewSegment:
@@ -133,6 +135,7 @@ class ActiveSegment:
             index.segments.grow(self.number, summary.size)
         self.size = max(self._segment_bytes, 2 * end + size, ready)  # a large check-point must not fill it
         self.is_reserve = ready > 0
+        self.late_end = ready - space.kept_bytes
         index.segments.open(number, seed, FORMAT_VERSION, self.size)
         self.number = number
         self.seed = seed

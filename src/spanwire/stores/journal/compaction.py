@@ -35,6 +35,7 @@ from spanwire.stores.journal.record import (
 from spanwire.stores.journal.segment import BATCH_HEAD_SIZE, SEGMENT_HEADER_SIZE
 from spanwire.stores.journal.sequences import GONE, packed_location
 from spanwire.stores.journal.space import RESERVED_SHARE, UNMANAGED, DiskSpace
+from spanwire.stores.journal.spare_files import kept_bytes
 
 MAX_DEAD_SHARE: Final = 2  # a journal of more than this many times what is in force is compacted
 SLACK_SEGMENTS: Final = 2  # dead segments' worth of bytes that are always allowed
@@ -115,6 +116,7 @@ class Compaction:
         self._index: Final[JournalIndex] = index
         self._active: Final[ActiveSegment] = active
         self._space: Final[DiskSpace] = space
+        space.kept_bytes = kept_bytes(segment_bytes, 0)
         self._nobody: Final[StoredDestination] = nobody
         self._segment_bytes: Final[int] = segment_bytes
         self._until_look = 0  # batches
@@ -202,6 +204,7 @@ class Compaction:
                 count += state.live
                 sealed.append(state)
         self.live = count
+        self._space.kept_bytes = kept_bytes(self._segment_bytes, count)
         is_urgent = not self._space.has_room and self._is_short()
         if used <= live * MAX_DEAD_SHARE + SLACK_SEGMENTS * self._segment_bytes and not is_urgent:
             return

@@ -96,6 +96,22 @@ def fetch_of(index: JournalIndex, request: int, destination: Destination, sequen
     return Fetch(request, owner, sequences, messages, reads, serial)
 
 
+def sizes_of(index: JournalIndex, destination: Destination, sequences: list[int]) -> list[int]:
+    """The bytes of each message's record, 0 for those that are not there."""
+    owner = index.by_name.get(destination.qualified_name)
+    sizes: list[int] = []
+    for sequence in sequences:
+        size = 0
+        if owner is not None:
+            entry = owner.unwritten.get(sequence)
+            if entry is not None and entry.message is not None:
+                size = entry.message.size
+            elif owner.index.find(sequence) != GONE:
+                size = owner.index.length(sequence)
+        sizes.append(size)
+    return sizes
+
+
 def _add_read(index: JournalIndex, owner: StoredDestination, sequence: int, place: int, reads: list[Read]) -> None:
     location = owner.index.find(sequence)
     if location == GONE or sequence in owner.leaving:

@@ -19,7 +19,7 @@ from spanwire.stores.journal.audit_copies import AuditCopies
 from spanwire.stores.journal.batch import Batch, NewSegment, write_batch
 from spanwire.stores.journal.compaction import Compaction, Scan
 from spanwire.stores.journal.disk_port import Disk
-from spanwire.stores.journal.fetch import Fetch, fetch_of
+from spanwire.stores.journal.fetch import Fetch, fetch_of, sizes_of
 from spanwire.stores.journal.index import Entry, JournalIndex, StoredDestination
 from spanwire.stores.journal.outbox import Outbox, check_unit
 from spanwire.stores.journal.readers import Readers
@@ -73,6 +73,7 @@ class Journal(MessageStore):
         self._in_flight: Batch | None = None
         self._waited = 0  # the highest position that somebody asked for
         self._in_flight_bytes = 0
+        self._most_under_way = 0
         self._active: Final[ActiveSegment] = ActiveSegment(
             recovery.index,
             store_id,
@@ -186,6 +187,10 @@ class Journal(MessageStore):
         """See `MessageStore.fetch`; the driver collects requests with `take_fetches`."""
         self._fetches.append(fetch_of(self._index, request, destination, sequences, self._readers.begin()))
 
+    def sizes(self, destination: Destination, sequences: list[int]) -> list[int]:
+        """See `MessageStore.sizes`."""
+        return sizes_of(self._index, destination, sequences)
+
     def add_destination(self, destination: Destination) -> None:
         """See `MessageStore.add_destination`."""
         if destination.qualified_name not in self._index.by_name:
@@ -272,8 +277,8 @@ class Journal(MessageStore):
     @property
     def wanted_spare(self) -> int:
         """The size that the next segment's file should have soon; 0 while it has that, or is not needed yet."""
-        wanted = self._segment_bytes if self._active.is_half_full else 0
         space = self._space
+        wanted = self._segment_bytes if self._active.is_half_full or not space.has_room else 0
         if space.waits and space.needed > wanted:
             wanted = space.needed
         wanted = max(wanted, self._compaction.wanted_spare)
@@ -284,7 +289,7 @@ class Journal(MessageStore):
         """The size that the reserve for a full disk should have; 0 before there is half a segment."""
         if not self._active.is_half_full and self._compaction.live == 0:
             return 0
-        return wanted_reserve(self._segment_bytes, self._compaction.live)
+        return wanted_reserve(self._segment_bytes, self._compaction.live, self._most_under_way)
 
     @property
     def waits_for_space(self) -> bool:
@@ -302,7 +307,7 @@ class Journal(MessageStore):
         bytes end that.
         """
         changed = self._space.change(spare_bytes, has_room)
-        if has_room and self._space.holds:
+        if self._space.holds and (has_room or (spare_bytes > 0 and not self._active.is_reserve)):
             self._outbox.entries = self._space.take_held(self._outbox.entries)
             self._outbox.has_additions = True
         return changed
@@ -317,6 +322,7 @@ class Journal(MessageStore):
         """What is to be written now; None while a batch is under way, after a failure, or when there is nothing."""
         if not self.has_work:
             return None
+        self._most_under_way = max(self._most_under_way, self._outbox.size)
         entries, size = self._take()
         if self._space.waits and not self._deletions:
             return None

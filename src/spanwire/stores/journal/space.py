@@ -4,7 +4,7 @@ The file of the next segment is filled with zeros ahead of its use. If the disk 
 any more until it is not; what frees room goes on in the rest of the active segment, and then in the reserve
 (`spare_files`): removals, redelivery counts, facts, what compaction moves and the records that let segments go. For
 these the last `RESERVED_SHARE` of a segment is kept free of messages until the next file is ready. Messages that were
-on their way when the room went are written before that share, or into the first `LATE_SHARE` of the reserve.
+on their way when the room went are written before that share, or into that part of the reserve which is made for them.
 
 What finds no place there is held in its order, and others overtake it where that changes nothing: positions are
 reported only up to the first held one.
@@ -33,7 +33,6 @@ from spanwire.stores.journal.segment import RESERVE_NAME, SPARE_NAME
 from spanwire.stores.journal.sequences import GONE
 
 RESERVED_SHARE: Final = 8  # an eighth of 32 MiB holds 65,000 removals that are synced one by one
-LATE_SHARE: Final = 3  # a third of the least reserve, which is one and a half segments
 LEAST_SEGMENT: Final = 128 * 1024  # bytes with which a start on a full disk begins: room for 2,000 removals
 UNMANAGED: Final = -1  # nobody tells of files made ahead: each is made when it is needed
 
@@ -41,14 +40,16 @@ UNMANAGED: Final = -1  # nobody tells of files made ahead: each is made when it 
 class DiskSpace:
     """``spare_bytes`` is the size of the next segment's file as far as it is ready, or `UNMANAGED`; ``needed`` what it
     must have before the journal can go on. ``waits`` is True from when a batch did not fit until something changes.
+    ``kept_bytes`` of the reserve are for what makes room.
     """
 
-    __slots__ = ("_held", "_holds_facts", "has_room", "needed", "spare_bytes", "waits")
+    __slots__ = ("_held", "_holds_facts", "has_room", "kept_bytes", "needed", "spare_bytes", "waits")
 
     def __init__(self) -> None:
         self._held: list[Entry] = []
         self._holds_facts = False
         self.has_room = True
+        self.kept_bytes = 0
         self.needed = 0
         self.spare_bytes = UNMANAGED
         self.waits = False

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from spanwire.broker.unstored import MAX_UNSTORED_BYTES
 from spanwire.stores.journal.disk_port import Disk
 from spanwire.stores.journal.segment import MAX_SEGMENT_BYTES, RESERVE_NAME, SPARE_NAME
 
@@ -19,9 +20,15 @@ RESERVE_PER_MESSAGE: Final = 32  # bytes: a removal and its share of a batch's h
 SHRINK_SHARE: Final = 4  # a reserve of more than so many times what is wanted is cut
 
 
-def wanted_reserve(segment_bytes: int, messages: int) -> int:
-    """Bytes of the reserve for a store with so many messages."""
-    return min(segment_bytes + segment_bytes // 2 + RESERVE_PER_MESSAGE * messages, MAX_SEGMENT_BYTES)
+def kept_bytes(segment_bytes: int, messages: int) -> int:
+    """Bytes of the reserve in which no message is written but by compaction, for a store with so many of them."""
+    return segment_bytes + RESERVE_PER_MESSAGE * messages
+
+
+def wanted_reserve(segment_bytes: int, messages: int, under_way: int) -> int:
+    """Bytes of the whole reserve; ``under_way`` is the most that ever waited to be written."""
+    late = max(segment_bytes // 2, min(under_way, MAX_UNSTORED_BYTES))
+    return min(kept_bytes(segment_bytes, messages) + late, MAX_SEGMENT_BYTES)
 
 
 class SpareFiles:

@@ -19,9 +19,11 @@ def made(disk: SimulatedDisk, spare: int, reserve: int, is_full: bool = False) -
 
 
 def test_a_reserve_holds_a_removal_of_each_message_besides_what_compaction_needs() -> None:
-    assert wanted_reserve(1 << 25, 0) == 48 << 20
-    assert wanted_reserve(1 << 25, 1_000_000) == (48 << 20) + 32_000_000
-    assert wanted_reserve(1 << 25, 1_000_000_000) == MAX_SEGMENT_BYTES
+    assert wanted_reserve(1 << 25, 0, 1000) == 48 << 20
+    assert wanted_reserve(1 << 25, 0, 20 << 20) == 52 << 20
+    assert wanted_reserve(1 << 25, 0, 200 << 20) == 96 << 20
+    assert wanted_reserve(1 << 25, 1_000_000, 0) == (48 << 20) + 32_000_000
+    assert wanted_reserve(1 << 25, 1_000_000_000, 0) == MAX_SEGMENT_BYTES
 
 
 @pytest.mark.parametrize("is_full", [False, True])
