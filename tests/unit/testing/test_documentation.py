@@ -36,7 +36,8 @@ def test_every_example_is_python() -> None:
 
 def test_the_first_example_runs(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(program=PROGRAM, test_it="from program import run_my_program\n" + BLOCKS[0])
-    result = pytester.runpytest_subprocess("-p", "no:cacheprovider", "-W", "error", timeout=60)
+    quick = ("-p", "no:cacheprovider", "-p", "no:hypothesispytest")
+    result = pytester.runpytest_subprocess(*quick, "-W", "error", timeout=120)
     result.assert_outcomes(passed=1)
 
 

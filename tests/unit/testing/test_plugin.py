@@ -8,6 +8,8 @@ import pytest
 
 pytest_plugins = ["pytester"]
 
+WITHOUT = ("-p", "no:cacheprovider", "-p", "no:hypothesispytest")  # importing Hypothesis takes longer than a test
+TIMEOUT_S = 120
 STOMP = """
     import socket
 
@@ -41,7 +43,7 @@ STOMP = """
 def run(pytester: pytest.Pytester, tests: str, *options: str) -> pytest.RunResult:
     """The project's run, without the plugins that this project's own tests use."""
     pytester.makepyfile(stomp_client=STOMP, test_it=tests)
-    return pytester.runpytest_subprocess("-p", "no:cacheprovider", "-p", "no:xdist", *options, timeout=60)
+    return pytester.runpytest_subprocess(*WITHOUT, "-p", "no:xdist", *options, timeout=TIMEOUT_S)
 
 
 def test_pytest_finds_the_plugin_and_shows_its_fixtures(pytester: pytest.Pytester) -> None:
@@ -433,7 +435,7 @@ def test_every_worker_of_a_parallel_run_has_brokers_of_its_own(pytester: pytest.
             assert spanwire_broker.port != spanwire_session_broker.port
         """
     )
-    result = pytester.runpytest_subprocess("-p", "no:cacheprovider", "-n", "2", timeout=60)
+    result = pytester.runpytest_subprocess(*WITHOUT, "-n", "2", timeout=TIMEOUT_S)
     result.assert_outcomes(passed=4)
 
 
@@ -442,5 +444,5 @@ def test_without_pytest_the_package_loads_a_broker_only_when_it_is_asked_for(pyt
         "import sys, spanwire.testing as t; before = 'spanwire.broker.broker' in sys.modules;"
         " t.Broker; print(before, 'spanwire.broker.broker' in sys.modules, 'pytest' in sys.modules)"
     )
-    result = pytester.run(sys.executable, "-c", program, timeout=60)
+    result = pytester.run(sys.executable, "-c", program, timeout=TIMEOUT_S)
     assert result.outlines == ["False True False"]
