@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spanwire.broker.policy import PolicyEntry
-from spanwire.broker.recovery_policy import KEPT_SHARE, SWEEP_SECONDS
+from spanwire.broker.recovery_policy import KEPT_SHARE, SWEEP_SECONDS, SWEEPS_PER_TURN
 from spanwire.broker.topic_policy import (
     FIXED_COUNT,
     FIXED_SIZE,
@@ -288,4 +288,18 @@ def test_memory_is_counted_to_the_byte_whatever_is_kept(policy: RecoveryPolicy, 
     assert stage.memory() <= memory * KEPT_SHARE // 100
     if stage.has(T):
         stage.peer("end").removes(T)
+    assert stage.memory() == 0
+
+
+def test_many_topics_are_looked_through_some_in_each_turn() -> None:
+    stage = keeping(RecoveryPolicy(TIMED, 100))
+    stage.settle()
+    producer = stage.peer("p")
+    for number in range(SWEEPS_PER_TURN + 50):
+        producer.sends(f"topic://T.{number}", "x", persistent=False)
+    before = stage.memory()
+    stage.waits(SWEEP_SECONDS)
+    assert 0 < stage.memory() < before
+    assert stage.broker.next_timeout() == 0.0
+    stage.runs()
     assert stage.memory() == 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from spanwire.broker.policy import PolicyEntry
-from spanwire.broker.slow_consumers import GRACE_SECONDS
+from spanwire.broker.slow_consumers import GRACE_SECONDS, LOOKS_PER_TURN
 from spanwire.broker.slow_policy import SlowConsumerPolicy
 from spanwire.model.destination import QUEUE, TOPIC, Destination
 from tests.support.dialogue.broker_dialogue import Listener, Stage
@@ -234,3 +234,17 @@ def test_a_durable_subscriber_that_pulls_is_not_slow() -> None:
     stage.peer("p").sends(T, *"123456")
     passes(stage, 5.0)
     assert not is_ended(puller)
+
+
+def test_many_consumers_are_looked_at_some_in_each_turn() -> None:
+    stage = watching(by_acks(since_ms=100, slow_ms=1))
+    peers = [stage.peer(name) for name in "abc"]
+    listeners = [peer.consumes(Q, prefetch=1) for peer in peers for _ in range(LOOKS_PER_TURN // 2)]
+    stage.peer("p").sends(Q, *[str(number) for number in range(len(listeners))], persistent=False)
+    stage.settle()
+    stage.waits(PERIOD_MS / 1000)
+    ended = sum(is_ended(listener) for listener in listeners)
+    assert 0 < ended <= LOOKS_PER_TURN
+    assert stage.broker.next_timeout() == 0.0
+    stage.runs()
+    assert all(is_ended(listener) for listener in listeners)
