@@ -16,6 +16,7 @@ from spanwire.model.message import Message
 from spanwire.model.routing import MAX_PATH, NetworkFilter
 
 MAX_DELAYED: Final = 10_000  # messages whose delay one bridge counts at a time; the others' begins later
+FAR_OFF: Final = float("inf")
 
 
 class BridgeCondition(MessageCondition):
@@ -29,10 +30,10 @@ class BridgeCondition(MessageCondition):
         self._policies: Final[dict[str, BridgePolicy]] = {}
         self._homes: Final[dict[str, BrokerDestination]] = {}
         self._consumers: Final[dict[str, QueueConsumers]] = {}
-        self._seen: Final[dict[str, float]] = {}  # when a message that may go back later was looked at first
+        self._due: Final[dict[str, float]] = {}  # when a message may go back, in the order of the first looks at them
+        self._alarms: Final[dict[str, float]] = {}  # when each queue is woken
         self._window_end = 0.0
         self._in_window = 0
-        self._alarm = 0.0
 
     def add(self, home: BrokerDestination, consumers: QueueConsumers, policy: BridgePolicy) -> None:
         """It consumes from ``home``, too, besides ``consumers``."""
@@ -56,23 +57,35 @@ class BridgeCondition(MessageCondition):
                 return False
         elif not self._filter.passes(path):
             return False
-        return policy.rate_limit == 0 or self._is_within_rate(home, policy)
+        if policy.rate_limit > 0 and not self._is_within_rate(home, policy):
+            return False
+        if self._due:
+            self._due.pop(str(message.message_id), None)
+        return True
 
     def _was_long_here(self, home: BrokerDestination, message: Message, policy: BridgePolicy) -> bool:
         if policy.replay_delay_ms <= 0:
             return True
         key = str(message.message_id)
         now = self._context.monotonic
-        since = self._seen.get(key)
-        if since is None:
-            since = now
-            if len(self._seen) < MAX_DELAYED:
-                self._seen[key] = now
-        due = since + policy.replay_delay_ms / 1000
+        due = self._due.get(key)
+        if due is None:
+            due = now + policy.replay_delay_ms / 1000
+            if self._has_place(now):
+                self._due[key] = due
         if due > now:
             self._wake_at(home, due)
             return False
-        self._seen.pop(key, None)
+        return True
+
+    def _has_place(self, now: float) -> bool:
+        """Whether one more can be counted. The oldest gives way when its delay is over: as a rule it went elsewhere."""
+        if len(self._due) < MAX_DELAYED:
+            return True
+        oldest = next(iter(self._due))
+        if self._due[oldest] > now:
+            return False
+        del self._due[oldest]
         return True
 
     def _is_within_rate(self, home: BrokerDestination, policy: BridgePolicy) -> bool:
@@ -87,9 +100,11 @@ class BridgeCondition(MessageCondition):
         return True
 
     def _wake_at(self, home: BrokerDestination, due: float) -> None:
-        """One alarm at a time is enough: what is due later asks again then."""
-        if self._alarm <= self._context.monotonic or due < self._alarm:
-            self._alarm = due
+        """One alarm of a queue at a time is enough: what is due later asks again then."""
+        name = home.destination.qualified_name
+        alarm = self._alarms.get(name, FAR_OFF)
+        if alarm <= self._context.monotonic or due < alarm:
+            self._alarms[name] = due
             self._context.wake_at(home, due)
 
 
