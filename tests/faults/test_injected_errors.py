@@ -24,9 +24,9 @@ SOME: Final = [("pwritev2", 3), ("pwritev2", 40), ("fdatasync", 3), ("fsync", 3)
 LAST: Final = {"pwritev2": 60, "fdatasync": 9, "fsync": 5}  # most writes are synced by the same call
 ALL: Final = [(call, when) for call, last in LAST.items() for when in range(2, last + 1)]
 CASES: Final = ALL if os.environ.get("SPANWIRE_INJECTED") == "all" else SOME
-SOME_FULL: Final = [("pwritev2", 30, "ENOSPC"), ("pwrite64", 5, "EDQUOT")]
+SOME_FULL: Final = [("pwritev2", 30, "ENOSPC"), ("pwritev2", 5, "EDQUOT")]
 ALL_FULL: Final = [("pwritev2", when, "ENOSPC") for when in range(2, 201, 6)] + [
-    ("pwrite64", when, "EDQUOT") for when in range(4, 13)
+    ("pwritev2", when, "EDQUOT") for when in range(4, 13)
 ]
 FULL_CASES: Final = ALL_FULL if os.environ.get("SPANWIRE_INJECTED") == "all" else SOME_FULL
 ROUNDS: Final = 200  # of all clients together, after the injected error

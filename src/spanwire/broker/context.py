@@ -22,6 +22,10 @@ class DeadLetterOffice(Protocol):
         """Put a copy in its place where the destination's policy says, and forget it."""
         ...
 
+    def is_behind(self) -> bool:
+        """Whether the disk is too far behind for long work that leaves copies; it should wait."""
+        ...
+
 
 class ConsumerRemover(Protocol):
     """Who ends a consumer for the broker's own reasons."""
@@ -123,6 +127,10 @@ class BrokerContext:
         for home in jobs:
             del self._jobs[home]
         return jobs
+
+    def is_behind(self) -> bool:
+        """Whether long work that leaves dead letters should wait for the disk."""
+        return self.office is not None and self.office.is_behind()
 
     def dead_letter(self, reference: MessageReference, cause: str) -> None:
         """Hand ``reference`` to the dead letter office, which forgets it when it has its copy."""

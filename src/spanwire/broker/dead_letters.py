@@ -108,6 +108,10 @@ class DeadLetters(DeadLetterOffice):
         self._tell_kept(home, reference.message)
         return True
 
+    def is_behind(self) -> bool:
+        """See `DeadLetterOffice.is_behind`."""
+        return self._unstored.is_full()
+
     def dead_on_arrival(self, home: BrokerDestination, message: Message, cause: str) -> None:
         """Keep a copy of a message that expired before it came to its destination."""
         if not self._is_dropped(MessageReference(home, message, 0, 0, message.redelivery_count), cause):

@@ -53,6 +53,10 @@ class Disposal(Protocol):
         """``reference`` has left the line of ``queue``: do it."""
         ...
 
+    def is_behind(self) -> bool:
+        """Whether the disk is too far behind for more."""
+        ...
+
 
 class Discarding(Disposal):
     """Chosen messages are removed."""
@@ -64,6 +68,10 @@ class Discarding(Disposal):
     def dispose(self, queue: Queue, reference: MessageReference, prepared: Message) -> None:
         """Out of memory and out of the store."""
         queue.discard(reference)
+
+    def is_behind(self) -> bool:
+        """A removal is small."""
+        return False
 
 
 class Retrying(Disposal):
@@ -111,6 +119,10 @@ class Retrying(Disposal):
                 home.accept(copies[place], sequences[place])
             elif isinstance(home, Topic):
                 home.accept(copies[place])
+
+    def is_behind(self) -> bool:
+        """Each is stored again."""
+        return self._unstored.is_full()
 
     def _homes(self, prepared: Message) -> list[BrokerDestination]:
         """The destination itself and the durable subscriptions that it serves. What a virtual destination forwarded
@@ -185,6 +197,9 @@ class SelectiveWalk(BrokerDestination):
 
     def work(self) -> bool:
         """One slice; True while there is more that can be done now."""
+        if self._disposal.is_behind() and not self._queue.removed:
+            self._context.wake_at(self, self._context.monotonic + READ_POLL_SECONDS)
+            return False
         budget = CHUNK_MESSAGES
         while budget > 0 and self._walks and self._left > 0 and not self._queue.removed:
             walk = self._walks[0]
@@ -207,7 +222,7 @@ class SelectiveWalk(BrokerDestination):
         return not self._done
 
     def wake(self) -> None:
-        """Look again whether a piece has come."""
+        """Look again whether a piece has come, or whether the disk has caught up."""
         self._context.schedule(self)
 
     def _finish(self) -> None:

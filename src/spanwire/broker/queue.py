@@ -385,7 +385,9 @@ class Queue(BrokerDestination):
             self._context.schedule(self)
 
     def wake(self) -> None:
-        """The time for dispatch to start has come, or for a message to go to a bridge."""
+        """The time for dispatch to start has come, for a message to go to a bridge, or for expiry to go on."""
+        if self._expiry.wake():
+            self._context.schedule(self)
         self._choose_mode()
         if self._consumers.conditional > 0:
             self._look_anew()

@@ -13,6 +13,7 @@ from spanwire.broker.reference import BrokerDestination, MessageReference
 from spanwire.model.destination import SUBSCRIPTION
 from spanwire.model.message import Message
 
+BEHIND_POLL_SECONDS: Final = 0.02  # between two looks whether the disk is still too far behind
 UNBOUNDED: Final = 1 << 62  # bytes of a page that is not read
 
 
@@ -57,6 +58,7 @@ class ExpiryWalk:
         self._context: Final[BrokerContext] = context
         self._walks: list[LineWalk] = []
         self._reads: Final[dict[int, list[int]]] = {}
+        self._waits = False  # for the disk, which is behind with the dead letters
         self._page_bytes = UNBOUNDED  # that may still be read with this page
         self.pending = 0
 
@@ -81,6 +83,11 @@ class ExpiryWalk:
         """One slice; False when there is nothing more to do before the store answers, or no room for dead letters."""
         if self._walks and self._lacks_room():
             self.stop()
+        if self._walks and self._context.is_behind() and self._leaves_letters():
+            if not self._waits:
+                self._waits = True
+                self._context.wake_at(self._home, self._context.monotonic + BEHIND_POLL_SECONDS)
+            return False
         budget = CHUNK_MESSAGES
         due: list[int] = []
         self._page_bytes = MAX_PAGE_BYTES if self._reads_expired() else UNBOUNDED
@@ -98,6 +105,12 @@ class ExpiryWalk:
         if due:
             self._remove(due)
         return len(self._walks) > 0 and not self._reads
+
+    def wake(self) -> bool:
+        """A wait for the disk is over; whether there was one."""
+        waited = self._waits
+        self._waits = False
+        return waited and len(self._walks) > 0
 
     def _in_memory(self, walk: LineWalk, chunk: Chunk, budget: int) -> int:
         cursor = walk.cursor

@@ -1,0 +1,72 @@
+"""Long work that stores copies waits while the disk is too far behind, and goes on by itself."""
+
+from __future__ import annotations
+
+from spanwire.broker.backlog import MAX_PAGE_BYTES
+from spanwire.broker.unstored import MAX_UNSTORED_BYTES
+from tests.support.dialogue.broker_dialogue import Stage, destination
+from tests.unit.broker.test_operations_dialogues import retries
+
+QUEUE = "queue://Q"
+DLQ = "queue://ActiveMQ.DLQ"
+MEGABYTE = 1_000_000
+COUNT = 150
+
+
+def sent(queue: str, lives_ms: int) -> Stage:
+    """A broker just started on a store with many large messages."""
+    stage = Stage()
+    producer = stage.peer("p")
+    for number in range(COUNT):
+        producer.sends(queue, f"{number:03}" + "x" * MEGABYTE, expiration_ms=stage.now.wall_ms + lives_ms)
+        if number % 40 == 0:
+            stage.syncs()
+    stage.syncs()
+    return stage.restarts()
+
+
+def copies(stage: Stage, queue: str) -> int:
+    """Bytes of what the store has of a queue, synced or not."""
+    return sum(message.size for message in stage.store.kept(destination(queue)))
+
+
+def works_without_syncs(stage: Stage) -> None:
+    """Reads are answered and jobs run while nothing is reported as stored."""
+    for _ in range(2_000):
+        stage.waits(0.05)
+        if stage.store.reads:
+            stage.store.answer(stage.broker, stage.now)
+    assert not stage.store.reads
+
+
+def goes_on(stage: Stage) -> None:
+    """The disk catches up."""
+    for _ in range(20):
+        stage.syncs()
+        stage.waits(0.05)
+        stage.reads()
+        stage.settle()
+
+
+def test_dead_letters_of_expired_messages_wait_for_the_disk() -> None:
+    stage = sent(QUEUE, 1_000)
+    stage.waits(31.0)
+    works_without_syncs(stage)
+    assert MAX_UNSTORED_BYTES // 2 < copies(stage, DLQ) <= MAX_UNSTORED_BYTES + 2 * MAX_PAGE_BYTES
+    goes_on(stage)
+    assert len(stage.store.kept(destination(DLQ))) == COUNT
+    assert stage.view(QUEUE).pending == 0
+
+
+def test_dead_letters_that_are_retried_wait_for_the_disk() -> None:
+    stage = sent(QUEUE, 1_000)
+    stage.waits(31.0)
+    goes_on(stage)
+    stage = stage.restarts()
+    observer = retries(stage)
+    works_without_syncs(stage)
+    assert observer.told == []
+    assert MAX_UNSTORED_BYTES // 2 < copies(stage, QUEUE) <= MAX_UNSTORED_BYTES + 2 * MAX_PAGE_BYTES
+    goes_on(stage)
+    assert observer.told == [(COUNT, 0)]
+    assert len(stage.store.kept(destination(QUEUE))) == COUNT
