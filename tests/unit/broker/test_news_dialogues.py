@@ -439,6 +439,12 @@ def test_a_destination_that_tells_nothing_is_of_the_plain_kind() -> None:
     assert type(stage.broker.home_of(destination(TOPIC))) is Topic
 
 
+def test_advisory_topics_are_of_the_plain_kind_whatever_the_policy() -> None:
+    stage = told(EVERYTHING)
+    hears(stage, "Expired.Queue.Q")
+    assert type(stage.broker.home_of(destination("topic://ActiveMQ.Advisory.Expired.Queue.Q"))) is Topic
+
+
 def test_a_broker_without_advisories_tells_nothing() -> None:
     entries = [PolicyEntry(destination(name), advisories=EVERYTHING) for name in ("queue://>", "topic://>")]
     stage = Stage(*entries)
