@@ -15,13 +15,15 @@ MAX_PASSED_OVER: Final = 10_000  # of one broker, as many as the demand of one b
 
 
 class PassedOver:
-    """A consumer that a bridge does not serve because there is a better route."""
+    """A consumer that a bridge does not serve because there is a better route; ``number`` gives their order."""
 
-    __slots__ = ("bridge", "consumer")
+    __slots__ = ("aliases", "bridge", "consumer", "number")
 
-    def __init__(self, bridge: Forwarding, consumer: RemoteConsumer) -> None:
+    def __init__(self, bridge: Forwarding, consumer: RemoteConsumer, number: int) -> None:
         self.bridge: Final[Forwarding] = bridge
         self.consumer: Final[RemoteConsumer] = consumer
+        self.number: Final[int] = number
+        self.aliases: Final[list[str]] = consumer.aliases()
 
 
 class NetworkRoutes:
@@ -32,12 +34,14 @@ class NetworkRoutes:
     def __init__(self, most: int = MAX_PASSED_OVER) -> None:
         self._most: Final[int] = most
         self._serving: Final[dict[str, list[DemandSubscription]]] = {}
-        self._passed_over: Final[list[PassedOver]] = []
+        self._passed_over: Final[dict[Forwarding, dict[str, PassedOver]]] = {}  # by bridge and id of the consumer
+        self._by_alias: Final[dict[str, dict[PassedOver, None]]] = {}
+        self._number = 0
 
     @property
     def passed_over(self) -> int:
         """How many remote consumers are left to a better route."""
-        return len(self._passed_over)
+        return sum([len(entries) for entries in self._passed_over.values()])
 
     def rivals(self, consumer: RemoteConsumer) -> list[DemandSubscription]:
         """The subscriptions that serve one of the consumers that ``consumer`` stands for."""
@@ -66,34 +70,48 @@ class NetworkRoutes:
 
     def pass_over(self, bridge: Forwarding, consumer: RemoteConsumer) -> None:
         """There is a better route to this consumer than by ``bridge``."""
-        if len(self._passed_over) < self._most:
-            self._passed_over.append(PassedOver(bridge, consumer))
+        key = str(consumer.info.consumer_id)
+        self.forget(bridge, key)
+        if self.passed_over >= self._most:
+            return
+        self._number += 1
+        entry = PassedOver(bridge, consumer, self._number)
+        self._passed_over.setdefault(bridge, {})[key] = entry
+        for alias in entry.aliases:
+            self._by_alias.setdefault(alias, {})[entry] = None
 
     def forget(self, bridge: Forwarding, consumer_id: str | None = None) -> None:
         """A passed over consumer is gone; with None all that ``bridge`` told of."""
-        kept = [
-            entry
-            for entry in self._passed_over
-            if entry.bridge is not bridge
-            or (consumer_id is not None and str(entry.consumer.info.consumer_id) != consumer_id)
-        ]
-        if len(kept) != len(self._passed_over):
-            self._passed_over[:] = kept
+        entries = self._passed_over.get(bridge)
+        if entries is None:
+            return
+        gone = list(entries.values())
+        if consumer_id is not None:
+            entry = entries.get(consumer_id)
+            gone = [] if entry is None else [entry]
+        for entry in gone:
+            self._drop(entry)
+
+    def _drop(self, entry: PassedOver) -> None:
+        entries = self._passed_over[entry.bridge]
+        del entries[str(entry.consumer.info.consumer_id)]
+        if not entries:
+            del self._passed_over[entry.bridge]
+        for alias in entry.aliases:
+            others = self._by_alias.get(alias)
+            if others is not None:
+                others.pop(entry, None)
+                if not others:
+                    del self._by_alias[alias]
 
     def serves_no_more(self, demand: DemandSubscription, consumer: RemoteConsumer, now: Time) -> None:
         """``demand`` is no route to this consumer any more: others may be."""
         self.withdraw(demand, consumer)
-        aliases = consumer.aliases()
-        again: list[PassedOver] = []
-        kept: list[PassedOver] = []
-        for entry in self._passed_over:
-            chosen = again if _meet(entry.consumer.aliases(), aliases) else kept
-            chosen.append(entry)
-        if again:
-            self._passed_over[:] = kept
-            for entry in again:
-                entry.bridge.reconsider(entry.consumer, now)
-
-
-def _meet(some: list[str], others: list[str]) -> bool:
-    return any(one in others for one in some)
+        again: dict[int, PassedOver] = {}
+        for alias in consumer.aliases():
+            for entry in self._by_alias.get(alias, {}):
+                again[entry.number] = entry
+        for entry in again.values():
+            self._drop(entry)
+        for number in sorted(again):
+            again[number].bridge.reconsider(again[number].consumer, now)
