@@ -42,6 +42,19 @@ class BridgeCondition(MessageCondition):
         self._homes[name] = home
         self._consumers[name] = consumers
 
+    def forget(self, home: BrokerDestination) -> None:
+        """It consumes from ``home`` no more."""
+        name = home.destination.qualified_name
+        self._policies.pop(name, None)
+        self._homes.pop(name, None)
+        self._consumers.pop(name, None)
+        self._alarms.pop(name, None)
+
+    @property
+    def queues(self) -> list[str]:
+        """What it consumes from, by name."""
+        return list(self._homes)
+
     def lets_through(self, message: Message) -> bool:
         """Whether the bridge may have ``message`` now. If it may later, its queue is woken then."""
         name = message.destination.qualified_name

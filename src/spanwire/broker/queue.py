@@ -163,6 +163,9 @@ class Queue(BrokerDestination):
         gone = self._consumers.detach(subscription)
         if gone is not None:
             self._looking.forget(gone)
+        condition = subscription.bridge_condition
+        if isinstance(condition, BridgeCondition):
+            condition.forget(self)
         self._choose_mode()
         if self._consumers.conditional > 0:
             self._look_anew()

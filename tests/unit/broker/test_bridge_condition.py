@@ -5,12 +5,21 @@ from __future__ import annotations
 from spanwire.broker.bridge_condition import MAX_DELAYED, BridgeCondition
 from spanwire.broker.bridge_policy import BridgePolicy
 from spanwire.broker.context import BrokerContext
+from spanwire.broker.formats import MessageFormats
+from spanwire.broker.message_values import BoundMessageValues
+from spanwire.broker.outlet import Outlet
 from spanwire.broker.policy import PolicyEntry
+from spanwire.broker.ports import Principal
+from spanwire.broker.queue import Queue
 from spanwire.broker.queue_consumers import QueueConsumers
 from spanwire.broker.queue_policy import QueuePolicy
 from spanwire.broker.reference import BrokerDestination
+from spanwire.broker.subscription import Subscription
 from spanwire.broker.usage import MemoryUsage
 from spanwire.model.destination import QUEUE, Destination
+from spanwire.model.errors import JmsError, SpanwireError
+from spanwire.model.ids import ConsumerId
+from spanwire.model.info import ConsumerInfo
 from spanwire.model.message import Message
 from spanwire.model.routing import NetworkFilter
 from tests.support.dialogue.text_format import text_message
@@ -26,6 +35,23 @@ class WokenQueue(BrokerDestination):
 
     def wake(self) -> None:
         self.woken += 1
+
+
+class SilentConnection:
+    def completed(self, token: int, error: SpanwireError | None) -> None: ...
+
+    def close_with(self, error: SpanwireError) -> None: ...
+
+
+class SilentConsumer:
+    def dispatch(self, message: Message, sequence: int, redelivery_count: int) -> None: ...
+
+    def told_to_pull(self) -> bool:
+        return False
+
+    def dispatch_end(self) -> None: ...
+
+    def close(self, reason: JmsError) -> None: ...
 
 
 class Condition:
@@ -106,3 +132,20 @@ def test_what_waits_for_the_rate_alone_does_not_wait_for_its_delay_once_more() -
     assert condition.lets_through(*messages[1:]) == [True, False]
     condition.waits(1.0)
     assert condition.lets_through(*messages[2:]) == [True]
+
+
+def test_a_bridge_that_leaves_a_queue_keeps_nothing_of_it() -> None:
+    pattern = Destination(QUEUE, ">")
+    info = ConsumerInfo(ConsumerId("ID:c", 1, 1), pattern, network_filter=NetworkFilter("B", 9))
+    outlet = Outlet(SilentConnection(), [], MemoryUsage(0))
+    values = BoundMessageValues(MessageFormats({}))
+    bridge = Subscription(info, SilentConsumer(), outlet, Principal("bridge"), None, values, False)
+    policy = PolicyEntry(pattern, queue=QueuePolicy(bridges=BridgePolicy(replays=True)))
+    queues = [Queue(Destination(QUEUE, name), policy, MemoryUsage(0), BrokerContext(None)) for name in "QR"]
+    for queue in queues:
+        queue.attach(bridge)
+    condition = bridge.bridge_condition
+    assert isinstance(condition, BridgeCondition)
+    assert condition.queues == ["queue://Q", "queue://R"]
+    queues[0].detach(bridge)
+    assert condition.queues == ["queue://R"]
