@@ -13,8 +13,9 @@ from spanwire.model.errors import InvalidDestinationError, JmsError
 from spanwire.model.routing import DEFAULT_PRIORITY_BASE, MAX_PATH, MIN_CONSUMER_PRIORITY
 from spanwire.network.settings import DEFAULT_NAME, DEFAULT_PREFETCH, DEFAULT_TTL, BridgeSettings
 
+MAX_TEXT: Final = 64 * 1024  # characters of them that a peer may send; with the login it has 16 KiB for all it says
 MAX_NAME: Final = 255  # characters of a connector's name that a peer may choose
-MAX_LISTED: Final = 1_000  # destinations in one list; a BrokerInfo before the login has at most 16 KiB anyway
+MAX_LISTED: Final = 1_000  # destinations in one list
 MAX_PREFETCH: Final = 32_766
 FORCE_DURABLE: Final = "?forceDurable=true"
 TRUE: Final = "true"
@@ -58,6 +59,8 @@ def properties_of(settings: BridgeSettings, broker_name: str) -> str:
 
 def settings_of(text: str) -> BridgeSettings:
     """What a remote broker's connector asks of this end of the link. Raises `JmsError` for what makes no sense."""
+    if len(text) > MAX_TEXT:
+        raise JmsError(f"the settings of a network connector have {len(text)} characters, {MAX_TEXT} are the most")
     entries = _entries(text)
     forced: list[Destination] = []
     included = _list(entries, "dynamicallyIncludedDestinations", forced)

@@ -9,7 +9,7 @@ import pytest
 from spanwire.model.destination import parse_destination
 from spanwire.model.errors import JmsError
 from spanwire.network.duplex import DuplexAcceptor
-from spanwire.network.properties import properties_of, settings_of
+from spanwire.network.properties import MAX_TEXT, properties_of, settings_of
 from spanwire.network.settings import BridgeSettings
 from tests.support.network_dialogue import Inbox, Link, Network, Site
 
@@ -248,6 +248,7 @@ def test_a_password_does_not_travel() -> None:
         "excludedDestinations=[queue://]",
         "name=" + "n" * 256,
         "staticallyIncludedDestinations=[" + ",".join(["queue://Q"] * 1001) + "]",
+        "a=b\n" * (MAX_TEXT // 4 + 1),
     ],
 )
 def test_settings_that_make_no_sense_are_refused(text: str) -> None:
