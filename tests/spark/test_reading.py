@@ -17,6 +17,7 @@ from spanwire.pipeline.schema import arrow_schema
 from spanwire.pipeline.variant import decode_variant, encode_variant
 from tests.support.broker_process import BrokerProcess, spanwire_command
 from tests.support.queues import Sent, numbered, send, take_all
+from tests.support.streams import run_to_the_end
 
 BATCH_TIMEOUT_S = 200
 TYPED = {
@@ -42,8 +43,7 @@ def archive(spark: SparkSession, url: str, queue: str, folder: Path, **options: 
         url=url, destination=f"queue://{queue}", stagingDirectory=str(folder / "staging"), **options
     )
     writer = source.load().writeStream.format("parquet").option("path", str(folder / "parquet"))
-    query = writer.option("checkpointLocation", str(folder / "checkpoint")).trigger(availableNow=True).start()
-    assert query.awaitTermination(BATCH_TIMEOUT_S)
+    run_to_the_end(writer.option("checkpointLocation", str(folder / "checkpoint")))
     return spark.read.parquet(str(folder / "parquet"))
 
 

@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 
 from tests.support.broker_process import BrokerProcess
 from tests.support.canary import CANARY
+from tests.support.streams import run_to_the_end
 
 
 def told(action: Callable[[], object]) -> str:
@@ -87,8 +88,7 @@ def test_the_password_is_in_no_plan_progress_checkpoint_or_segment(
     plan = frame._jdf.queryExecution().toString()
     stream = spark.readStream.format("spanwire").options(**login, stagingDirectory=str(tmp_path / "staging")).load()
     writer = stream.writeStream.format("spanwire").options(**login | {"destination": "SECRETS.OUT"})
-    query = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(availableNow=True).start()
-    assert query.awaitTermination(100)
+    query = run_to_the_end(writer.option("checkpointLocation", str(tmp_path / "checkpoint")))
     bad = spark.read.format("spanwire").options(**login, selektor="x")
     line = told(lambda: bad.load())
     out = capfd.readouterr()

@@ -11,8 +11,8 @@ from pyspark.sql import Row, SparkSession, functions
 from spanwire.client.values import Byte, Double, Int, Long
 from tests.support.broker_process import BrokerProcess
 from tests.support.queues import Sent, numbered, send, take_all
+from tests.support.streams import run_to_the_end
 
-BATCH_TIMEOUT_S = 200
 DUPLICATE_ID = "_AMQ_DUPL_ID"
 
 
@@ -53,8 +53,7 @@ def test_what_is_read_is_written_as_it_was(spark: SparkSession, url: str, tmp_pa
         url=url, destination="ORIGINAL", stagingDirectory=str(tmp_path / "staging")
     )
     writer = source.load().writeStream.format("spanwire").options(url=url, destination="COPY")
-    query = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(availableNow=True).start()
-    assert query.awaitTermination(BATCH_TIMEOUT_S)
+    query = run_to_the_end(writer.option("checkpointLocation", str(tmp_path / "checkpoint")))
     copies = take_all(url, "COPY")
     ids = [copy.typed_properties[DUPLICATE_ID] for copy in copies]
     assert [kind for kind, _ in ids] == ["string"] * 6
@@ -96,8 +95,7 @@ def test_a_stream_may_aggregate_into_a_queue(spark: SparkSession, spanwire: Brok
     writer = totals.writeStream.format("spanwire").options(url=url, destination="TOTALS").outputMode("append")
     writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint"))
     for number in range(2):  # the second run's message moves the watermark over the windows of the first
-        query = writer.trigger(availableNow=True).start()
-        assert query.awaitTermination(BATCH_TIMEOUT_S)
+        run_to_the_end(writer)
         if number == 0:
             spark.sql("SELECT 1").collect()
             later = [Sent("", {"symbol": "C", "price": 0.0})]
