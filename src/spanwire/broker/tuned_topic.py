@@ -80,7 +80,7 @@ class TunedTopic(Topic):
         self.release(message)
 
     def attach(self, subscription: Subscription) -> None:
-        """Add a subscription; a retroactive one gets what is kept first."""
+        """Add a subscription; a retroactive one gets what is kept first, as far as memory takes it."""
         super().attach(subscription)
         if self._watch is not None:
             self._watch.join(subscription, self)
@@ -88,7 +88,7 @@ class TunedTopic(Topic):
             return
         for message in self.kept_messages():
             reference = MessageReference(self, message, 0, self._context.next_order(), 0)
-            if subscription.accepts(reference):
+            if subscription.accepts(reference) and self.usage.takes(message.size):
                 self.hold(message)
                 self._let_wait(subscription, reference)
 

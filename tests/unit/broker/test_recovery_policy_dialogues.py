@@ -19,6 +19,7 @@ from spanwire.broker.topic_policy import (
     RecoveryPolicy,
     TopicPolicy,
 )
+from spanwire.broker.usage import OVERSHOOT_SHARE
 from spanwire.model.destination import TOPIC, Destination
 from tests.support.dialogue.broker_dialogue import Stage
 
@@ -216,6 +217,19 @@ def test_what_topics_keep_takes_a_share_of_memory_at_most_and_holds_up_no_send(
     assert stage.memory() > 200_000
     assert caplog.text.count("gives up its oldest messages") == 1
     assert len(stage.peer("a").consumes("topic://T.2", retroactive=True).takes()) > 0
+
+
+def test_consumers_to_come_get_what_is_kept_as_far_as_memory_takes_it() -> None:
+    stage = keeping(RecoveryPolicy(FIXED_COUNT, 100), memory=100_000)
+    stage.peer("p").sends(T, *[f"{number:01000}" for number in range(20)], persistent=False)
+    kept = stage.memory()
+    peers = [stage.peer(f"c{number}") for number in range(8)]
+    idle = [peer.consumes(T, retroactive=True, prefetch=1) for peer in peers]
+    assert [len(listener.takes()) for listener in idle] == [1, 1, 1, 1, 0, 0, 0, 0]
+    assert 90_000 < stage.memory() <= 1_000 * (100 + OVERSHOOT_SHARE)
+    for peer in peers:
+        peer.leaves()
+    assert stage.memory() == kept
 
 
 def test_a_message_too_large_for_that_share_is_not_kept() -> None:
