@@ -119,4 +119,4 @@ def test_a_planted_fault_is_found(kind: type[World], fault: str) -> None:
 def test_without_a_planted_fault_none_is_found() -> None:
     worlds = [live(World(seed)) for seed in range(ENOUGH)]
     assert all(verdict.ok for _, verdict in worlds)
-    assert all(world.short_writes for world, _ in worlds)
+    assert sum(world.short_writes for world, _ in worlds) >= ENOUGH
