@@ -87,6 +87,16 @@ class Rights:
             return False
         return True
 
+    def may_send(self, principal: Principal, destination: Destination) -> bool:
+        """Whether ``principal`` may send to ``destination``, one of many that match what was asked for. Not worth an
+        audit line.
+        """
+        try:
+            self._authorizer.check(principal, WRITE, destination)
+        except AuthorizationError:
+            return False
+        return True
+
     def may_read(self, principal: Principal, destination: Destination) -> bool:
         """Whether a wildcard subscription of ``principal`` gets what ``destination`` holds. Not worth an audit line:
         the subscription asked for what it may have of a pattern.

@@ -2,7 +2,8 @@
 ``ActiveMQ.Statistics.Destination<NAME or pattern>`` or ``ActiveMQ.Statistics.Subscription`` with a JMSReplyTo is
 answered there with map messages and goes nowhere itself.
 
-Who may write to these names may ask, and is answered where he may write. What a broker does not measure, for it would
+Who may write to these names may ask, and is answered where he may write; of many destinations he hears of those whose
+name behind ``ActiveMQ.Statistics.Destination.`` he may write to. What a broker does not measure, for it would
 cost each message something, stands in the answers as 0: the times that messages spent in the broker.
 """
 
@@ -28,7 +29,7 @@ from spanwire.broker.statistics_entries import BrokerEntries, DestinationEntries
 from spanwire.broker.subscription import Subscription
 from spanwire.broker.transactions import MAX_UNCOMMITTED
 from spanwire.broker.usage import MemoryUsage
-from spanwire.model.destination import QUEUE, Destination
+from spanwire.model.destination import QUEUE, TOPIC, Destination
 from spanwire.model.errors import JmsError, ResourceAllocationError
 from spanwire.model.info import ConnectionInfo
 from spanwire.model.message import Message
@@ -45,25 +46,28 @@ FIRST_TIMESTAMP: Final = "ActiveMQ.Statistics.Destination.Include.First.Message.
 MAX_REQUESTS: Final = 16  # that wait for the rest of their answers
 ANSWERS_PER_SLICE: Final = 100  # of about 1 KiB each
 ROOM_SECONDS: Final = 1.0  # between two looks whether there is room for an answer
+MAX_WAITS: Final = 60  # looks until a request is given up, for others wait behind it
 
 _NOWHERE: Final = Destination(QUEUE, PREFIX)
 
 
 class Request:
-    """One request that is being answered: by what is in ``homes`` and ``subscriptions``, and an empty map in the end
-    if it ``ends_with_null``.
+    """One request that is being answered: by what is in ``homes``, then by what ``parts`` match, by ``subscriptions``,
+    and an empty map in the end if it ``ends_with_null``.
     """
 
     def __init__(self, own: ConnectionState, reply_to: Destination, correlation_id: str | None) -> None:
         self.own: Final[ConnectionState] = own
         self.reply_to: Final[Destination] = reply_to
         self.correlation_id: Final[str | None] = correlation_id
+        self.parts: Final[deque[Destination]] = deque()
         self.homes: Final[deque[BrokerDestination]] = deque()
         self.subscriptions: Final[deque[Subscription]] = deque()
         self.client_ids: Final[dict[str, str | None]] = {}  # of their connections
         self.first_timestamp = False
         self.ends_with_null = False
         self.begins_with_broker = False
+        self.waits = 0  # how often there was no room for an answer
 
 
 class StatisticsRequests(BrokerDestination):
@@ -150,8 +154,16 @@ class StatisticsRequests(BrokerDestination):
         request.first_timestamp = FIRST_TIMESTAMP in properties
         if not name:
             return
-        for part in Destination(destination.kind, name).parts():
+        request.parts.extend(Destination(destination.kind, name).parts())
+        self._look_up(request)
+
+    def _look_up(self, request: Request) -> None:
+        """The destinations of the next parts up to a pattern, which may match many: the rest is for another turn."""
+        while request.parts:
+            part = request.parts.popleft()
             request.homes.extend(self._map.matching(part))
+            if part.is_pattern:
+                return
 
     def _ask_subscriptions(self, request: Request) -> None:
         """Those of queues first, then those of topics that are not durable, as ActiveMQ answers."""
@@ -185,9 +197,14 @@ class StatisticsRequests(BrokerDestination):
             request = self._requests[0]
             try:
                 while left > 0 and self._has_more(request):
-                    if not self._answer_next(request):
+                    if request.parts and not request.homes:
+                        self._look_up(request)
                         return refusal
                     left -= 1
+                    if not self._may_hear_next(request):
+                        request.homes.popleft()
+                    elif not self._answer_next(request):
+                        return refusal
             except JmsError as error:  # whoever asked is gone, or may not write there
                 refusal = error
                 self._requests.popleft()
@@ -200,12 +217,23 @@ class StatisticsRequests(BrokerDestination):
         return (
             request.begins_with_broker
             or len(request.homes) > 0
+            or len(request.parts) > 0
             or len(request.subscriptions) > 0
             or request.ends_with_null
         )
 
+    def _may_hear_next(self, request: Request) -> bool:
+        """Whether the next answer is about a destination that whoever asks may ask about, or about something else."""
+        if request.begins_with_broker or not request.homes:
+            return True
+        about = request.homes[0].destination
+        asked = Destination(QUEUE if about.is_queue else TOPIC, f"{OF_DESTINATIONS}.{about.name}")
+        return self._rights.may_send(request.own.principal, asked)
+
     def _answer_next(self, request: Request) -> bool:
-        """False when there is no room for the next answer, or something is read for it; it is tried again later."""
+        """False when there is no room for the next answer, or something is read for it; it is tried again later. Raises
+        `ResourceAllocationError` when that has been tried often enough.
+        """
         entries = self._entries(request)
         if entries is None:
             return False
@@ -215,6 +243,9 @@ class StatisticsRequests(BrokerDestination):
         wall_ms = self._context.wall_ms
         answer = self._format.statistics(request.reply_to, entries, correlation_id, self._number, wall_ms)
         if not self._sending.hand_in(request.own, answer):
+            request.waits += 1
+            if request.waits > MAX_WAITS:
+                raise ResourceAllocationError(f"there is no room for answers in {request.reply_to}")
             self._waits = True
             self._context.wake_at(self, self._context.monotonic + ROOM_SECONDS)
             return False

@@ -8,8 +8,9 @@ from typing import Final
 import pytest
 
 from spanwire.broker.plugged_broker import PluginSettings
+from spanwire.broker.policy import PolicyEntry
 from spanwire.broker.ports import WRITE
-from spanwire.broker.statistics import ANSWERS_PER_SLICE, MAX_REQUESTS
+from spanwire.broker.statistics import ANSWERS_PER_SLICE, MAX_REQUESTS, MAX_WAITS, ROOM_SECONDS
 from spanwire.model.destination import Destination
 from spanwire.model.errors import AuthorizationError, ResourceAllocationError
 from spanwire.model.message import Message
@@ -286,6 +287,48 @@ def test_who_may_not_write_there_learns_nothing() -> None:
     with pytest.raises(AuthorizationError, match=f"write to: {OF_BROKER}"):
         asking.asks(OF_BROKER)
     assert asking.hears() == []
+
+
+def test_who_may_not_ask_about_a_destination_learns_nothing_by_a_pattern_either() -> None:
+    authorizer = RecordingAuthorizer()
+    stage = played(authorizer)
+    asking = Asking(stage)
+    for name in ("A", "B", "SECRET"):
+        stage.peer(f"p{name}").sends(f"queue://{name}", "a")
+    authorizer.refused.add(("*", WRITE, f"{ABOUT}.SECRET"))
+    for asked in (f"{ABOUT}.*", f"{ABOUT}.A,SECRET,B", f"{ABOUT}*", f"{ABOUT}SECRET,A,B"):
+        assert [value(answer, "destinationName") for answer in asking.asks(asked)] == ["queue://A", "queue://B"]
+    assert asking.asks(f"{ABOUT}SECRET") == []
+
+
+def test_the_parts_of_a_request_are_looked_up_one_after_the_other() -> None:
+    stage = played()
+    asking = Asking(stage)
+    producer = stage.peer("p")
+    for number in range(ANSWERS_PER_SLICE + 1):
+        producer.sends(f"queue://MANY.{number}", "a", persistent=False)
+    assert len(asking.asks(f"{ABOUT}.MANY.*,LATE.*")) == ANSWERS_PER_SLICE
+    producer.sends("queue://LATE.1", "a")
+    stage.settle()
+    assert [value(answer, "destinationName") for answer in asking.hears()] == [
+        f"queue://MANY.{ANSWERS_PER_SLICE}",
+        "queue://LATE.1",
+    ]
+
+
+def test_a_request_whose_answer_finds_no_room_for_long_is_given_up_and_the_next_is_answered() -> None:
+    policy = PolicyEntry(Destination(0, "FULL"), memory_limit_bytes=1_000)
+    stage = Stage(policy, plugins=ON, statistics_format=JsonStatistics())
+    stage.peer("p").sends("queue://FULL", "x" * 2_000, persistent=False)
+    stage.peer("q").sends(OF_BROKER, "", reply_to="queue://FULL")
+    asking = Asking(stage)
+    assert asking.asks(OF_BROKER) == []
+    for _ in range(MAX_WAITS):
+        assert asking.hears() == []
+        stage.waits(ROOM_SECONDS)
+        stage.settle()
+    assert len(asking.hears()) == 1
+    assert stage.view("queue://FULL").pending == 1
 
 
 def test_who_may_not_write_to_the_place_of_the_answer_gets_none_there() -> None:
