@@ -5,9 +5,9 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import ipaddress
 import logging
+import re
 import socket
 import struct
 from dataclasses import dataclass
@@ -15,7 +15,9 @@ from typing import Final
 from urllib.parse import parse_qsl, urlsplit
 
 from spanwire.discovery.beacon import DEFAULT_GROUP, Beacon, check_group, decode_beacon
-from spanwire.discovery.sightings import DiscoveryListener, Sightings
+from spanwire.discovery.reconnect import OPTIONS as RECONNECT_OPTIONS
+from spanwire.discovery.reconnect import ReconnectSettings
+from spanwire.discovery.sightings import FAILED_SIGHTING, DiscoveryListener, Sightings
 from spanwire.model.errors import ConfigurationError
 
 SCHEME: Final = "multicast"
@@ -26,6 +28,8 @@ KEEP_ALIVE_MS: Final = 500
 MAX_ANNOUNCED: Final = 100  # connectors of one broker
 MAX_KEEP_ALIVE_MS: Final = 3_600_000
 OPTIONS: Final = ("group", "keepAliveInterval", "timeToLive", "loopBackMode", "mcInterface")
+
+NAME: Final = re.compile(r"[A-Za-z][\w-]*", re.ASCII)  # a group in place of the host: neither address nor port
 
 logger = logging.getLogger(__name__)
 
@@ -46,7 +50,8 @@ class MulticastSettings:
 
 
 def parse_multicast(text: str) -> MulticastSettings:
-    """Takes ``multicast://host:port?group=name`` apart; ``multicast://default`` is the default address. Raises
+    """Takes ``multicast://host:port?group=name`` apart; ``multicast://default`` is the default address, and there
+    ``multicast://NAME`` is the group of that name. Options that say when to try again are left to others. Raises
     `ConfigurationError`.
     """
     parts = urlsplit(text.strip())
@@ -58,14 +63,17 @@ def parse_multicast(text: str) -> MulticastSettings:
         raise ConfigurationError(f"{text!r} is no address of the multicast agent; write multicast://default?group=NAME")
     options = dict(parse_qsl(parts.query, keep_blank_values=True))
     for name in options:
-        if name not in OPTIONS:
+        if name not in OPTIONS and name not in RECONNECT_OPTIONS:
             raise ConfigurationError(f"the multicast agent has no option {name!r}; it knows {', '.join(OPTIONS)}")
     host, group = DEFAULT_HOST, options.get("group", DEFAULT_GROUP)
     if parts.hostname != ANY_HOST:
-        host = parts.hostname
-        if not _is_group_address(host):
+        if _is_group_address(parts.hostname):
+            host = parts.hostname
+        elif NAME.fullmatch(parts.netloc) and "group" not in options:
+            group = parts.netloc
+        else:
             raise ConfigurationError(
-                f"{host!r} is no multicast address; write multicast://default?group={host} for a group of that name"
+                f"{parts.hostname!r} is no multicast address; write multicast://default?group=NAME for a group"
             )
     return MulticastSettings(
         host=host,
@@ -106,12 +114,20 @@ def _number(options: dict[str, str], name: str, default: int, lowest: int, highe
 class MulticastAgent(asyncio.DatagramProtocol):
     """One member of a group: announces what it is told to and tells a listener who else is there.
 
-    What was found is only a claim of whoever is in reach of the group's address.
+    What was found is only a claim of whoever is in reach of the group's address. Without a listener it only announces.
     """
 
-    def __init__(self, settings: MulticastSettings, listener: DiscoveryListener) -> None:
+    def __init__(
+        self,
+        settings: MulticastSettings,
+        listener: DiscoveryListener | None = None,
+        retry: ReconnectSettings = FAILED_SIGHTING,
+    ) -> None:
         self._settings: Final[MulticastSettings] = settings
-        self._sightings: Final[Sightings] = Sightings(listener, settings.keep_alive_ms / 1000)
+        self._announced: Final[list[str]] = []
+        self._sightings: Final[Sightings | None] = (
+            None if listener is None else Sightings(listener, settings.keep_alive_ms / 1000, retry)
+        )
         self._transport: asyncio.DatagramTransport | None = None
         self._beat: asyncio.Task[None] | None = None
         self._told_of_trouble = False
@@ -131,33 +147,40 @@ class MulticastAgent(asyncio.DatagramProtocol):
 
     def announce(self, uri: str) -> None:
         """Tell the group of a connector at ``uri``, from now on; raises `ConfigurationError` for too many of them."""
-        own = self._sightings.own
-        if len(own) >= MAX_ANNOUNCED:
+        if len(self._announced) >= MAX_ANNOUNCED:
             raise ConfigurationError(f"a broker announces {MAX_ANNOUNCED} connectors at most")
-        own.add(uri)
+        self._announced.append(uri)
+        self.ignore(uri)
         self._send(Beacon(self._settings.group, uri))
 
-    def failed(self, uri: str) -> None:
-        """What was found there could not be used."""
-        self._sightings.failed(uri, asyncio.get_running_loop().time())
+    def ignore(self, uri: str) -> None:
+        """This broker is there itself: it is not found."""
+        if self._sightings is not None:
+            self._sightings.ignore(uri)
 
-    async def stop(self) -> None:
-        """Say farewell and leave the group."""
+    def failed(self, uri: str, lived: float) -> None:
+        """What was found there could not be used, or only for ``lived`` seconds."""
+        if self._sightings is not None:
+            self._sightings.failed(uri, asyncio.get_running_loop().time(), lived)
+
+    def stop(self) -> None:
+        """Say farewell and leave the group; may be called twice."""
         if self._beat is not None:
             self._beat.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._beat
-        for uri in self._sightings.own:
+            self._beat = None
+        for uri in self._announced:
             self._send(Beacon(self._settings.group, uri, alive=False))
+        self._announced.clear()
         if self._transport is not None:
             self._transport.close()
 
     async def _beat_on(self) -> None:
         loop = asyncio.get_running_loop()
         while True:
-            for uri in self._sightings.own:
+            for uri in self._announced:
                 self._send(Beacon(self._settings.group, uri))
-            self._sightings.look(loop.time())
+            if self._sightings is not None:
+                self._sightings.look(loop.time())
             await asyncio.sleep(self._settings.keep_alive_ms / 1000)
 
     def _send(self, beacon: Beacon) -> None:
@@ -168,6 +191,8 @@ class MulticastAgent(asyncio.DatagramProtocol):
 
     def datagram_received(self, data: bytes, addr: tuple[str | int, ...]) -> None:
         """Somebody has spoken to the group."""
+        if self._sightings is None:
+            return
         beacon = decode_beacon(data, self._settings.group)
         if beacon is not None:
             self._sightings.heard(beacon, asyncio.get_running_loop().time())

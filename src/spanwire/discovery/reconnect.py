@@ -5,6 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+OPTIONS: Final = (
+    "initialReconnectDelay",
+    "maxReconnectDelay",
+    "useExponentialBackOff",
+    "backOffMultiplier",
+    "maxReconnectAttempts",
+    "minConnectTime",
+)
 MAX_DOUBLINGS: Final = 64  # of a delay that is cut at its maximum anyway
 
 

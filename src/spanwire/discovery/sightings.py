@@ -41,7 +41,7 @@ class Sightings:
     """The brokers that were heard of. Leaves sending and receiving to the agent, and the clock to the caller: times are
     monotonic seconds.
 
-    ``own`` are the addresses that this side announces itself; a broker does not find itself.
+    ``own`` are the addresses of this broker itself, which it does not find.
     """
 
     def __init__(
@@ -81,14 +81,26 @@ class Sightings:
         self._sightings[uri] = _Sighting(now, Reconnect(self._retry), now)
         self._listener.on_found(uri)
 
-    def failed(self, uri: str, now: float) -> None:
-        """What was found could not be reached, or was lost: it is found again after a while, if it still speaks."""
+    def failed(self, uri: str, now: float, lived: float | None = None) -> None:
+        """What was found could not be used, or was lost after ``lived`` seconds of use: it is found again after a
+        while, if it still speaks. Without ``lived`` it counts as used since it was found.
+        """
         sighting = self._sightings.get(uri)
         if sighting is None or sighting.away_until is not None:
             return
-        delay = sighting.reconnect.failed(now - sighting.found_at)
+        delay = sighting.reconnect.failed(now - sighting.found_at if lived is None else lived)
         sighting.away_until = now + delay if delay is not None else float("inf")
         self._listener.on_lost(uri)
+
+    def ignore(self, uri: str) -> None:
+        """It is this broker itself: not found again. Of so many as `MAX_SIGHTINGS` that is remembered."""
+        sighting = self._sightings.get(uri)
+        if len(self.own) < MAX_SIGHTINGS:
+            self.own.add(uri)
+            if sighting is not None:
+                self._forget(uri, sighting)
+        elif sighting is not None:
+            sighting.away_until = float("inf")
 
     def look(self, now: float) -> None:
         """Those who were not heard for too long are gone; to be called about as often as beacons come."""

@@ -72,6 +72,7 @@ class NetworkBridge(ClientConnection, ProtocolConnection):
         self.state = State.NEGOTIATING
         self.reason = ""
         self.was_running = False
+        self.met_itself = False
         self.running_since = 0.0  # monotonic seconds
         self._broker: Final[Broker] = broker
         self._broker_url: Final[str] = broker_url
@@ -284,6 +285,7 @@ class NetworkBridge(ClientConnection, ProtocolConnection):
         remote, broker, settings = self._remote, self._broker, self.settings
         remote.met(command)
         if remote.broker_id == broker.broker_id:
+            self.met_itself = True
             self._fail("the remote broker is this broker itself, or one with the same brokerId", now)
             return
         login = local_login(settings, broker.ids.next_id(), broker.name, remote.name)

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import Final, cast
 
 from spanwire.broker.broker import Broker
+from spanwire.discovery.multicast import MulticastSettings
 from spanwire.discovery.reconnect import Reconnect, ReconnectSettings
 from spanwire.model.environment import Time
 from spanwire.model.errors import ConfigurationError
@@ -34,6 +35,7 @@ from spanwire.transports.turn import Turn
 logger = logging.getLogger(__name__)
 
 MAX_SHOWN: Final = 100  # destinations of one link in a view
+MAX_REASON: Final = 1_000  # characters of why none of several brokers could be used
 CONNECT_TIMEOUT: Final = 30.0  # seconds for a socket and its TLS handshake, ActiveMQ's connectionTimeout
 
 _TLS_REFUSALS: Final = {
@@ -44,25 +46,42 @@ _TLS_REFUSALS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class RemoteAddress:
-    """Where one remote broker listens. ``tls`` None means that nothing is encrypted."""
+    """Where one remote broker listens. ``tls`` None means that nothing is encrypted. With ``others``, the link goes to
+    the first of all that can be used, in this order or, if ``shuffled``, in any.
+    """
 
     uri: str
     host: str
     port: int
     tls: ClientTlsSettings | None = None
     max_inactivity_ms: int = 30_000
+    others: tuple[RemoteAddress, ...] = ()
+    shuffled: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DiscoverySettings:
+    """Where to look for brokers that nobody has listed, and how to connect to them. A login is sent to those alone that
+    TLS has verified with the ``tls.trust_store``, or to anybody if ``sends_login``.
+    """
+
+    agent: MulticastSettings
+    uri: str = ""
+    tls: ClientTlsSettings = field(default_factory=ClientTlsSettings)
+    sends_login: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class NetworkConnectorSettings:
     """One ``networkConnector``: which brokers, how its bridges behave, when they try again. ``line`` is where it stands
-    in its file.
+    in its file. With ``discovery`` the brokers are those that it finds.
     """
 
     bridge: BridgeSettings
     remotes: tuple[RemoteAddress, ...]
     reconnect: ReconnectSettings = field(default_factory=ReconnectSettings)
     line: int = field(default=0, compare=False)
+    discovery: DiscoverySettings | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +144,9 @@ class Link:
         self._turn: Final = turn
         self._reconnect: Final = Reconnect(settings.reconnect)
         self._bridge: NetworkBridge | None = None
+        self._pump: SocketPump | None = None
+        self._trying: RemoteAddress = remote
+        self._met_itself = False
         self._ended = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._remote_name = ""
@@ -147,6 +169,12 @@ class Link:
             self._task = None
         self._state = "stopped"
 
+    def end(self) -> None:
+        """Connect no more, and close the socket if it is open."""
+        self.stop()
+        if self._pump is not None:
+            self._pump.close(self._turn.clock.now())
+
     def view(self) -> LinkView:
         """State and counters; those of earlier bridges of this link are included."""
         bridge = self._bridge
@@ -154,7 +182,7 @@ class Link:
         lives = self._lives + (1 if bridge is not None and bridge.was_running else 0)
         return LinkView(
             name=self._settings.bridge.name,
-            uri=self._remote.uri,
+            uri=self._trying.uri,
             remote=self._remote_name if bridge is None else bridge.remote_name,
             state=state,
             reason="" if state == "running" else self._reason,
@@ -182,7 +210,8 @@ class Link:
 
     def accepted(self, transport: StreamTransport, now: Time) -> ProtocolConnection | None:
         """The socket is open."""
-        preferences = WireFormatPreferences(max_inactivity_ms=self._remote.max_inactivity_ms, host=self._remote.host)
+        remote = self._trying
+        preferences = WireFormatPreferences(max_inactivity_ms=remote.max_inactivity_ms, host=remote.host)
         self._bridge = NetworkBridge(
             self._broker, self._settings.bridge, self._broker_url, preferences, now, self._routes
         )
@@ -203,25 +232,52 @@ class Link:
             self._reason = await self._live()
             self._state = "waiting"
             self._changed = self._turn.clock.now().monotonic
-            lived = self._changed - began if self._was_running else 0.0
-            delay = self._reconnect.failed(lived)
-            name, uri = self._settings.bridge.name, self._remote.uri
-            if delay is None:
-                logger.warning("network connector %s: %s: %s; gave up after %d tries",
-                               name, uri, self._reason, self._reconnect.failures)  # fmt: skip
-                self._state = "given up"
+            if await self._is_over(self._changed - began if self._was_running else 0.0):
                 return
-            logger.warning("network connector %s: %s: %s; next try in %g s", name, uri, self._reason, delay)
-            await asyncio.sleep(delay)
+
+    async def _is_over(self, lived: float) -> bool:
+        """After a life of so many seconds: waits for the next try; True if there is none."""
+        delay = self._reconnect.failed(lived)
+        name, uri = self._settings.bridge.name, self._trying.uri
+        if delay is None:
+            logger.warning("network connector %s: %s: %s; gave up after %d tries",
+                           name, uri, self._reason, self._reconnect.failures)  # fmt: skip
+            self._state = "given up"
+            return True
+        logger.warning("network connector %s: %s: %s; next try in %g s", name, uri, self._reason, delay)
+        await asyncio.sleep(delay)
+        return False
 
     async def _live(self) -> str:
-        """One attempt, and the life of the link if it succeeds; gives the reason why it is over."""
+        """One attempt at each address until one is of use, and its life; gives the reason why that is over."""
+        reasons: list[str] = []
+        for remote in self._addresses():
+            self._trying = remote
+            reason = await self._attempt(remote)
+            if self._was_running or not self._remote.others:
+                return reason
+            reasons.append(f"{remote.uri}: {reason}")
+        return f"none of {len(reasons)} brokers can be used: {'; '.join(reasons)}"[:MAX_REASON]
+
+    def _addresses(self) -> list[RemoteAddress]:
+        found = [self._remote, *self._remote.others]
+        if self._remote.shuffled:
+            for place in range(len(found) - 1, 0, -1):
+                other = int.from_bytes(self._broker.environment.random_bytes(4), "big") % (place + 1)
+                found[place], found[other] = found[other], found[place]
+        return found
+
+    def _new_pump(self) -> SocketPump:
+        self._pump = SocketPump(self._turn, self)
+        return self._pump
+
+    async def _attempt(self, remote: RemoteAddress) -> str:
+        """One attempt at one address, and the life of the link if it succeeds."""
         self._ended.clear()
-        remote = self._remote
         try:
             context = None if remote.tls is None else client_context(remote.tls)
             connecting = asyncio.get_running_loop().create_connection(
-                lambda: cast(asyncio.BaseProtocol, SocketPump(self._turn, self)),  # by shape
+                lambda: cast(asyncio.BaseProtocol, self._new_pump()),  # by shape
                 remote.host,
                 remote.port,
                 ssl=context,
@@ -240,34 +296,11 @@ class Link:
             return "the connection was closed"
         self._remote_name = bridge.remote_name
         self._was_running = bridge.was_running
+        self._met_itself = bridge.met_itself
         self._lives += bridge.was_running
         self._enqueued += bridge.forwarded
         self._dequeued += bridge.acknowledged
         return bridge.reason or "the connection was closed"
-
-
-class NetworkConnector:
-    """All links of one connector. Started once. ``routes`` are those of all connectors of its broker."""
-
-    def __init__(
-        self, settings: NetworkConnectorSettings, broker: Broker, broker_url: str, turn: Turn, routes: NetworkRoutes
-    ) -> None:
-        self.settings: Final = settings
-        self._links: Final = [Link(settings, remote, broker, broker_url, turn, routes) for remote in settings.remotes]
-
-    def start(self) -> None:
-        """Begin to connect; returns at once, for a remote broker may be down for long."""
-        for link in self._links:
-            link.start()
-
-    def stop(self) -> None:
-        """Connect no more."""
-        for link in self._links:
-            link.stop()
-
-    def views(self) -> list[LinkView]:
-        """One per link."""
-        return [link.view() for link in self._links]
 
 
 def connect_reason(error: Exception) -> str:

@@ -110,7 +110,7 @@ class BrokerService:
             for connector in self.connectors:
                 await connector.start(_connection_factories(connector.settings.spoken(), broker, acceptor), turn)
             self.in_process.start(_connection_factory(IN_PROCESS_PROTOCOL, broker, acceptor), turn)
-            self._networking.start(broker, self._address(), turn)
+            await self._networking.start(broker, self._address(), turn, self.connectors)
         except BaseException:
             await self._give_back()
             raise

@@ -147,7 +147,8 @@ class Carrier(Protocol):
 class ConnectorSettings:
     """One listening address and what holds for the connections it accepts. ``port`` 0 lets the system choose.
 
-    ``protocol`` is `AUTO` when the first bytes of a client choose one of ``protocols``.
+    ``protocol`` is `AUTO` when the first bytes of a client choose one of ``protocols``. ``discovery_uri`` is the agent
+    that announces the connector, "" for none.
     """
 
     name: str
@@ -170,6 +171,7 @@ class ConnectorSettings:
     audit_makers: bool = False
     steals_links: bool = False
     tls: TlsSettings | None = None
+    discovery_uri: str = ""
 
     def spoken(self) -> tuple[str, ...]:
         """The protocols that clients may speak."""

@@ -19,6 +19,14 @@ def test_the_group_is_an_option_and_the_host_an_address() -> None:
     assert (found.keep_alive_ms, found.time_to_live, found.loopback) == (100, 3, True)
 
 
+def test_a_name_in_place_of_the_host_is_a_group_at_the_default_address() -> None:
+    assert parse_multicast("multicast://NEGroup") == MulticastSettings("239.255.2.3", 6155, "NEGroup")
+
+
+def test_options_that_say_when_to_try_again_are_left_to_others() -> None:
+    assert parse_multicast("multicast://default?initialReconnectDelay=7&maxReconnectAttempts=x") == MulticastSettings()
+
+
 def test_loop_back_mode_is_java_s_name_for_switching_it_off() -> None:
     assert not parse_multicast("multicast://default?loopBackMode=true").loopback
     assert parse_multicast("multicast://default?loopBackMode=false").loopback
@@ -30,7 +38,9 @@ def test_loop_back_mode_is_java_s_name_for_switching_it_off() -> None:
         ("multicast:default", "no address of the multicast agent"),
         ("tcp://default", "no address of the multicast agent"),
         ("multicast://10.0.0.1", "no multicast address"),
-        ("multicast://group1", "no multicast address"),
+        ("multicast://group1:6155", "no multicast address"),
+        ("multicast://group1?group=group2", "no multicast address"),
+        ("multicast://some.host", "no multicast address"),
         ("multicast://default:99999", "port"),
         ("multicast://default?gruop=x", "no option 'gruop'"),
         ("multicast://default?group=", "discovery group"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from spanwire.discovery.beacon import Beacon
+from spanwire.discovery.reconnect import ReconnectSettings
 from spanwire.discovery.sightings import MAX_SIGHTINGS, Sightings
 
 URI = "tcp://a:61616"
@@ -94,3 +95,38 @@ def test_made_up_brokers_beyond_the_limit_are_ignored(
         sightings.heard(Beacon("default", f"tcp://h:{number}"), 0)
     assert len(listener.take()) == MAX_SIGHTINGS
     assert len(caplog.records) == 1
+
+
+def test_an_address_that_turns_out_to_be_this_broker_itself_is_never_found_again(
+    sightings: Sightings, listener: Listener
+) -> None:
+    sightings.heard(HERE, 0)
+    sightings.ignore(URI)
+    sightings.heard(GONE, 1)
+    sightings.heard(HERE, 2)
+    assert listener.take() == [f"found {URI}", f"lost {URI}"]
+
+
+def test_of_own_addresses_only_so_many_are_remembered_and_the_rest_stays_away(
+    sightings: Sightings, listener: Listener
+) -> None:
+    for number in range(MAX_SIGHTINGS):
+        sightings.ignore(f"tcp://own:{number}")
+    sightings.heard(HERE, 0)
+    sightings.ignore(URI)
+    sightings.heard(HERE, 1000)
+    assert len(sightings.own) == MAX_SIGHTINGS
+    assert listener.take() == [f"found {URI}"]
+
+
+def test_only_use_counts_as_life(listener: Listener) -> None:
+    retry = ReconnectSettings(initial_delay_ms=1_000, exponential=True)
+    sightings = Sightings(listener, 0.5, retry)
+    found: list[float] = []
+    for second in range(40):
+        before = len(listener.news)
+        sightings.heard(HERE, second)
+        if len(listener.news) > before:
+            found.append(second)
+            sightings.failed(URI, second, 0.0)
+    assert found == [0, 1, 3, 7, 15, 31]

@@ -37,3 +37,10 @@ def test_a_static_uri_lists_brokers_and_options(text: str, uris: tuple[str, ...]
 def test_what_is_no_static_uri_is_refused(text: str) -> None:
     with pytest.raises(ConfigurationError):
         parse_static(text)
+
+
+def test_simple_is_static_and_masterslave_is_one_of_them() -> None:
+    assert parse_static("simple://(tcp://a:1,tcp://b:2)?x=1") == StaticUri(("tcp://a:1", "tcp://b:2"), "x=1")
+    assert parse_static("masterslave:(tcp://a:1,tcp://b:2)?x=1") == StaticUri(("tcp://a:1", "tcp://b:2"), "x=1", True)
+    with pytest.raises(ConfigurationError, match="two brokers at least"):
+        parse_static("masterslave:(tcp://a:1)")

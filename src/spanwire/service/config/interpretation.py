@@ -13,6 +13,7 @@ from spanwire.model.destination import QUEUE, TOPIC, Destination
 from spanwire.model.errors import ConfigurationError
 from spanwire.network.connector import NetworkConnectorSettings
 from spanwire.service.config import words
+from spanwire.service.config.announcements import announcement
 from spanwire.service.config.decryption import Decryption
 from spanwire.service.config.document import MAX_CLASS, Attribute, Element, Findings
 from spanwire.service.config.model import (
@@ -227,8 +228,9 @@ class Interpreter:
                     self.findings.error(connector.line, '<transportConnector> has no uri; write uri="tcp://host:port"')
                     continue
                 settings = connector_settings(uri.value, connector.value("name"), uri.line, self.findings, stores)
+                discovery_uri = announcement(connector, self.findings)
                 if settings is not None and self._starts(connector):
-                    found.append(self._quotas(connector, settings))
+                    found.append(replace(self._quotas(connector, settings), discovery_uri=discovery_uri))
         return tuple(found)
 
     def _starts(self, connector: Element) -> bool:

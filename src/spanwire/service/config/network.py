@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
+from spanwire.discovery.multicast import SCHEME as MULTICAST
+from spanwire.discovery.multicast import parse_multicast
+from spanwire.discovery.reconnect import OPTIONS as RECONNECT_OPTIONS
 from spanwire.discovery.reconnect import ReconnectSettings
-from spanwire.discovery.static import SCHEME, parse_static
+from spanwire.discovery.sightings import FAILED_SIGHTING
+from spanwire.discovery.static import SCHEMES, parse_list, parse_static
 from spanwire.model.destination import QUEUE, TOPIC, Destination
 from spanwire.model.errors import ConfigurationError
 from spanwire.model.routing import DEFAULT_PRIORITY_BASE, MIN_CONSUMER_PRIORITY
 from spanwire.model.secret import Secret
-from spanwire.network.connector import NetworkConnectorSettings, RemoteAddress
+from spanwire.network.connector import DiscoverySettings, NetworkConnectorSettings, RemoteAddress
 from spanwire.network.settings import DEFAULT_NAME, DEFAULT_PREFETCH, DEFAULT_TTL, BridgeSettings
 from spanwire.service.config import words
 from spanwire.service.config.decryption import Decryption
@@ -30,9 +34,11 @@ MAX_DELAY_MS: Final = 24 * 3600 * 1000
 DEFAULT_INACTIVITY_MS: Final = 30_000
 DEFAULT_PORT: Final = 61616  # ActiveMQ's own
 DECIMAL: Final = re.compile(r"[0-9]{1,6}(\.[0-9]{1,6})?", re.ASCII)
-AGENTS: Final = (
-    "masterslave multicast discovery failover fanout zeroconf fabric rendezvous simple peer http https".split()
-)
+DISCOVERY: Final = "discovery"
+FAILOVER: Final = "failover"
+AGENTS: Final = (MULTICAST, DISCOVERY)  # beside those with a list
+LATER_AGENTS: Final = "failover fanout zeroconf fabric rendezvous peer http https".split()
+NESTED: Final = (*SCHEMES, *AGENTS, *LATER_AGENTS)  # no addresses
 TRANSPORTS: Final = ("tcp", "nio", "ssl", "nio+ssl", "auto", "auto+nio", "auto+ssl", "auto+nio+ssl")
 VERIFY_HOST_NAME: Final = ("socket.verifyHostName", "verifyHostName")
 FORCE_DURABLE: Final = "forceDurable"
@@ -52,7 +58,7 @@ CONNECTOR: Final = Words(
             "consumerPriorityBase prefetchSize alwaysSyncSend bridgeTempDestinations userName password remoteUserName "
             "remotePassword suppressDuplicateQueueSubscriptions suppressDuplicateTopicSubscriptions staticBridge "
             "destinationFilter dynamicOnly conduitNetworkQueueSubscriptions clientIdToken duplex "
-            "syncDurableSubs checkDuplicateMessagesOnDuplex useVirtualDestSubs".split(),
+            "syncDurableSubs checkDuplicateMessagesOnDuplex useVirtualDestSubs sendLoginToDiscovered".split(),
             YES,
         ),
         "id": YES,  # Spring's name of the bean; nothing here refers to it
@@ -113,25 +119,107 @@ class NetworkReader:
         if uri is None:
             self.findings.error(element.line, '<networkConnector> has no uri; write uri="static:(tcp://host:port)"')
             return None
-        scheme = uri.value.strip().partition(":")[0].lower()
-        if scheme in AGENTS:
+        text = self._unfolded(uri.value)
+        scheme = text.partition(":")[0].lower()
+        if scheme in LATER_AGENTS:
             self.findings.not_yet(
                 uri.line, f"the uri {scheme}: of <networkConnector>", "failover and discovery",
                 "write static:(tcp://host:port)",
             )  # fmt: skip
             return None
-        if scheme != SCHEME:
-            self.findings.unknown(uri.line, "discovery agent", scheme, [SCHEME, *AGENTS], spelt=True)
-            return None
         try:
-            static = parse_static(uri.value)
+            if scheme == MULTICAST:
+                return self._discovering(element, bridge, text, stores)
+            if scheme in SCHEMES:
+                return self._listing(element, bridge, text, stores)
         except ConfigurationError as error:
             self.findings.error(uri.line, str(error))
             return None
-        remotes = [self._remote(text, uri.line, stores) for text in static.uris]
-        reconnect = self._reconnect(static.options, uri.line)
-        found = tuple(remote for remote in remotes if remote is not None)
-        return NetworkConnectorSettings(bridge, found, reconnect, element.line) if found else None
+        self.findings.unknown(uri.line, "discovery agent", scheme, [*SCHEMES, *AGENTS, *LATER_AGENTS], spelt=True)
+        return None
+
+    def _unfolded(self, text: str) -> str:
+        """``discovery:(agent)?options`` is the agent with these options more."""
+        text = text.strip()
+        scheme, _, rest = text.partition(":")
+        if scheme.lower() != DISCOVERY:
+            return text
+        rest = rest.removeprefix("//")
+        if not rest.startswith("("):
+            return rest
+        inner, closing, options = rest[1:].rpartition(")")
+        options = options.removeprefix("?")
+        if not closing or not options:
+            return inner.strip() if closing else rest
+        return f"{inner.strip()}{'&' if _has_options(inner) else '?'}{options}"
+
+    def _discovering(
+        self, element: Element, bridge: BridgeSettings, text: str, stores: Stores
+    ) -> NetworkConnectorSettings:
+        """A link to each broker that is found. Raises `ConfigurationError`."""
+        line = element.attributes["uri"].line
+        agent = parse_multicast(text)
+        sends_login = Settings(element, self.findings).flag("sendLoginToDiscovered", False)
+        if sends_login:
+            self.findings.warn(
+                element.attributes["sendLoginToDiscovered"].line,
+                "sendLoginToDiscovered of <networkConnector>: whoever is in reach of the group can ask for the login",
+            )
+        address, _, query = text.partition("?")
+        pairs = [pair for pair in query.split("&") if pair.partition("=")[0] in RECONNECT_OPTIONS]
+        discovery = DiscoverySettings(
+            agent, address, ClientTlsSettings(stores.trust_store, stores.key_store), sends_login
+        )
+        reconnect = self._reconnect("&".join(pairs), line, MULTICAST, FAILED_SIGHTING)
+        return NetworkConnectorSettings(bridge, (), reconnect, element.line, discovery)
+
+    def _listing(
+        self, element: Element, bridge: BridgeSettings, text: str, stores: Stores
+    ) -> NetworkConnectorSettings | None:
+        """A link to each of the brokers in a list, or to one of them. Raises `ConfigurationError`."""
+        line = element.attributes["uri"].line
+        listed = parse_static(text)
+        reconnect = self._reconnect(listed.options, line, text.partition(":")[0].lower(), ReconnectSettings())
+        if listed.is_one:
+            group = self._one_of(listed.uris, False, line, stores)
+            remotes = [] if group is None else [group]
+        else:
+            remotes = [one for one in (self._listed(uri, line, stores) for uri in listed.uris) if one is not None]
+        return NetworkConnectorSettings(bridge, tuple(remotes), reconnect, element.line) if remotes else None
+
+    def _listed(self, text: str, line: int, stores: Stores) -> RemoteAddress | None:
+        """One entry of a list: an address, or ``failover:(…)`` for one of several."""
+        scheme, _, rest = text.partition(":")
+        if scheme.lower() != FAILOVER:
+            return self._remote(text, line, stores)
+        try:
+            uris, query = parse_list(FAILOVER, rest)
+        except ConfigurationError as error:
+            self.findings.error(line, str(error))
+            return None
+        shuffled = True
+        for name, _, value in (pair.partition("=") for pair in query.split("&") if pair):
+            flag = as_flag(value)
+            if name == "randomize" and flag is not None:
+                shuffled = flag
+            elif name == "randomize":
+                self.findings.error(line, "the option randomize of failover: must be true or false")
+            elif name in RECONNECT_OPTIONS:
+                if (name, value) != ("maxReconnectAttempts", "0"):
+                    self.findings.warn(
+                        line, f"the option {name} of failover: has no effect in a network connector: those of static: "
+                        f"say when it tries again"
+                    )  # fmt: skip
+            else:
+                self.findings.unknown(line, "option of failover:", name, ["randomize", *RECONNECT_OPTIONS], spelt=True)
+        return self._one_of(uris, shuffled, line, stores)
+
+    def _one_of(self, uris: Sequence[str], shuffled: bool, line: int, stores: Stores) -> RemoteAddress | None:
+        """The addresses as one; all of them have to be right."""
+        found = [remote for remote in (self._remote(uri, line, stores) for uri in uris) if remote is not None]
+        if len(found) < len(uris):
+            return None
+        return replace(found[0], others=tuple(found[1:]), shuffled=shuffled and len(found) > 1)
 
     def _bridge(self, element: Element) -> BridgeSettings:
         settings = Settings(element, self.findings)
@@ -218,8 +306,10 @@ class NetworkReader:
 
     def _remote(self, text: str, line: int, stores: Stores) -> RemoteAddress | None:
         agent = text.partition(":")[0].lower()
-        if agent in AGENTS:
-            self.findings.not_yet(line, f"{agent}: in a static: uri", "failover and discovery", "write tcp://host:port")
+        if agent in NESTED:
+            self.findings.not_yet(
+                line, f"{agent}: in a list of brokers", "failover and discovery", "write tcp://host:port"
+            )
             return None
         uri = parse_uri(text, lambda reason: self.findings.error(line, reason))
         if uri is None:
@@ -262,9 +352,8 @@ class NetworkReader:
             verify = verify and uri.options.get(name, "true").strip().lower() != "false"
         return ClientTlsSettings(stores.trust_store, stores.key_store, verify)
 
-    def _reconnect(self, query: str, line: int) -> ReconnectSettings:
-        """The options of the agent, as an element, so that they are read like settings."""
-        default = ReconnectSettings()
+    def _reconnect(self, query: str, line: int, agent: str, default: ReconnectSettings) -> ReconnectSettings:
+        """The options of the agent that say when a link is tried again."""
         found: dict[str, str] = {}
         for pair in (part for part in query.split("&") if part):
             name, _, value = pair.partition("=")
@@ -280,17 +369,15 @@ class NetworkReader:
                 if NUMBER.fullmatch(value) and 0 <= int(value) <= MAX_DELAY_MS:
                     known[name] = int(value)
                 else:
-                    self.findings.error(line, f"the option {name} of static: must be a whole number")
+                    self.findings.error(line, f"the option {name} of {agent}: must be a whole number")
             elif name not in ("useExponentialBackOff", "backOffMultiplier"):
-                self.findings.unknown(
-                    line, "option of static:", name, [*known, "useExponentialBackOff", "backOffMultiplier"], spelt=True
-                )
-        exponential = as_flag(found.get("useExponentialBackOff", "true"))
+                self.findings.unknown(line, f"option of {agent}:", name, RECONNECT_OPTIONS, spelt=True)
+        exponential = as_flag(found.get("useExponentialBackOff", "true" if default.exponential else "false"))
         multiplier = found.get("backOffMultiplier", "2")
         if exponential is None:
-            self.findings.error(line, "the option useExponentialBackOff of static: must be true or false")
+            self.findings.error(line, f"the option useExponentialBackOff of {agent}: must be true or false")
         if not DECIMAL.fullmatch(multiplier) or float(multiplier) < 1:
-            self.findings.error(line, "the option backOffMultiplier of static: must be a number from 1 on")
+            self.findings.error(line, f"the option backOffMultiplier of {agent}: must be a number from 1 on")
             multiplier = "2"
         return ReconnectSettings(
             initial_delay_ms=known["initialReconnectDelay"],
@@ -300,3 +387,8 @@ class NetworkReader:
             max_attempts=known["maxReconnectAttempts"],
             min_connect_ms=known["minConnectTime"],
         )
+
+
+def _has_options(text: str) -> bool:
+    """Whether a URI has options of its own; those in parentheses belong to others."""
+    return "?" in text.rpartition(")")[2]

@@ -173,7 +173,7 @@ TRANSPORT_CONNECTOR: Final = Words(
         **_all(
             YES,
             "name uri autoStart auditNetworkProducers allowLinkStealing maximumConsumersAllowedPerConnection "
-            "maximumProducersAllowedPerConnection",
+            "maximumProducersAllowedPerConnection discoveryUri",
         ),
         **_all(_only("false", "dispatch by the sender's thread"), "disableAsyncDispatch"),
         "displayStackTrace": Rule(NO_EFFECT, ("false",), "errors are one line and go to the log"),
@@ -183,12 +183,12 @@ TRANSPORT_CONNECTOR: Final = Words(
             "rebalanceClusterClients updateClusterClients updateClusterClientsOnRemove",
         ),
         **_all(JAVA, "warnOnRemoteClose id"),
-        **_all(_later(DISCOVERY), "discoveryUri discoveryAgent"),
+        **_all(_later(DISCOVERY, "write discoveryUri, remove it"), "discoveryAgent"),
         **_all(_later("lists of brokers for clients"), "updateClusterFilter connectURI publishedAddressPolicy"),
         **_all(_later(ENTRY_TABLES), "brokerInfo server"),
     },
     children={
-        "discoveryAgent": _later(DISCOVERY),
+        "discoveryAgent": _later(DISCOVERY, "write discoveryUri, remove it"),
         "publishedAddressPolicy": _later("lists of brokers for clients"),
         "messageAuthorizationPolicy": _later(
             "rights by message", "use an authorizationPlugin and remove it", guards=True

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from spanwire.discovery.multicast import MulticastSettings
 from spanwire.discovery.reconnect import ReconnectSettings
+from spanwire.discovery.sightings import FAILED_SIGHTING
 from spanwire.model.destination import parse_destination
 from spanwire.model.errors import ConfigurationError
 from spanwire.model.secret import Secret
@@ -136,7 +139,7 @@ def test_every_obstacle_is_told_at_once(tmp_path: Path) -> None:
     found = obstacles(
         tmp_path,
         '<networkConnector uri="static:()"/><networkConnector name="a"/>'
-        '<networkConnector name="b" uri="tcp://b:1"/><networkConnector name="c" uri="multicast://default"/>'
+        '<networkConnector name="b" uri="tcp://b:1"/><networkConnector name="c" uri="zeroconf://default"/>'
         '<networkConnector name="d" uri="static:(tcp://b:1,stomp://b:2)?maxDelay=1" prefetchSize="0" nam="x"/>'
         '<networkConnector name="e" uri="static:(tcp://b:1)" useCompression="true" networkTTL="many"/>',
     )
@@ -145,7 +148,7 @@ def test_every_obstacle_is_told_at_once(tmp_path: Path) -> None:
             "the static: uri names no broker; write static:(tcp://host:port)",
             '<networkConnector> has no uri; write uri="static:(tcp://host:port)"',
             "unknown discovery agent 'tcp'",
-            "the uri multicast: of <networkConnector> is not yet supported (later feature: failover and discovery); "
+            "the uri zeroconf: of <networkConnector> is not yet supported (later feature: failover and discovery); "
             "write static:(tcp://host:port) or start with --skip-unsupported",
             "unknown attribute of <networkConnector> 'nam'; did you mean name?",
             "prefetchSize of <networkConnector> is '0', it must be a whole number from 1 to 32766",
@@ -210,3 +213,135 @@ def test_what_is_skipped_leaves_the_rest_of_a_connector(tmp_path: Path) -> None:
 def test_an_option_behind_a_name_is_known_or_refused(tmp_path: Path, inside: str, obstacle: str) -> None:
     text = f'<networkConnector uri="static:(tcp://b:1)">{inside}</networkConnector>'
     assert obstacles(tmp_path, text) == [obstacle]
+
+
+def test_a_connector_that_discovers_has_an_agent_and_no_list(tmp_path: Path) -> None:
+    found = connector(tmp_path, '<networkConnector uri="multicast://default?group=sales&amp;maxReconnectAttempts=3"/>')
+    assert found.remotes == () and found.discovery is not None
+    assert (found.discovery.agent, found.discovery.uri) == (MulticastSettings(group="sales"), "multicast://default")
+    assert found.reconnect == replace(FAILED_SIGHTING, max_attempts=3)
+    assert not found.discovery.sends_login
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "discovery:(multicast://default?group=a)?initialReconnectDelay=7",
+        "discovery://(multicast://default?group=a)?initialReconnectDelay=7",
+        "discovery:(multicast://default)?group=a&amp;initialReconnectDelay=7",
+        "discovery:multicast://default?group=a&amp;initialReconnectDelay=7",
+        "discovery:(multicast://a)?initialReconnectDelay=7",
+    ],
+)
+def test_options_of_discovery_are_those_of_its_agent(tmp_path: Path, uri: str) -> None:
+    found = connector(tmp_path, f'<networkConnector uri="{uri}"/>')
+    assert found.discovery is not None
+    assert (found.discovery.agent.group, found.reconnect.initial_delay_ms) == ("a", 7)
+
+
+def test_discovery_of_a_list_is_the_list(tmp_path: Path) -> None:
+    uri = "discovery:(static:(tcp://b:1,tcp://c:2))?maxReconnectDelay=9"
+    found = connector(tmp_path, f'<networkConnector uri="{uri}"/>')
+    assert [remote.uri for remote in found.remotes] == ["tcp://b:1", "tcp://c:2"]
+    assert (found.reconnect.max_delay_ms, found.discovery) == (9, None)
+    simple = connector(tmp_path, '<networkConnector uri="simple://(tcp://b:1,tcp://c:2)?maxReconnectDelay=9"/>')
+    assert simple == found
+
+
+def test_tls_of_discovered_brokers_is_that_of_the_configuration(tmp_path: Path) -> None:
+    stores = '<sslContext><sslContext trustStore="file:trust.pem"/></sslContext>'
+    found = connector(tmp_path, '<networkConnector uri="multicast://default"/>', stores).discovery
+    assert found is not None and found.tls.trust_store is not None
+    assert found.tls.trust_store.path.name == "trust.pem" and found.tls.verify_host_name
+
+
+def test_a_login_for_whoever_is_there_is_asked_for_by_name_and_warned_of(tmp_path: Path) -> None:
+    configuration = load(tmp_path, '<networkConnector uri="multicast://default" sendLoginToDiscovered="true"/>')
+    discovery = configuration.network_connectors[0].discovery
+    assert discovery is not None and discovery.sends_login
+    assert "whoever is in reach of the group can ask for the login" in configuration.warnings[0]
+
+
+def test_one_link_leads_to_whichever_of_several_is_master(tmp_path: Path) -> None:
+    found = connector(
+        tmp_path, '<networkConnector uri="masterslave:(tcp://a:1,tcp://b:2,tcp://c:3)?initialReconnectDelay=5"/>'
+    )
+    others = (RemoteAddress("tcp://b:2", "b", 2), RemoteAddress("tcp://c:3", "c", 3))
+    assert found.remotes == (RemoteAddress("tcp://a:1", "a", 1, others=others),)
+    assert found.reconnect.initial_delay_ms == 5
+
+
+@pytest.mark.parametrize(
+    ("options", "shuffled"),
+    [("?randomize=false&amp;maxReconnectAttempts=0", False), ("", True), ("?randomize=true", True)],
+)
+def test_failover_in_a_list_is_one_link(tmp_path: Path, options: str, shuffled: bool) -> None:
+    configuration = load(
+        tmp_path, f'<networkConnector uri="static:(failover:(tcp://a:1,tcp://b:2){options},tcp://c:3)"/>'
+    )
+    (found,) = configuration.network_connectors
+    assert [(one.uri, [other.uri for other in one.others], one.shuffled) for one in found.remotes] == [
+        ("tcp://a:1", ["tcp://b:2"], shuffled),
+        ("tcp://c:3", [], False),
+    ]
+    assert configuration.warnings == ()
+
+
+def test_what_failover_cannot_do_in_a_list_is_told(tmp_path: Path) -> None:
+    configuration = load(
+        tmp_path, '<networkConnector uri="static:(failover:(tcp://a:1,tcp://b:2)?maxReconnectDelay=5)"/>'
+    )
+    assert "maxReconnectDelay of failover: has no effect" in configuration.warnings[0]
+    assert obstacles(tmp_path, '<networkConnector uri="static:(failover:(tcp://a:1)?timeout=5)"/>') == [
+        "unknown option of failover: 'timeout'"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("uri", "wrong"),
+    [
+        ("masterslave:(tcp://a:1)", "needs two brokers at least"),
+        ("masterslave:(tcp://a:1,multicast://default)", "multicast: in a list of brokers is not yet supported"),
+        ("masterslave:(tcp://a:1,vm://b)", "unknown transport"),
+        ("multicast://10.0.0.1", "no multicast address"),
+        ("multicast://default?initialReconnectDelay=x", "initialReconnectDelay of multicast: must be a whole number"),
+        ("discovery:(tcp://a:1)", "unknown discovery agent 'tcp'"),
+        ("discovery:(multicast://default", "unknown discovery agent '(multicast'"),
+        ("discovery:", "unknown discovery agent ''"),
+    ],
+)
+def test_agents_that_make_no_sense_say_so(tmp_path: Path, uri: str, wrong: str) -> None:
+    (found,) = obstacles(tmp_path, f'<networkConnector uri="{uri}"/>')
+    assert wrong in found
+
+
+def announced(tmp_path: Path, uri: str) -> BrokerConfiguration:
+    path = tmp_path / "activemq.xml"
+    connector = f'<transportConnector uri="tcp://0.0.0.0:0" discoveryUri="{uri}"/>'
+    path.write_text(f"<broker><transportConnectors>{connector}</transportConnectors></broker>", "utf-8")
+    return load_configuration(str(path), environment={})
+
+
+def test_a_connector_is_announced_by_its_own_agent(tmp_path: Path) -> None:
+    assert (
+        announced(tmp_path, "multicast://default?group=x").connectors[0].discovery_uri == "multicast://default?group=x"
+    )
+
+
+def test_a_list_announces_nothing(tmp_path: Path) -> None:
+    configuration = announced(tmp_path, "static:(tcp://a:1)")
+    assert configuration.connectors[0].discovery_uri == ""
+    assert "has no effect" in configuration.warnings[0]
+
+
+@pytest.mark.parametrize(
+    ("uri", "wrong"),
+    [
+        ("zeroconf://default", "the agent zeroconf: of discoveryUri is not yet supported"),
+        ("multicst://default", "unknown agent of discoveryUri 'multicst'; did you mean multicast?"),
+        ("multicast://default?group=", "discovery group"),
+    ],
+)
+def test_an_announcement_that_cannot_be_made_is_refused(tmp_path: Path, uri: str, wrong: str) -> None:
+    with pytest.raises(ConfigurationError, match=wrong.replace("?", r"\?")):
+        announced(tmp_path, uri)

@@ -1,0 +1,59 @@
+"""A network connector: a link to each of the brokers that are listed, or to each that its agent finds.
+
+connector = NetworkConnector(settings, broker, broker_url, turn, routes)
+await connector.start(own_uris); …; connector.stop()
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from spanwire.broker.broker import Broker
+from spanwire.discovery.multicast import MulticastAgent
+from spanwire.network.connector import Link, LinkView, NetworkConnectorSettings
+from spanwire.network.discovered import DiscoveredLinks
+from spanwire.network.routes import NetworkRoutes
+from spanwire.transports.turn import Turn
+
+
+class NetworkConnector:
+    """All links of one connector. Started once. ``routes`` are those of all connectors of its broker."""
+
+    def __init__(
+        self, settings: NetworkConnectorSettings, broker: Broker, broker_url: str, turn: Turn, routes: NetworkRoutes
+    ) -> None:
+        self.settings: Final = settings
+        self._links: Final = [Link(settings, remote, broker, broker_url, turn, routes) for remote in settings.remotes]
+        self._discovered: DiscoveredLinks | None = None
+        self._agent: MulticastAgent | None = None
+        discovery = settings.discovery
+        if discovery is not None:
+            self._discovered = DiscoveredLinks(settings, discovery, broker, broker_url, turn, routes)
+            self._agent = MulticastAgent(discovery.agent, self._discovered, settings.reconnect)
+            self._discovered.use(self._agent)
+
+    async def start(self, own_uris: Iterable[str] = ()) -> None:
+        """Begin to connect; does not wait for it, for a remote broker may be down for long. ``own_uris`` are where this
+        broker listens. Raises `ConfigurationError` when the group of the agent cannot be joined.
+        """
+        for link in self._links:
+            link.start()
+        if self._agent is not None:
+            for uri in own_uris:
+                self._agent.ignore(uri)
+            await self._agent.start()
+
+    def stop(self) -> None:
+        """Look for brokers and connect no more; may be called twice."""
+        if self._agent is not None:
+            self._agent.stop()
+        if self._discovered is not None:
+            self._discovered.stop()
+        for link in self._links:
+            link.stop()
+
+    def views(self) -> list[LinkView]:
+        """One per link."""
+        discovered = [] if self._discovered is None else self._discovered.views()
+        return [link.view() for link in self._links] + discovered

@@ -1,0 +1,39 @@
+"""The ``discoveryUri`` of a ``transportConnector``: with which agent it is announced."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from spanwire.discovery.multicast import SCHEME, parse_multicast
+from spanwire.model.errors import ConfigurationError
+from spanwire.service.config.document import Element, Findings
+
+WORD: Final = "discoveryUri"
+LATER: Final = ("zeroconf", "rendezvous", "fabric", "http", "https")
+LISTS: Final = ("static", "simple", "masterslave")  # whose members are told to each client
+
+
+def announcement(connector: Element, findings: Findings) -> str:
+    """The URI of the agent; "" for a connector that is not announced, with what is wrong noted."""
+    attribute = connector.attributes.get(WORD)
+    if attribute is None:
+        return ""
+    line, text = attribute.line, attribute.value.strip()
+    scheme = text.partition(":")[0].lower()
+    if scheme in LISTS:
+        findings.warn(
+            line, f"{WORD}={scheme}: has no effect: a list of brokers is told to clients, nobody announces it"
+        )
+        return ""
+    if scheme in LATER:
+        findings.not_yet(line, f"the agent {scheme}: of {WORD}", "more discovery agents", "write multicast://default")
+        return ""
+    if scheme != SCHEME:
+        findings.unknown(line, f"agent of {WORD}", scheme, [SCHEME, *LISTS, *LATER], spelt=True)
+        return ""
+    try:
+        parse_multicast(text)
+    except ConfigurationError as error:
+        findings.error(line, str(error))
+        return ""
+    return text
