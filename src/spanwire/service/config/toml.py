@@ -11,8 +11,9 @@
     queue = ">"
     memory_limit = "64 mb"
 
-A list of tables becomes the element of that name with one inner element each; one of destinations (such as
-``excluded_destinations``) names a queue or a topic in each. All may stand in a ``[broker]`` table.
+A list of tables becomes the element of that name with one inner element each, or where the name is no plural (such as
+``composite_queue``) an element of that name each; one of destinations (such as ``excluded_destinations``) names a queue
+or a topic in each. All may stand in a ``[broker]`` table.
 """
 
 from __future__ import annotations
@@ -45,12 +46,13 @@ KNOWN: Final[dict[str, str]] = {
 }  # also those with capitals in a row, which nothing tells otherwise
 ITEMS: Final = {
     "policyEntries": "policyEntry",
+    "redeliveryPolicyEntries": "redeliveryPolicy",
     "users": "authenticationUser",
     "authorizationEntries": "authorizationEntry",
 }  # other lists lose their final s
 DESTINATION_LISTS: Final = frozenset(
     "destinations excludedDestinations dynamicallyIncludedDestinations staticallyIncludedDestinations "
-    "durableDestinations".split()
+    "durableDestinations forwardTo".split()
 )
 
 
@@ -125,6 +127,8 @@ class _Conversion:
             spelt = camel_case(key)
             if isinstance(value, dict):
                 element.children.append(self.table(spelt, value, here, at))
+            elif isinstance(value, list) and spelt not in DESTINATION_LISTS and _item_of(spelt) == spelt:
+                element.children.extend(self._items(spelt, value, here, at))
             elif isinstance(value, list):
                 element.children.append(self._list(spelt, value, here, at))
             else:
@@ -133,21 +137,30 @@ class _Conversion:
 
     def _list(self, name: str, items: list[object], path: tuple[str, ...], line: int) -> Element:
         element = Element(name, line)
+        element.children.extend(self._items(name, items, path, line))
+        return element
+
+    def _items(self, name: str, items: list[object], path: tuple[str, ...], line: int) -> list[Element]:
+        """The elements that the tables of a list are."""
+        found: list[Element] = []
         for index, item in enumerate(items):
             at = self._lines.item(path, index, line)
             if not isinstance(item, dict):
                 raise ConfigurationError(f"{self._source}:{at}: {path[-1]} must be a list of tables")
             if name in DESTINATION_LISTS:
-                element.children.extend(self._destinations(item, path, at))
+                found.extend(self._destinations(item, path, at))
             else:
-                element.children.append(self.table(ITEMS.get(name, name.removesuffix("s")), item, path, at))
-        return element
+                found.append(self.table(_item_of(name), item, path, at))
+        return found
 
     def _destinations(self, item: dict[str, object], path: tuple[str, ...], line: int) -> list[Element]:
         """``queue = "A"`` is short for a queue with that physicalName."""
         found = []
         for key, value in item.items():
             at = self._lines.after((*path, key), line)
+            if isinstance(value, dict):
+                found.append(self.table(camel_case(key), value, (*path, key), at))
+                continue
             name = Attribute(self._scalar(key, value, at), at)
             found.append(Element(camel_case(key), at, attributes={"physicalName": name}))
         return found
@@ -167,6 +180,11 @@ def camel_case(name: str) -> str:
         return known
     first, *rest = name.split("_")
     return first + "".join(part[:1].upper() + part[1:] for part in rest)
+
+
+def _item_of(name: str) -> str:
+    """What the tables of a list of this name are; the name itself where elements of that name are repeated."""
+    return ITEMS.get(name, name.removesuffix("s"))
 
 
 def _split(dotted: str) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from spanwire.broker.redelivery import RedeliveryPolicy, RedeliverySettings
 from spanwire.model.errors import ConfigurationError
 from spanwire.service.config.loading import read_configuration
 from spanwire.service.config.model import BrokerConfiguration
@@ -78,6 +79,34 @@ def obstacles(text: str) -> list[str]:
 
 def test_the_same_broker_in_both_languages_is_the_same_configuration() -> None:
     assert replace(read(TOML), source="") == replace(read(XML, PATH.with_suffix(".xml")), source="")
+
+
+def test_elements_that_may_be_repeated_are_lists() -> None:
+    virtual = "destination_interceptors.virtual_destination_interceptor.virtual_destinations"
+    found = read(
+        f'[[{virtual}.composite_queue]]\nname = "A"\nforward_to = [{{queue = "B"}}, {{topic = "C"}}]\n'
+        f'[[{virtual}.composite_queue]]\nname = "D"\n'
+        f'[[{virtual}.composite_queue.forward_to]]\nfiltered_destination = {{queue = "E", selector = "n > 1"}}\n'
+        f'[[{virtual}.virtual_topic]]\nname = "V.>"\n[[{virtual}.virtual_topic]]\nname = "W.>"\n'
+    ).virtual
+    assert [(str(entry.destination), len(entry.forward_to)) for entry in found.composites] == [
+        ("queue://A", 2),
+        ("queue://D", 1),
+    ]
+    assert found.composites[1].forward_to[0].selector == "n > 1"
+    assert [str(entry.destination) for entry in found.topics] == ["topic://V.>", "topic://W.>"]
+
+
+def test_there_may_be_several_redelivery_policies() -> None:
+    table = "plugins.redelivery_plugin.redelivery_policy_map"
+    found = read(
+        f"scheduler_support = true\n[{table}.default_entry.redelivery_policy]\nmaximum_redeliveries = 2\n"
+        f'[[{table}.redelivery_policy_entries]]\nqueue = "A"\n[[{table}.redelivery_policy_entries]]\ntopic = "B"\n'
+    ).plugins
+    (settings,) = found.dead_letters
+    assert isinstance(settings, RedeliverySettings)
+    assert [str(entry.destination) for entry in settings.entries] == ["queue://A", "topic://B"]
+    assert settings.default == RedeliveryPolicy(2)
 
 
 def test_everything_may_stand_in_a_broker_table() -> None:
