@@ -76,7 +76,9 @@ class PlainFormat:
         connection_id = message_id.producer_id.connection_id
         return plain_message(view.destination, message_id.sequence, view.body or b"", connection_id)
 
-    def restamped(self, message: Message, timestamp_ms: int, expiration_ms: int, persistent: bool) -> Message:
+    def restamped(
+        self, message: Message, timestamp_ms: int, expiration_ms: int, persistent: bool, user_id: str | None = None
+    ) -> Message:
         return message
 
     def first_for_consumer(self, message: Message) -> Message:

@@ -219,11 +219,15 @@ class ViewFormat:
     def encode_from_view(self, view: MessageView) -> Message:
         return self.message(view)
 
-    def restamped(self, message: Message, timestamp_ms: int, expiration_ms: int, persistent: bool) -> Message:
+    def restamped(
+        self, message: Message, timestamp_ms: int, expiration_ms: int, persistent: bool, user_id: str | None = None
+    ) -> Message:
         view = self.view(message)
         view.timestamp_ms = timestamp_ms
         view.expiration_ms = expiration_ms
         view.persistent = persistent
+        if user_id is not None:
+            view.user_id = user_id or None
         return self.message(view)
 
     def first_for_consumer(self, message: Message) -> Message:

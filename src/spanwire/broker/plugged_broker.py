@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from spanwire.broker.authorization import ANONYMOUS
 from spanwire.broker.broker import Broker
 from spanwire.broker.connection_state import ConnectionState
 from spanwire.broker.discarding import Discarding, DiscardingSettings
@@ -24,13 +25,14 @@ from spanwire.model.message import Message
 class PluginSettings:
     """Which plug-ins a broker has. What becomes of dead letters is asked of the last of ``dead_letters`` first, as the
     last plug-in of an ``activemq.xml`` is the outermost. A ``path_separator`` stands for a dot in names that
-    clients use.
+    clients use. With ``names_user`` each message says as JMSXUserID who its sender logged in as.
     """
 
     dead_letters: tuple[DiscardingSettings | RedeliverySettings, ...] = ()
     statistics: bool = False
     times: TimeStampSettings | None = None
     persistent: bool | None = None
+    names_user: bool = False
     event_log: EventLogSettings | None = None
     path_separator: str = ""
 
@@ -63,8 +65,8 @@ class PluggedBroker(Broker):
         self._stamping = None
         for settings in reversed(plugins.dead_letters):
             self._add_rule(settings)
-        if plugins.times is not None or plugins.persistent is not None:
-            self._stamping = Stamping(plugins.times, plugins.persistent, self.formats)
+        if plugins.times is not None or plugins.persistent is not None or plugins.names_user:
+            self._stamping = Stamping(plugins.times, plugins.persistent, self.formats, plugins.names_user)
         if plugins.statistics and statistics_format is not None:
             entries = DestinationEntries(self.name, self.broker_id)
             self._statistics = StatisticsRequests(
@@ -98,5 +100,12 @@ class PluggedBroker(Broker):
             return True
         stamping = self._stamping
         if stamping is not None:
-            message = stamping.stamped(message, now.wall_ms)
+            message = stamping.stamped(message, now.wall_ms, _user_of(state))
         return super().send(state, message, transaction_id, token, now)
+
+
+def _user_of(state: ConnectionState) -> str:
+    """Whom the connection acts for; nobody when it gave no name and nobody asked for one."""
+    principal = state.principal
+    nameless = not state.info.user_name and principal.name == ANONYMOUS and not principal.groups
+    return "" if nameless else principal.name

@@ -8,7 +8,7 @@ from spanwire.broker.advisory_policy import AdvisoryPolicy
 from spanwire.broker.queue_policy import QueuePolicy
 from spanwire.broker.slow_policy import SlowConsumerPolicy
 from spanwire.broker.topic_policy import TopicPolicy
-from spanwire.model.destination import QUEUE, TEMP_QUEUE, TOPIC, Destination, check_name
+from spanwire.model.destination import QUEUE, TOPIC, Destination, check_name
 from spanwire.model.errors import InvalidDestinationError
 
 DEFAULT_EXPIRE_PERIOD_MS = 30_000
@@ -155,13 +155,11 @@ class PolicyMap:
         return any(entry.advisories.dispatched for entry in self._entries)
 
     def entry_for(self, destination: Destination) -> PolicyEntry:
-        """The tuning of ``destination``; temporary destinations take that of their permanent kind."""
-        kind = destination.kind
-        probe = destination if kind < TEMP_QUEUE else Destination(kind - TEMP_QUEUE, destination.name)
+        """The tuning of ``destination``; an entry for queues or topics says nothing of temporary ones."""
         for entry in self._entries:
-            if entry.destination.matches(probe):
+            if entry.destination.matches(destination):
                 return entry
-        return self._queue_default if probe.is_queue else self._topic_default
+        return self._queue_default if destination.is_queue else self._topic_default
 
 
 def _wildcards_last(entry: PolicyEntry) -> tuple[int, int, int]:

@@ -214,8 +214,12 @@ class MessageFormat(Protocol):
         """
         ...
 
-    def restamped(self, message: Message, timestamp_ms: int, expiration_ms: int, persistent: bool) -> Message:
-        """A copy with another time, end (0: none) and delivery mode that shares content and properties."""
+    def restamped(
+        self, message: Message, timestamp_ms: int, expiration_ms: int, persistent: bool, user_id: str | None = None
+    ) -> Message:
+        """A copy with another time, end (0: none), delivery mode and JMSXUserID (None: as it is, empty: none) that
+        shares content and properties.
+        """
         ...
 
 

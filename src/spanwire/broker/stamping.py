@@ -1,5 +1,5 @@
 """What the broker changes of a message when it comes in: its time (ActiveMQ, "TimeStampPlugin"), whether it is
-persistent (ActiveMQ, "ForcePersistencyModeBrokerPlugin").
+persistent (ActiveMQ, "ForcePersistencyModeBrokerPlugin"), whose it is (ActiveMQ, "UserIDBroker").
 """
 
 from __future__ import annotations
@@ -27,16 +27,25 @@ class TimeStampSettings:
 
 
 class Stamping:
-    """Changes messages of one broker; ``persistent`` None leaves that as it was sent."""
+    """Changes messages of one broker; ``persistent`` None leaves that as it was sent; with ``names_user`` JMSXUserID
+    is the broker's.
+    """
 
-    def __init__(self, times: TimeStampSettings | None, persistent: bool | None, formats: MessageFormats) -> None:
+    def __init__(
+        self,
+        times: TimeStampSettings | None,
+        persistent: bool | None,
+        formats: MessageFormats,
+        names_user: bool = False,
+    ) -> None:
+        self._names_user: Final[bool] = names_user
         self._times: Final[TimeStampSettings | None] = times
         self._persistent: Final[bool | None] = persistent
         self._formats: Final[MessageFormats] = formats
 
-    def stamped(self, message: Message, wall_ms: int) -> Message:
-        """``message`` as it is to be kept; itself when nothing changes. Raises `MessageFormatError` when its head
-        cannot be written anew.
+    def stamped(self, message: Message, wall_ms: int, user: str = "") -> Message:
+        """``message`` of ``user`` (empty: of nobody) as it is to be kept; itself when nothing changes. Raises
+        `MessageFormatError` when its head cannot be written anew.
         """
         timestamp_ms = message.timestamp_ms
         expiration_ms = message.expiration_ms
@@ -51,13 +60,17 @@ class Stamping:
                 timestamp_ms = wall_ms
         persistent = message.persistent if self._persistent is None else self._persistent
         if (
-            timestamp_ms == message.timestamp_ms
+            not self._names_user
+            and timestamp_ms == message.timestamp_ms
             and expiration_ms == message.expiration_ms
             and persistent == message.persistent
         ):
             return message
         message_format = self._formats.format(message.format_id)
         try:
-            return message_format.restamped(message, timestamp_ms, expiration_ms, persistent)
+            user_id = user if self._names_user else None
+            return message_format.restamped(message, timestamp_ms, expiration_ms, persistent, user_id)
         except ProtocolError as error:
-            raise MessageFormatError(f"a message cannot be given the broker's time or delivery mode: {error}") from None
+            raise MessageFormatError(
+                f"a message cannot be given the broker's time, delivery mode or user: {error}"
+            ) from None

@@ -1,5 +1,5 @@
 """The same on brokers whose configuration changes every queue, connection or name: mirrored queues, client ids that
-move, another path separator.
+move, another path separator, messages that name their users.
 """
 
 from __future__ import annotations
@@ -23,8 +23,24 @@ PLUGINS: Final = """\
       <statisticsBrokerPlugin/>
     </plugins>
 """
+POLICIES: Final = """\
+    <destinationPolicy>
+      <policyMap>
+        <policyEntries>
+          <policyEntry queue="&gt;" prioritizedMessages="true"/>
+          <policyEntry topic="&gt;"/>
+          <policyEntry tempTopic="true" alwaysRetroactive="true">
+            <subscriptionRecoveryPolicy>
+              <fixedCountSubscriptionRecoveryPolicy maximumSize="2"/>
+            </subscriptionRecoveryPolicy>
+          </policyEntry>
+        </policyEntries>
+      </policyMap>
+    </destinationPolicy>
+"""
 ATTRIBUTES: Final = (
-    'useMirroredQueues="true" offlineDurableSubscriberTimeout="3000" offlineDurableSubscriberTaskSchedule="200"'
+    'populateJMSXUserID="true" useMirroredQueues="true" '
+    'offlineDurableSubscriberTimeout="3000" offlineDurableSubscriberTaskSchedule="200"'
 )
 STEALING: Final = "allowLinkStealing=true"  # Classic 5.17 heeds it in the URI alone
 
@@ -35,7 +51,12 @@ def on_classic(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClassicBrok
     require("activemq-broker")
     directory = tmp_path_factory.mktemp("classic-variants")
     with BrokerProcess(
-        classic_command, directory, name="variants", inside=PLUGINS, attributes=ATTRIBUTES, connectors=STEALING
+        classic_command,
+        directory,
+        name="variants",
+        inside=POLICIES + PLUGINS,
+        attributes=ATTRIBUTES,
+        connectors=STEALING,
     ) as process:
         yield ClassicBroker(process)
 
@@ -46,7 +67,7 @@ def on_spanwire(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SpanwireBr
     directory = tmp_path_factory.mktemp("spanwire-variants")
     command = spanwire_command("--data-directory", str(directory / "own"))
     with BrokerProcess(
-        command, directory, name="variants", inside=PLUGINS, attributes=ATTRIBUTES, connectors=STEALING
+        command, directory, name="variants", inside=POLICIES + PLUGINS, attributes=ATTRIBUTES, connectors=STEALING
     ) as process:
         yield SpanwireBroker(process, directory / "own")
 

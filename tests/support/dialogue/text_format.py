@@ -79,6 +79,12 @@ def original_of(message: Message) -> str | None:
     return None if found is None else str(found)
 
 
+def user_of(message: Message) -> str | None:
+    """Whose message the broker says it is, empty for nobody; None if it does not say."""
+    found = _head(message).get("user")
+    return None if found is None else str(found)
+
+
 def properties_of(message: Message) -> dict[str, object]:
     """The properties."""
     found = _head(message)["properties"]
@@ -173,8 +179,12 @@ class TextFormat:
             group=message.group_id,
         )
 
-    def restamped(self, message: Message, timestamp_ms: int, expiration_ms: int, persistent: bool) -> Message:
+    def restamped(
+        self, message: Message, timestamp_ms: int, expiration_ms: int, persistent: bool, user_id: str | None = None
+    ) -> Message:
         head = {**_head(message), "timestamp": timestamp_ms, "expiration": expiration_ms, "persistent": persistent}
+        if user_id is not None:
+            head["user"] = user_id
         encoded = json.dumps(head).encode()
         return self.index(len(encoded).to_bytes(4, "big") + encoded + message.raw[message.content_start :])
 

@@ -185,7 +185,7 @@ def test_a_connection_that_goes_takes_its_waiting_sends_along() -> None:
 
 
 def test_a_waiting_send_to_what_was_removed_meanwhile_is_refused() -> None:
-    stage = limited()
+    stage = Stage(PolicyEntry(destination("temp-queue://>"), memory_limit_bytes=LIMIT))
     owner, producer = stage.peer("o"), stage.peer("p")
     name = owner.temporary()
     tokens = fills(producer, name)

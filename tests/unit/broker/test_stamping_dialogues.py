@@ -15,7 +15,7 @@ from spanwire.broker.stamping import Stamping, TimeStampSettings
 from spanwire.model.destination import parse_destination
 from spanwire.model.message import Message
 from tests.support.dialogue.broker_dialogue import START_MS, Stage
-from tests.support.dialogue.text_format import text_formats, text_message, text_of
+from tests.support.dialogue.text_format import text_formats, text_message, text_of, user_of
 
 Q: Final = "queue://Q"
 HOUR: Final = 3_600_000
@@ -99,6 +99,30 @@ def test_a_delivery_mode_is_forced(forced: bool, transacted: bool) -> None:
     listener = stage.peer("c").consumes(Q)
     assert listener.takes() == ["a", "b"]
     assert {delivery.message.persistent for delivery in listener.deliveries} == {forced}
+
+
+@pytest.mark.parametrize("transacted", [True, False])
+@pytest.mark.parametrize(("user", "named"), [("alice", "alice"), (None, "")])
+def test_a_message_names_the_user_that_its_sender_logged_in_as(user: str | None, named: str, transacted: bool) -> None:
+    stage = Stage(plugins=PluginSettings(names_user=True))
+    peer = stage.peer("p", user=user)
+    if transacted:
+        peer.begins(1)
+    peer.sends(Q, "a", transaction=1 if transacted else 0)
+    if transacted:
+        peer.commits(1)
+    stage.settle()
+    listener = stage.peer("c").consumes(Q)
+    assert listener.takes() == ["a"]
+    assert [user_of(delivery.message) for delivery in listener.deliveries] == [named]
+
+
+def test_without_the_setting_a_message_is_as_its_sender_made_it() -> None:
+    stage = Stage(plugins=PluginSettings(persistent=True))
+    stage.peer("p", user="alice").sends(Q, "a", persistent=False)
+    listener = stage.peer("c").consumes(Q)
+    assert listener.takes() == ["a"]
+    assert [user_of(delivery.message) for delivery in listener.deliveries] == [None]
 
 
 def test_a_message_that_is_as_it_should_be_is_not_written_anew() -> None:

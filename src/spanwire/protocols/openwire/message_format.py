@@ -220,12 +220,16 @@ class OpenWireMessageFormat(MessageFormat):
         copy.link_number = message.link_number
         return copy
 
-    def restamped(self, message: Message, timestamp_ms: int, expiration_ms: int, persistent: bool) -> Message:
-        """A copy with another time, end and delivery mode that shares content, properties and tail."""
+    def restamped(
+        self, message: Message, timestamp_ms: int, expiration_ms: int, persistent: bool, user_id: str | None = None
+    ) -> Message:
+        """A copy with another time, end, delivery mode and user that shares content and properties."""
         structure = self._decoded(head_of(message) + NULLS + tail_of(message))
         structure.timestamp = timestamp_ms
         structure.expiration = expiration_ms
         structure.persistent = persistent
+        if user_id is not None:
+            structure.user_id = user_id or None
         found = self.index(self.octets_of(structure))
         copy = Message(
             self.format_id,
@@ -243,7 +247,7 @@ class OpenWireMessageFormat(MessageFormat):
             found.format_index & ~FLAGS | message.format_index & FLAGS,
         )
         copy.head = found.raw[: found.content_start]
-        copy.tail = message.tail
+        copy.tail = message.tail if user_id is None else found.raw[found.tail_start :]
         copy.broker_path = message.broker_path
         copy.redelivery_count = message.redelivery_count
         copy.link_number = message.link_number

@@ -266,8 +266,10 @@ class StompMessageFormat(MessageFormat):
         copy.link_number = message.link_number
         return copy
 
-    def restamped(self, message: Message, timestamp_ms: int, expiration_ms: int, persistent: bool) -> Message:
-        """A copy with another time, end and delivery mode that shares the bytes of the body. A header that is the
+    def restamped(
+        self, message: Message, timestamp_ms: int, expiration_ms: int, persistent: bool, user_id: str | None = None
+    ) -> Message:
+        """A copy with another time, end, delivery mode and user that shares the bytes of the body. A header that is the
         user's own property stays as it is.
         """
         head = head_of(message)
@@ -279,6 +281,10 @@ class StompMessageFormat(MessageFormat):
             head["persistent"] = "true"
         else:
             head.pop("persistent", None)
+        if user_id:
+            head["JMSXUserID"] = user_id
+        elif user_id is not None:
+            head.pop("JMSXUserID", None)
         new_head = encode_headers(list(head.items()), V1_2)
         first_end = new_head.find(b"\n")
         copy = Message(

@@ -1,5 +1,5 @@
 """The ``plugins`` of a configuration that are not about security: dead letters, redelivery, statistics, time stamps,
-delivery modes, the log of events.
+delivery modes, the log of events; and the attribute of the broker that puts users on messages.
 """
 
 from __future__ import annotations
@@ -112,6 +112,7 @@ class PluginReader:
             statistics=statistics is not None,
             times=None if times is None else self._times(times),
             persistent=None if persistence is None else self._settings(persistence).flag("persistenceFlag", False),
+            names_user=self._settings(broker).flag("populateJMSXUserID", False),
             event_log=None if event_log is None else self._event_log(event_log),
             path_separator="" if separator is None else self._separator(separator),
         )

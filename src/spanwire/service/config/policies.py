@@ -18,20 +18,20 @@ from spanwire.broker.policy import (
     PolicyEntry,
 )
 from spanwire.broker.schedule import MAX_DELAY_MS
-from spanwire.model.destination import QUEUE, TOPIC, Destination
+from spanwire.model.destination import QUEUE, TEMP_QUEUE, TEMP_TOPIC, TOPIC, Destination
 from spanwire.service.config import words
 from spanwire.service.config.bridge_policies import bridge_policy
 from spanwire.service.config.document import Element, Findings
 from spanwire.service.config.queue_policies import queue_policy
 from spanwire.service.config.security import Inner
 from spanwire.service.config.topic_policies import TopicPolicyReader
-from spanwire.service.config.values import MAX_LONG, Settings, as_flag
+from spanwire.service.config.values import MAX_LONG, Settings
 
 MAX_PREFETCH: Final = 32_766  # hard cap of any prefetch
 MAX_INT: Final = 2**31 - 1  # Java's, as most numbers there
 MAX_DAY_MS: Final = 24 * 3600 * 1000
-TEMPORARY: Final = ("tempQueue", "tempTopic")
-EVERYTHING: Final = (Destination(QUEUE, ">"), Destination(TOPIC, ">"))
+TEMPORARY: Final = {"tempQueue": Destination(TEMP_QUEUE, ">"), "tempTopic": Destination(TEMP_TOPIC, ">")}
+EVERYTHING: Final = (Destination(QUEUE, ">"), Destination(TOPIC, ">"), *TEMPORARY.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,13 +60,14 @@ class PolicyInterpreter:
 
     def _named(self, element: Element) -> list[PolicyEntry]:
         """One entry, or none when it does not say for which destinations."""
+        settings = Settings(element, self.findings)
         named = [name for name in ("queue", "topic") if name in element.attributes]
-        if not named and any(as_flag(element.value(name) or "") for name in TEMPORARY):
-            return []  # an obstacle of its own, or skipped
-        if len(named) != 1:
+        temporary = [name for name in TEMPORARY if settings.flag(name, False)]
+        if len(named) + len(temporary) != 1:
             self.findings.error(element.line, "<policyEntry> must name either a queue or a topic")
             return []
-        settings = Settings(element, self.findings)
+        if temporary:
+            return [self._entry(element, TEMPORARY[temporary[0]])]
         destination = settings.destination(named[0], QUEUE if named[0] == "queue" else TOPIC, pattern=True)
         return [] if destination is None else [self._entry(element, destination)]
 

@@ -29,7 +29,7 @@ from spanwire.broker.topic_policy import (
 from spanwire.service.config import words
 from spanwire.service.config.document import Element, Findings
 from spanwire.service.config.security import Inner
-from spanwire.service.config.values import Settings
+from spanwire.service.config.values import Settings, as_flag
 from spanwire.service.config.words import Words
 
 MAX_INT: Final = 2**31 - 1  # Java's, as most numbers there
@@ -69,7 +69,7 @@ class TopicPolicyReader:
         settings = Settings(entry, self.findings)
         durable_prefetch = settings.number("durableTopicPrefetch", -1, 0, MAX_PREFETCH)
         always_retroactive = settings.flag("alwaysRetroactive", False)
-        if "queue" in entry.attributes:
+        if "queue" in entry.attributes or as_flag(entry.value("tempQueue") or ""):
             for name, reason in OF_TOPICS_ALONE.items():
                 found = entry.child(name)
                 if found is not None:

@@ -101,9 +101,9 @@ BROKER: Final = Words(
             "offlineDurableSubscriberTaskSchedule schedulePeriodForDestinationPurge maxPurgedDestinationsPerSweep",
         ),
         **_all(_only("false", "refusal of durable subscriptions", guards=True), "rejectDurableConsumers"),
-        **_all(
-            _only("false", "the JMSXUserID of each message", guards=True),
-            "populateJMSXUserID useAuthenticatedPrincipalForJMSXUserID",
+        "populateJMSXUserID": YES,
+        "useAuthenticatedPrincipalForJMSXUserID": Rule(
+            NO_EFFECT, ("true", "false"), "populateJMSXUserID always names whom the client logged in as"
         ),
         "populateUserNameInMBeans": NO_JMX,
         **_all(YES, "useMirroredQueues useVirtualTopics useTempMirroredQueues"),
@@ -201,9 +201,9 @@ POLICY_ENTRY: Final = Words(
     settings={
         **_all(
             YES,
-            "queue topic memoryLimit queuePrefetch topicPrefetch queueBrowserPrefetch expireMessagesPeriod "
-            "producerFlowControl sendFailIfNoSpace sendFailIfNoSpaceAfterTimeout blockedProducerWarningInterval "
-            "cursorMemoryHighWaterMark storeUsageHighWaterMark maxDestinations "
+            "queue topic tempQueue tempTopic memoryLimit queuePrefetch topicPrefetch queueBrowserPrefetch "
+            "expireMessagesPeriod producerFlowControl sendFailIfNoSpace sendFailIfNoSpaceAfterTimeout "
+            "blockedProducerWarningInterval cursorMemoryHighWaterMark storeUsageHighWaterMark maxDestinations "
             "prioritizedMessages useConsumerPriority strictOrderDispatch allConsumersExclusiveByDefault "
             "timeBeforeDispatchStarts consumersBeforeDispatchStarts lazyDispatch messageGroupMapFactoryType "
             "gcInactiveDestinations gcWithNetworkConsumers inactiveTimeoutBeforeGC inactiveTimoutBeforeGC "
@@ -220,9 +220,8 @@ POLICY_ENTRY: Final = Words(
             _only("false", "temporary destinations shared between connections", guards=True),
             "allowTempDestinationStealing",
         ),
-        **_all(_only("false", "redelivery counts in the journal"), "persistJMSRedelivered"),
+        "persistJMSRedelivered": Rule(NO_EFFECT, ("true", "false"), "the journal always tells what was delivered"),
         **_all(_only("false", "dead letters of duplicates"), "sendDuplicateFromStoreToDLQ"),
-        **_all(_only("false", "policies of temporary destinations"), "tempQueue tempTopic"),
         **_all(_only("true", "a choice of the prefetch window"), "usePrefetchExtension"),
         **_all(
             JAVA,

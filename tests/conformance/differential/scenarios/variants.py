@@ -1,5 +1,6 @@
-"""On a broker that mirrors its queues, lets client ids move to the newest connection, takes slashes for dots, and
-deletes durable subscriptions that stay away for three seconds.
+"""On a broker that mirrors its queues, lets client ids move to the newest connection, takes slashes for dots, deletes
+durable subscriptions that stay away for three seconds, and puts the user on each message. Its queues have priorities,
+but temporary ones; its temporary topics keep their last two messages.
 """
 
 from __future__ import annotations
@@ -184,3 +185,64 @@ def an_anonymous_producer_and_a_transaction_know_slashes(jms: Stage) -> None:
     session.producer().sends("a", to=f"{jms.queue('A')}/B")
     session.commits()
     jms.connection().session().consumer(f"{jms.queue('A')}.B").receives(1, silence=True)
+
+
+# -- users of messages
+
+
+def a_message_names_the_user_of_its_connection(jms: Stage) -> None:
+    consumer = jms.connection().session().consumer(jms.queue("Q"))
+    jms.connection(user="alice", password="secret").session().producer(jms.queue("Q")).sends("a")
+    consumer.receives(1)
+    jms.connection().session().producer(jms.queue("Q")).sends("b")
+    consumer.receives(1, silence=True)
+
+
+def a_message_of_a_transaction_names_its_user(jms: Stage) -> None:
+    session = jms.connection(user="alice", password="secret").session("transacted")
+    session.producer(jms.topic("T")).sends("nobody is there")
+    consumer = jms.connection().session().consumer(jms.topic("T"))
+    session.producer(jms.topic("T")).sends("a", volatile=True)
+    session.commits()
+    consumer.receives(1)
+
+
+def a_selector_sees_the_user(jms: Stage) -> None:
+    jms.connection(user="alice", password="secret").session().producer(jms.queue("Q")).sends("a")
+    jms.connection(user="bob", password="secret").session().producer(jms.queue("Q")).sends("b")
+    session = jms.connection().session()
+    session.browses(jms.queue("Q"), "JMSXUserID = 'bob'")
+
+
+# -- policies of temporary destinations
+
+
+def _in_order_of_their_priorities(jms: Stage, permanent: bool) -> None:
+    connection = jms.connection("?jms.prefetchPolicy.all=1")
+    session = connection.session()
+    queue = jms.queue("Q") if permanent else session.temporary()
+    producer = session.producer(queue)
+    producer.sends("low", priority=1)
+    producer.sends("high", priority=8)
+    session.consumer(queue).receives(2, silence=True)
+
+
+def a_queue_has_priorities(jms: Stage) -> None:
+    _in_order_of_their_priorities(jms, True)
+
+
+def an_entry_for_queues_says_nothing_of_temporary_ones(jms: Stage) -> None:
+    _in_order_of_their_priorities(jms, False)
+
+
+def an_entry_may_be_for_temporary_topics(jms: Stage) -> None:
+    session = jms.connection().session()
+    topic = session.temporary(topic=True)
+    session.producer(topic).sends("a", "b", "c")
+    session.consumer(topic).receives(2, silence=True)
+
+
+def an_entry_for_temporary_topics_says_nothing_of_others(jms: Stage) -> None:
+    session = jms.connection().session()
+    session.producer(jms.topic("T")).sends("a", "b", "c")
+    session.consumer(jms.topic("T")).receives_nothing()

@@ -1154,8 +1154,10 @@ class Unreadable:
     def first_for_consumer(self, message: Message) -> Message:
         return self._stomp.first_for_consumer(message)
 
-    def restamped(self, message: Message, timestamp_ms: int, expiration_ms: int, persistent: bool) -> Message:
-        return self._stomp.restamped(message, timestamp_ms, expiration_ms, persistent)
+    def restamped(
+        self, message: Message, timestamp_ms: int, expiration_ms: int, persistent: bool, user_id: str | None = None
+    ) -> Message:
+        return self._stomp.restamped(message, timestamp_ms, expiration_ms, persistent, user_id)
 
     def readdressed(self, message: Message, destination: Destination, names_original: bool = True) -> Message:
         return self._stomp.readdressed(message, destination, names_original)

@@ -322,6 +322,25 @@ def test_a_copy_can_be_without_a_trace_of_the_first_destination(version: int) ->
     assert structure.original_destination == wire.ActiveMQQueue("A.B")
 
 
+@pytest.mark.parametrize(("named", "read"), [("alice", "alice"), ("", None), (None, "before")])
+@pytest.mark.parametrize("version", [1, 2, 5, 12])
+def test_a_copy_may_name_another_user_and_differs_in_nothing_else(
+    version: int, named: str | None, read: str | None
+) -> None:
+    message_format = format_for(version)
+    message = message_format.restamped(text_message(version), 5, 0, True, "before")
+    message.redelivery_count = 2
+    copy = message_format.restamped(message, 5, 0, True, named)
+    assert copy.raw is message.raw
+    before = decode_message(message.encoded(), message_format.version)
+    after = decode_message(copy.encoded(), message_format.version)
+    assert (before.user_id, after.user_id) == ("before", read)
+    assert message_format.header(copy, "JMSXUserID") == read
+    after.user_id = "before"
+    assert message_format.octets_of(after) == message_format.octets_of(before)
+    assert copy.redelivery_count == 2
+
+
 @pytest.mark.parametrize("version", [1, 2, 5, 12])
 def test_a_copy_with_another_time_and_mode_shares_the_octets_and_differs_in_nothing_else(version: int) -> None:
     message_format = format_for(version)

@@ -318,6 +318,16 @@ def test_a_copy_with_another_time_and_mode_shares_its_body_and_keeps_its_other_h
     assert fields(FORMAT.index(copy.encoded()))[5:] == fields(copy)[5:]
 
 
+@pytest.mark.parametrize(("named", "read"), [("alice", "alice"), ("", None), (None, "before")])
+def test_a_copy_may_name_another_user(named: str | None, read: str | None) -> None:
+    message = FORMAT.restamped(sent(b"SEND\ndestination:/queue/A\nk:v\n\nhello\0"), 5, 0, True, "before")
+    copy = FORMAT.restamped(message, 5, 0, True, named)
+    assert copy.raw is message.raw
+    for found in (copy, FORMAT.index(copy.encoded())):
+        view = FORMAT.view(found)
+        assert (view.user_id, view.body, view.properties) == (read, b"hello", {"k": (STRING_VALUE, "v")})
+
+
 def test_a_header_of_the_user_in_the_place_of_a_time_stays_as_it_is() -> None:
     view = MessageView(TEXT, Destination(QUEUE, "A"), MessageId(ProducerId("ID:a", 1, 1), 1))
     view.properties["timestamp"] = (STRING_VALUE, "yesterday")

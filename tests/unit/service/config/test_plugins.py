@@ -41,6 +41,14 @@ def test_a_broker_without_plugins_is_a_plain_one() -> None:
     assert broker_class(plugins) is Broker
 
 
+@pytest.mark.parametrize("principal", ["", 'useAuthenticatedPrincipalForJMSXUserID="true"'])
+def test_messages_may_name_their_users(principal: str) -> None:
+    configuration = read("", f'populateJMSXUserID="true" {principal}')
+    assert configuration.plugins == PluginSettings(names_user=True)
+    assert configuration.warnings == ()
+    assert read("", 'populateJMSXUserID="false"').plugins == PluginSettings()
+
+
 @pytest.mark.parametrize(
     ("inside", "expected"),
     [

@@ -11,7 +11,7 @@ from spanwire.broker.policy import DeadLetterStrategy, IndividualNames, PolicyMa
 from spanwire.broker.queue_policy import GroupMap, QueuePolicy
 from spanwire.broker.slow_policy import SlowConsumerPolicy
 from spanwire.broker.topic_policy import EvictionPolicy, PendingLimit, RecoveryPolicy, TopicPolicy
-from spanwire.model.destination import QUEUE, TOPIC, Destination
+from spanwire.model.destination import QUEUE, TEMP_QUEUE, TEMP_TOPIC, TOPIC, Destination
 from spanwire.model.errors import ConfigurationError
 from spanwire.service.config.loading import read_configuration
 from spanwire.service.config.model import BrokerConfiguration
@@ -36,6 +36,41 @@ def test_the_default_entry_holds_where_no_other_does() -> None:
     assert found.entry_for(Destination(QUEUE, "ORDERS")).queue_prefetch == 1
     assert found.entry_for(Destination(QUEUE, "OTHER")).queue_prefetch == 7
     assert found.entry_for(Destination(TOPIC, "ANY")).memory_limit_bytes == 2 * 1024 * 1024
+
+
+def test_temporary_destinations_have_entries_of_their_own() -> None:
+    configuration = policies(
+        '<policyEntry queue="&gt;" memoryLimit="1 mb"/><policyEntry topic="&gt;" memoryLimit="2 mb"/>'
+        '<policyEntry tempQueue="true" tempTopic="false" memoryLimit="3 mb"/>'
+    )
+    found = PolicyMap(list(configuration.policies))
+    assert found.entry_for(Destination(QUEUE, "ORDERS")).memory_limit_bytes == 1 << 20
+    assert found.entry_for(Destination(TEMP_QUEUE, "ID:a.b-1:1:1")).memory_limit_bytes == 3 << 20
+    assert found.entry_for(Destination(TEMP_TOPIC, "ID:a.b-1:1:1")).memory_limit_bytes == 0
+
+
+def test_the_default_entry_holds_for_temporary_destinations_as_well() -> None:
+    configuration = policies(
+        '<policyEntry tempTopic="true" memoryLimit="3 mb"/>',
+        '<defaultEntry><policyEntry memoryLimit="1 mb"/></defaultEntry>',
+    )
+    found = PolicyMap(list(configuration.policies))
+    assert found.entry_for(Destination(TEMP_QUEUE, "ID:a-1:1:1")).memory_limit_bytes == 1 << 20
+    assert found.entry_for(Destination(TEMP_TOPIC, "ID:a-1:1:1")).memory_limit_bytes == 3 << 20
+
+
+@pytest.mark.parametrize("names", ["tempQueue='false'", "tempQueue='true' tempTopic='true'", "queue='A' tempQueue='1'"])
+def test_an_entry_names_one_kind_of_destinations(names: str) -> None:
+    with pytest.raises(ConfigurationError, match=r"tempQueue|must name either a queue or a topic"):
+        policies(f"<policyEntry {names}/>")
+
+
+def test_what_an_entry_of_temporary_queues_says_of_topics_is_told_to_have_no_effect() -> None:
+    inside = (
+        "<pendingMessageLimitStrategy><constantPendingMessageLimitStrategy limit='1'/></pendingMessageLimitStrategy>"
+    )
+    (warning,) = policies(f"<policyEntry tempQueue='true'>{inside}</policyEntry>").warnings
+    assert "<pendingMessageLimitStrategy> has no effect" in warning
 
 
 @pytest.mark.parametrize(
@@ -150,7 +185,7 @@ def test_what_a_policy_says_of_queues_is_read() -> None:
         "allConsumersExclusiveByDefault='true' timeBeforeDispatchStarts='200' consumersBeforeDispatchStarts='2' "
         "lazyDispatch='true' messageGroupMapFactoryType='bucket?bucketCount=8'/>"
     ).policies
-    assert entry.queue == QueuePolicy(True, False, True, True, 200, 2, True, GroupMap("bucket", 8))
+    assert entry.queue == QueuePolicy(True, False, True, True, 200, 2, True, groups=GroupMap("bucket", 8))
 
 
 @pytest.mark.parametrize(

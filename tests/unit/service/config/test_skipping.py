@@ -39,9 +39,7 @@ GUARDING_WORDS = {
     "messageAuthorizationPolicy of <transportConnector>",
     "shiroPlugin of <plugins>",
     "allowTempDestinationStealing of <policyEntry>",
-    "populateJMSXUserID of <broker>",
     "rejectDurableConsumers of <broker>",
-    "useAuthenticatedPrincipalForJMSXUserID of <broker>",
 }
 OWNERS = {
     "BROKER": "broker",
@@ -265,19 +263,6 @@ def test_a_link_to_all_of_several_brokers_is_left_out(uri: str) -> None:
         "1: skipped: fanout: in a list of brokers (later feature: failover and discovery)"
     ]
     assert configuration.network_connectors == ()
-
-
-@pytest.mark.parametrize("word", ["tempQueue", "tempTopic"])
-def test_a_policy_of_temporary_destinations_is_left_out_as_a_whole(word: str) -> None:
-    def entries(inside: str) -> str:
-        return f"<destinationPolicy><policyMap><policyEntries>{inside}</policyEntries></policyMap></destinationPolicy>"
-
-    configuration = read(entries(f"<policyEntry {word}='true' memoryLimit='1 mb'/>"))
-    assert configuration.policies == ()
-    assert len(configuration.skipped) == 1
-    assert obstacles(entries(f"<policyEntry {word}='false' memoryLimit='1 mb'/>")) == [
-        "1: <policyEntry> must name either a queue or a topic"
-    ]
 
 
 def test_an_empty_name_inside_what_is_left_out_is_an_error_all_the_same() -> None:
