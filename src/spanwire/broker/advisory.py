@@ -6,8 +6,10 @@ Nothing is built while nobody listens. Who starts to listen is first told what i
 
 from __future__ import annotations
 
+import logging
 from typing import Final
 
+from spanwire.broker.audit import printable
 from spanwire.broker.connection_state import ConnectionState
 from spanwire.broker.context import BrokerContext
 from spanwire.broker.destination_map import DestinationMap
@@ -20,13 +22,17 @@ from spanwire.broker.rights import Rights
 from spanwire.broker.subscription import Subscription
 from spanwire.broker.topic import Topic
 from spanwire.model.destination import ADVISORY_PREFIX, TOPIC, Destination
-from spanwire.model.errors import JmsError, ProtocolError
+from spanwire.model.errors import JmsError, ProtocolError, ResourceAllocationError
 from spanwire.model.ids import ConsumerId
 from spanwire.model.info import ConnectionInfo, ConsumerInfo, ProducerInfo
 from spanwire.model.message import Message
 
 MAX_UNHEARD: Final = 10_000  # topics remembered as those that nobody listens to; forgotten all at once when it is full
+LEAST_BEHIND: Final = 1_000  # advisories that wait for a listener before it is ended because they take too much memory
+REPLAYS_BEHIND: Final = 2  # times what it was told at its beginning that may wait as well
 _DESTINATION_TOPICS: Final = ("Queue", "Topic", "TempQueue", "TempTopic")
+
+logger = logging.getLogger(__name__)
 
 
 def connection_advisory() -> Destination:
@@ -112,7 +118,8 @@ class Advisories(News):
         self._format: Final[AdvisoryFormat] = advisory_format
         self._formats: Final[MessageFormats] = formats
         self._anonymous_producers: Final[bool] = anonymous_producers
-        self._listeners = 0
+        self._listeners: Final[dict[Subscription, int]] = {}  # and how many advisories may wait for each
+        self._ended: Subscription | None = None  # a listener that is about to go
         self._number = 0
         self._told_patterns = False  # some topic of news was made for a listener with a wildcard
         self._paths: Final[dict[str, tuple[str, ...]]] = {}  # of temporary destinations that are here for others
@@ -123,13 +130,14 @@ class Advisories(News):
     def listener_added(self, subscription: Subscription) -> None:
         """Somebody subscribed; it counts if an advisory topic can be among what it asked for."""
         if may_hear(subscription):
-            self._listeners += 1
+            self._listeners[subscription] = LEAST_BEHIND
             self._unheard.clear()
 
     def listener_removed(self, subscription: Subscription) -> None:
         """Somebody left."""
-        if may_hear(subscription):
-            self._listeners -= 1
+        self._listeners.pop(subscription, None)
+        if self._ended is subscription:
+            self._ended = None
 
     def connection_added(self, info: ConnectionInfo) -> None:
         """A client logged in."""
@@ -245,7 +253,7 @@ class Advisories(News):
         """Tell of a consumer, a producer or (None) of the destination itself."""
         topic = self._news_topic(kind, about)
         if topic is not None:
-            topic.accept(self._message(topic.destination, subject, properties))
+            self._give(topic, self._message(topic.destination, subject, properties))
 
     def tell_of_message(
         self, kind: str, about: Destination, message: Message, whole: bool, properties: dict[str, object]
@@ -257,14 +265,14 @@ class Advisories(News):
         """Give the listeners the message itself."""
         topic = self._news_topic(kind, about)
         if topic is not None:
-            topic.accept(self._readdressed(message, topic.destination))
+            self._give(topic, self._readdressed(message, topic.destination))
 
     def _news_topic(self, kind: str, about: Destination) -> Topic | None:
         """The topic that tells this kind of news about ``about``, if somebody listens to it. Who does not is looked for
         once: a message that expires costs no more where there are many listeners with wildcards. What advisory topics
         carry is no news.
         """
-        if self._listeners == 0 or about.is_advisory:
+        if not self._listeners or about.is_advisory:
             return None
         key = f"{kind} {about.qualified_name}"
         if key in self._unheard:
@@ -311,6 +319,8 @@ class Advisories(News):
                 for part in consumer.info.destination.parts():
                     found = self._destinations.find(part)
                     self._replay_consumer(subscription, consumer.info, part, found.consumer_count if found else 0)
+        if subscription in self._listeners:
+            self._listeners[subscription] += REPLAYS_BEHIND * len(subscription.pending)
 
     def _replay_destination(self, subscription: Subscription, destination: Destination) -> None:
         """Tell a new listener of a destination that is there."""
@@ -338,11 +348,43 @@ class Advisories(News):
     def _publish(self, topic_name: Destination, subject: object, properties: dict[str, object]) -> None:
         topic = self._topic(topic_name)
         if topic is not None:
-            topic.accept(self._message(topic_name, subject, properties))
+            self._give(topic, self._message(topic_name, subject, properties))
+
+    def _give(self, topic: Topic, message: Message) -> None:
+        """Hand ``message`` to the listeners. Nobody's send waits for memory that advisories take: where they take more
+        than their share, the listener that is furthest behind has to go. It may come back and is told anew.
+        """
+        topic.accept(message)
+        share = self._destinations.advisory_usage
+        if 0 < share.limit_bytes < share.used_bytes and self._ended is None:
+            self._end_furthest_behind()
+
+    def _end_furthest_behind(self) -> None:
+        furthest: Subscription | None = None
+        behind = 0
+        too_many = 0
+        for subscription, allowed in self._listeners.items():
+            if len(subscription.pending) >= allowed + too_many:
+                waiting = sum([reference.home.destination.is_advisory for reference in subscription.pending])
+                if waiting >= allowed + too_many:
+                    furthest = subscription
+                    behind = waiting
+                    too_many = waiting - allowed
+        if furthest is None:
+            return
+        self._ended = furthest
+        info = furthest.info
+        reason = ResourceAllocationError(
+            f"{behind} advisories wait for consumer {info.consumer_id} of {info.destination}, and they take more than "
+            f"their share of memoryUsage: read them faster, or listen to fewer"
+        )
+        logger.warning("connection %s is ended: %s", printable(info.consumer_id.connection_id), printable(str(reason)))
+        furthest.outlet.connection.close_with(reason)
+        furthest.outlet.mark_dirty()
 
     def _topic(self, topic_name: Destination) -> Topic | None:
         """An advisory topic that somebody listens to."""
-        if self._listeners == 0:
+        if not self._listeners:
             return None
         topic = self._destinations.topic(topic_name)
         if topic is None:

@@ -21,6 +21,7 @@ from spanwire.broker.virtual_route import VirtualRoutes
 from spanwire.model.destination import QUEUE, Destination
 from spanwire.model.errors import IllegalStateError, InvalidDestinationError
 
+ADVISORY_SHARE: Final = 25  # percent of memoryUsage that advisories may take that wait for those who listen
 MAX_DESTINATIONS: Final = 50_000  # destinations of one broker; each costs memory and a line in every view
 
 
@@ -42,6 +43,7 @@ class DestinationMap:
         self._policies: Final[PolicyMap] = policies
         self._usage: Final[MemoryUsage] = usage
         self._routes: Final[VirtualRoutes] = routes
+        self.advisory_usage: Final[MemoryUsage] = MemoryUsage(usage.limit_bytes * ADVISORY_SHARE // 100, usage)
         self.queues: Final[dict[str, Queue]] = {}
         self.topics: Final[dict[str, Topic]] = {}
         self._patterns: Final[list[PatternSubscription]] = []
@@ -99,7 +101,8 @@ class DestinationMap:
             self._note_removable(queue)
             return queue
         slow = self.slow_consumers(policy)
-        topic = new_topic(destination, policy, self._usage, self._context, self._memory, slow)
+        usage = self.advisory_usage if destination.is_advisory else self._usage
+        topic = new_topic(destination, policy, usage, self._context, self._memory, slow)
         topic.route = self._routes.find(destination)
         topic.serve([durable for durable in self.durables.values() if durable.covers(destination)])
         self.topics[destination.qualified_name] = topic

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from spanwire.broker.advisory import LEAST_BEHIND
+from spanwire.broker.destination_map import ADVISORY_SHARE
 from spanwire.broker.ports import LinkedBroker
 from tests.support.dialogue.broker_dialogue import Listener, Stage
 from tests.support.dialogue.spoken_advisories import SpokenAdvisories
@@ -235,3 +237,56 @@ def test_bridges_are_told_and_one_that_never_was_at_work_is_no_news() -> None:
     expected = ["+b (ID:b) started=True createdByDuplex=False remoteIp=tcp://10.0.0.2:61616", "+b (ID:b) started=False"]
     assert listener.takes() == late.takes() == expected
     assert listens(stage, "NetworkBridge").takes() == []
+
+
+def flooded(stage: Stage, count: int) -> None:
+    """So many connections come and go."""
+    for number in range(count):
+        stage.peer(f"flood{number}").leaves()
+
+
+def test_s40_a_listener_that_does_not_read_is_ended_before_advisories_take_all_memory(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    stage = Stage(advisory_format=SpokenAdvisories(), memory_limit_bytes=10_000_000)
+    deaf, busy, producer = stage.peer("deaf"), stage.peer("busy"), stage.peer("producer")
+    deaf.consumes("topic://ActiveMQ.Advisory.>", prefetch=1)
+    busy.consumes("topic://ActiveMQ.Advisory.NetworkBridge,topic://T", prefetch=1)
+    heard = stage.peer("heard").consumes("topic://ActiveMQ.Advisory.Connection", prefetch=32_000, automatic=True)
+    for number in range(3 * LEAST_BEHIND):
+        producer.sends("topic://T", f"{number}", persistent=False)
+    ordinary = stage.memory()
+    for _ in range(100):
+        flooded(stage, LEAST_BEHIND // 10)
+        heard.peer.flushes()
+        if deaf.closed_with is not None and not deaf.state.removed:
+            deaf.leaves()
+    assert "advisories wait for consumer" in str(deaf.closed_with)
+    assert busy.closed_with is None and heard.peer.closed_with is None
+    assert len(heard.takes()) > 10 * LEAST_BEHIND
+    assert stage.memory() < ordinary + 10_000_000 * ADVISORY_SHARE // 100
+    assert caplog.text.count("is ended") == 1
+
+
+def test_s40_few_advisories_that_wait_end_nobody_however_little_memory_there_is() -> None:
+    stage = Stage(advisory_format=SpokenAdvisories(), memory_limit_bytes=100_000)
+    slow = stage.peer("slow")
+    slow.consumes("topic://ActiveMQ.Advisory.>", prefetch=1)
+    flooded(stage, LEAST_BEHIND // 2 - 10)
+    assert stage.memory() > 100_000 * ADVISORY_SHARE // 100
+    assert slow.closed_with is None
+    flooded(stage, 20)
+    assert slow.closed_with is not None
+
+
+def test_s40_who_is_still_being_told_what_there_is_may_be_further_behind() -> None:
+    stage = Stage(advisory_format=SpokenAdvisories(), memory_limit_bytes=1_000_000)
+    for number in range(LEAST_BEHIND):
+        stage.peer(f"c{number}")
+    slow = stage.peer("slow")
+    slow.consumes("topic://ActiveMQ.Advisory.Connection", prefetch=1)
+    flooded(stage, LEAST_BEHIND)
+    assert stage.memory() > 1_000_000 * ADVISORY_SHARE // 100
+    assert slow.closed_with is None
+    flooded(stage, LEAST_BEHIND // 2)
+    assert slow.closed_with is not None
