@@ -43,13 +43,6 @@ STORES: Final = f"(later feature: other stores); the journal of Spanwire keeps t
 DATABASES: Final = (
     f"(later feature: stores in a database); the journal of Spanwire keeps the messages; remove it {SKIP}"
 )
-FOUND: Final = (
-    "the uri multicast: of <networkConnector> is not yet supported (later feature: failover and discovery); "
-    f"write static:(tcp://host:port) {SKIP}"
-)
-ANNOUNCED: Final = (
-    f"discoveryUri of <transportConnector> is not yet supported (later feature: discovery); remove it {SKIP}"
-)
 ENCRYPTED: Final = (
     "password of <authenticationUser>: ENC(…) needs a password; set the environment variable "
     "ACTIVEMQ_ENCRYPTION_PASSWORD"
@@ -251,14 +244,11 @@ def test_nothing_opens_what_classic_ships_to_other_machines_without_a_login(vers
 EXAMPLE_OBSTACLES: Final[dict[str, list[str]]] = {
     "activemq.xml": [f"29: <persistenceFactory> is not yet supported {STORES}"],
     "activemq-demo.xml": [
-        "81: <lastImageSubscriptionRecoveryPolicy> is not yet supported (later feature: retroactive consumers); "
-        f"remove it {SKIP}",
-        f"198: {ANNOUNCED}",
         f"205: {transport('ws', 'localhost:61614/', 'WebSocket')}",
         f"221: <import> of 'camel.xml' is not yet supported (later feature: routes); remove it {SKIP}",
     ],
-    "activemq-dynamic-network-broker1.xml": [f"71: {FOUND}", f"102: {ANNOUNCED}"],
-    "activemq-dynamic-network-broker2.xml": [f"72: {FOUND}", f"104: {ANNOUNCED}"],
+    "activemq-dynamic-network-broker1.xml": [],
+    "activemq-dynamic-network-broker2.xml": [],
     "activemq-jdbc-performance.xml": [
         f"62: <jdbcPersistenceAdapter> is not yet supported {DATABASES}",
         f"73: {bean('org.apache.commons.dbcp2.BasicDataSource')}",

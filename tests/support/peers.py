@@ -80,6 +80,11 @@ def _cc() -> str | None:
     return _program("cc") or (None if header.exists() else f"no {header}")
 
 
+def _network_namespace() -> str | None:
+    pair = ("ip", "link", "add", "near", "type", "veth", "peer", "name", "far")
+    return _program("unshare", "ip") or (None if _runs("unshare", "-rn", *pair) else "no namespace may be made here")
+
+
 # name -> (says what is missing or None, what brings it)
 _PEERS: Final[dict[str, tuple[Callable[[], str | None], str]]] = {
     "java": (_java, "apt package default-jdk-headless"),
@@ -90,6 +95,7 @@ _PEERS: Final[dict[str, tuple[Callable[[], str | None], str]]] = {
     "stomp.py": (_stomp_py, "requirements/test.txt"),
     "strace": (_strace, "apt package strace"),
     "cc": (_cc, "apt packages gcc and python3-dev"),
+    "network-namespace": (_network_namespace, "apt packages util-linux and iproute2, and a kernel that lets users"),
 }
 PEERS: Final = tuple(_PEERS)
 _answers: dict[str, str | None] = {}

@@ -61,7 +61,10 @@ class DiscoveredLink(Link):
         return self._met_itself
 
     async def _is_over(self, lived: float) -> bool:
-        if not self._met_itself:
+        if self._met_itself:
+            logger.info("network connector %s: discovered %s is this broker itself",
+                        self._settings.bridge.name, self._remote.uri)  # fmt: skip
+        else:
             logger.warning("network connector %s: discovered %s: %s",
                            self._settings.bridge.name, self._remote.uri, self._reason)  # fmt: skip
         self._links.ended(self, lived)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from dataclasses import replace
 
 import pytest
 
@@ -58,3 +59,25 @@ def test_attempts_that_take_long_to_fail_count_as_failures_in_a_row(caplog: pyte
     ]
     again = "connection refused; next try in 0.001 s"
     assert lines == [again, again, "connection refused; gave up after 3 tries"]
+
+
+def test_a_link_to_one_of_several_tries_each_in_order_and_tells_why_none_could_be_used(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with socket.socket() as one, socket.socket() as two:
+        ports = []
+        for unused in (one, two):
+            unused.bind(("127.0.0.1", 0))  # nobody listens
+            ports.append(unused.getsockname()[1])
+        first, second = (RemoteAddress(f"tcp://127.0.0.1:{port}", "127.0.0.1", port) for port in ports)
+        reconnect = ReconnectSettings(initial_delay_ms=1, max_delay_ms=1, max_attempts=2)
+        remote = replace(first, others=(second,))
+        settings = NetworkConnectorSettings(BridgeSettings(name="link"), (remote,), reconnect)
+        link = Link(settings, remote, Network().site("A").broker, "tcp://a:1", ClockTurn(), NetworkRoutes())  # type: ignore[arg-type]
+        asyncio.run(live(link))
+    assert link.view().state == "given up"
+    assert link.view().reason == (
+        f"none of 2 brokers can be used: tcp://127.0.0.1:{ports[0]}: connection refused; "
+        f"tcp://127.0.0.1:{ports[1]}: connection refused"
+    )
+    assert len([record for record in caplog.records if "none of 2 brokers" in record.getMessage()]) == 2

@@ -1,0 +1,67 @@
+"""Brokers that find each other, each test in a network namespace of its own: no beacon gets out, none gets in.
+
+What happens inside is in `tests/service/discovery_scenarios.py`.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.support import peers
+
+ROOT: Final = Path(__file__).parents[2]
+# ActiveMQ takes no loopback interface, so there is another one, whose other end nobody looks at.
+NETWORK: Final = (
+    "ip link set lo up && ip link add near type veth peer name far && ip addr add 10.99.0.1/24 dev near && "
+    'ip link set near up && ip link set far up && ip route add 224.0.0.0/4 dev near && exec "$@"'
+)
+TIMEOUT_S: Final = 300.0
+
+
+def run_inside(scenario: str, directory: Path) -> None:
+    """One scenario to its end; what it said is the reason when it fails."""
+    inside = [sys.executable, "-m", "tests.service.discovery_scenarios", scenario, str(directory)]
+    done = subprocess.run(
+        ["unshare", "-rn", "sh", "-c", NETWORK, "sh", *inside],
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+        check=False,
+        cwd=ROOT,
+        stdin=subprocess.DEVNULL,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(_import_path())},
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def _import_path() -> list[str]:
+    """What this process imports from, so that a broker inside is of the same build."""
+    return [path for path in sys.path if path]
+
+
+@pytest.mark.parametrize(
+    "scenario",
+    [
+        "brokers_find_each_other_and_not_themselves",
+        "a_broker_that_leaves_is_lost_and_found_when_it_comes_back",
+        "another_name_of_the_broker_itself_is_no_other_broker",
+        "groups_do_not_hear_each_other",
+        "whatever_a_rogue_announces_no_login_reaches_it",
+        "a_login_reaches_a_verified_broker",
+        "one_link_leads_to_the_master_and_then_to_the_next",
+    ],
+)
+def test_inside_a_network_of_their_own(scenario: str, tmp_path: Path) -> None:
+    peers.require("network-namespace")
+    run_inside(scenario, tmp_path)
+
+
+def test_an_activemq_classic_and_a_spanwire_find_each_other(tmp_path: Path) -> None:
+    peers.require("network-namespace", "activemq-broker")
+    run_inside("classic_and_spanwire_find_each_other", tmp_path)

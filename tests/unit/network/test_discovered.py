@@ -1,0 +1,211 @@
+"""Links to brokers that were found: which of them, how many, and what the agent is told."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from spanwire.discovery.multicast import MulticastSettings
+from spanwire.model.environment import Time
+from spanwire.model.secret import Secret
+from spanwire.network.connector import DiscoverySettings, NetworkConnectorSettings
+from spanwire.network.discovered import MAX_LINKS, MAX_NEW_LINKS, MAX_TOLD, DiscoveredLinks
+from spanwire.network.routes import NetworkRoutes
+from spanwire.network.settings import BridgeSettings
+from spanwire.tls.settings import ClientTlsSettings, TrustStore
+from tests.support.network_dialogue import Network
+
+OPEN = BridgeSettings(name="found")
+WITH_LOGIN = replace(OPEN, user_name="u", password=Secret("p"))
+TRUSTING = DiscoverySettings(MulticastSettings(), tls=ClientTlsSettings(TrustStore(Path("trust.pem"))))
+PATIENCE_S = 5.0
+
+
+class SteppingClock:
+    """A second more for each ``step``."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def now(self) -> Time:
+        return Time(self.seconds, 0)
+
+
+class ClockTurn:
+    """A turn of which only the clock is asked."""
+
+    def __init__(self) -> None:
+        self.clock = SteppingClock()
+
+
+class Told:
+    """An agent that keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.failures: list[tuple[str, float]] = []
+        self.ignored: list[str] = []
+
+    def failed(self, uri: str, lived: float) -> None:
+        self.failures.append((uri, lived))
+
+    def ignore(self, uri: str) -> None:
+        self.ignored.append(uri)
+
+
+class Scene:
+    def __init__(self, bridge: BridgeSettings = OPEN, discovery: DiscoverySettings = TRUSTING) -> None:
+        self.turn = ClockTurn()
+        self.agent = Told()
+        settings = NetworkConnectorSettings(bridge, (), discovery=discovery)
+        broker = Network().site("A").broker
+        self.links = DiscoveredLinks(settings, discovery, broker, "tcp://a:1", self.turn, NetworkRoutes())  # type: ignore[arg-type]
+        self.links.use(self.agent)
+
+    def runs(self, act: Callable[[], None]) -> None:
+        """``act`` within a loop; no link gets as far as a socket."""
+
+        async def inside() -> None:
+            act()
+            self.links.stop()
+
+        asyncio.run(inside())
+
+
+def found_by(bridge: BridgeSettings, discovery: DiscoverySettings, uri: str) -> bool:
+    """Whether there is a link then."""
+    scene = Scene(bridge, discovery)
+    scene.runs(lambda: scene.links.on_found(uri))
+    assert scene.agent.failures == []
+    return uri in scene.links.links
+
+
+@pytest.mark.parametrize("uri", ["stomp://b:1", "vm://b", "static:(tcp://b:1)", "tcp://b:1/x", "tcp://u:p@b:1"])
+def test_what_is_no_address_of_a_broker_gets_no_link(uri: str) -> None:
+    assert not found_by(OPEN, TRUSTING, uri)
+
+
+@pytest.mark.parametrize("uri", ["tcp://b:1", "ssl://b:1", "nio+ssl://b:1"])
+def test_without_a_login_every_broker_gets_a_link(uri: str) -> None:
+    assert found_by(OPEN, TRUSTING, uri)
+
+
+@pytest.mark.parametrize(
+    "bridge",
+    [
+        WITH_LOGIN,
+        replace(OPEN, user_name="u"),
+        replace(OPEN, remote_user_name="u"),
+        replace(OPEN, remote_password=Secret("p")),
+    ],
+)
+def test_a_login_goes_to_none_but_a_verified_broker_unless_the_configuration_says_so(bridge: BridgeSettings) -> None:
+    believing = DiscoverySettings(MulticastSettings())
+    assert not found_by(bridge, TRUSTING, "tcp://b:1")
+    assert not found_by(bridge, believing, "ssl://b:1")
+    assert found_by(bridge, TRUSTING, "ssl://b:1")
+    assert found_by(bridge, replace(TRUSTING, sends_login=True), "tcp://b:1")
+    assert found_by(bridge, replace(believing, sends_login=True), "ssl://b:1")
+
+
+def test_options_of_a_found_uri_do_not_touch_tls() -> None:
+    scene = Scene(WITH_LOGIN)
+    uri = "ssl://b:1?socket.verifyHostName=false&wireFormat.maxInactivityDuration=5000"
+    scene.runs(lambda: scene.links.on_found(uri))
+    remote = scene.links.links[uri]._remote
+    assert remote.tls == TRUSTING.tls and remote.tls is not None and remote.tls.verify_host_name
+    assert (remote.uri, remote.max_inactivity_ms) == ("ssl://b:1", 5000)
+
+
+def test_what_is_not_used_is_told_in_a_bounded_number_of_lines(caplog: pytest.LogCaptureFixture) -> None:
+    scene = Scene()
+    for number in range(MAX_TOLD * 3):
+        scene.links.on_found(f"stomp://b:{number + 1}")
+    lines = [record.getMessage() for record in caplog.records if "is not used" in record.getMessage()]
+    assert len(lines) == MAX_TOLD and lines[-1].endswith("others are not reported")
+
+
+def test_only_so_many_links_begin_in_a_second_and_the_others_are_found_later() -> None:
+    scene = Scene()
+
+    def act() -> None:
+        for number in range(MAX_NEW_LINKS + 5):
+            scene.links.on_found(f"tcp://b{number}:1")
+
+    scene.runs(act)
+    assert len(scene.links.links) == MAX_NEW_LINKS
+    assert scene.agent.failures == [(f"tcp://b{MAX_NEW_LINKS + number}:1", 0.0) for number in range(5)]
+
+
+def test_a_connector_has_only_so_many_links() -> None:
+    scene = Scene()
+
+    def act() -> None:
+        for number in range(MAX_LINKS + 1):
+            scene.turn.clock.seconds += 1
+            scene.links.on_found(f"tcp://b{number}:1")
+
+    scene.runs(act)
+    assert len(scene.links.links) == MAX_LINKS
+    assert scene.agent.failures == [(f"tcp://b{MAX_LINKS}:1", 0.0)]
+
+
+def test_one_address_gets_one_link_however_it_is_written() -> None:
+    scene = Scene()
+
+    def act() -> None:
+        scene.links.on_found("tcp://b:1")
+        scene.links.on_found("nio://b:1?x=y")
+
+    scene.runs(act)
+    assert list(scene.links.links) == ["tcp://b:1"]
+    assert scene.agent.failures == [("nio://b:1?x=y", 0.0)]
+
+
+def test_a_lost_broker_has_no_link_any_more_and_there_is_room_again() -> None:
+    scene = Scene()
+
+    def act() -> None:
+        scene.links.on_found("tcp://b:1")
+        scene.links.on_lost("tcp://b:1")
+        scene.links.on_lost("tcp://b:1")
+
+    scene.runs(act)
+    assert scene.links.links == {}
+    assert [view.state for view in scene.links.views()] == ["looking"]
+
+
+def test_a_link_that_fails_is_told_to_the_agent_once(caplog: pytest.LogCaptureFixture) -> None:
+    scene = Scene()
+
+    async def inside(uri: str) -> None:
+        before = asyncio.all_tasks()
+        scene.links.on_found(uri)
+        await asyncio.wait(asyncio.all_tasks() - before, timeout=PATIENCE_S)
+
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))  # nobody listens
+        uri = f"tcp://127.0.0.1:{unused.getsockname()[1]}"
+        asyncio.run(inside(uri))
+    assert scene.agent.failures == [(uri, 0.0)]
+    assert scene.links.links == {}
+    assert f"network connector found: discovered {uri}: connection refused" in caplog.text
+
+
+def test_a_link_that_leads_back_to_this_broker_ends_quietly_for_good(caplog: pytest.LogCaptureFixture) -> None:
+    scene = Scene()
+
+    async def inside() -> None:
+        scene.links.on_found("tcp://b:1")
+        link = scene.links.links["tcp://b:1"]
+        link.stop()
+        link._met_itself = True
+        assert await link._is_over(0.0)
+
+    asyncio.run(inside())
+    assert (scene.agent.ignored, scene.agent.failures, scene.links.links) == (["tcp://b:1"], [], {})
+    assert [record.levelname for record in caplog.records if "tcp://b:1" in record.getMessage()] in ([], ["INFO"])
