@@ -292,10 +292,11 @@ class NetworkBridge(ClientConnection, ProtocolConnection):
         self._crossing = Crossing(broker, settings, remote, self, login, self._routes, now)
         remote.introduces(settings, broker.broker_id, broker.name, self._broker_url)
         wire_format = remote.wire_format
+        self._login_id = remote.logs_in_as_configured(settings, broker.name)
         if settings.duplex and settings.sync_durable and wire_format is not None:
             if wire_format.version >= FIRST_VERSION:
-                remote.says(subscription_info(broker, settings))
-        self._login_id = remote.logs_in_as_configured(settings, broker.name)
+                remote.says(subscription_info(broker, settings))  # after the login, for it may be large
+                remote.logged_in()  # and so may be what the other end tells before it begins its direction
         self._subscribe_id = remote.subscribes(settings.advisory_topics(), not settings.duplex)
         self.state = State.STARTING
 

@@ -9,6 +9,7 @@ import pytest
 from spanwire.model.destination import parse_destination
 from spanwire.network.routes import NetworkRoutes
 from spanwire.network.settings import BridgeSettings
+from spanwire.protocols.base import MAX_OPENWIRE_FRAME_BEFORE_LOGIN
 from spanwire.protocols.openwire import _marshallers as wire
 from spanwire.protocols.openwire.codec import FrameDecoder
 from tests.support.network_dialogue import Link, Network, Site
@@ -412,6 +413,26 @@ def test_a_durable_subscriber_that_was_there_before_the_link_and_is_away_is_serv
     inbox = b.client("c1").consumes(T, durable="s1")
     network.settles()
     assert inbox.texts == ["one"]
+
+
+@pytest.mark.parametrize("duplex", [False, True])
+@pytest.mark.parametrize("there", [False, True])
+def test_more_durable_subscriptions_than_a_frame_before_the_login_takes_are_told(there: bool, duplex: bool) -> None:
+    network = Network()
+    a, b = network.site("A"), network.site("B")
+    client = (b if there else a).client("c1")
+    topics = [f"topic://{letter * 900}" for letter in "abcd"]
+    count = MAX_OPENWIRE_FRAME_BEFORE_LOGIN // 900 + 1
+    for number in range(count):
+        client.consumes(topics[number % len(topics)], durable=f"s{number}")
+    network.settles()
+    client.leaves()
+    link = network.link(a, b, BridgeSettings(sync_durable=True, duplex=duplex))
+    network.settles()
+    assert link.running
+    told, teller = (a, "brokerB") if there else (b, "brokerA")
+    made = told.broker.operations.durable_terms(f"NC_{teller}_inbound_{told.broker.name}")
+    assert len(made) == (len(topics) if there or duplex else 0)
 
 
 def test_an_unsubscribe_while_the_link_was_down_ends_the_subscription_here() -> None:
