@@ -159,7 +159,9 @@ class Queue(BrokerDestination):
         self._choose_mode()
 
     def detach(self, subscription: Subscription) -> None:
-        """Remove a consumer; what it had is given back separately."""
+        """Remove a consumer; what it had is given back separately, and what waited because of it goes on in a later
+        turn.
+        """
         gone = self._consumers.detach(subscription)
         if gone is not None:
             self._looking.forget(gone)
@@ -169,6 +171,7 @@ class Queue(BrokerDestination):
         self._choose_mode()
         if self._consumers.conditional > 0:
             self._look_anew()
+        if self._consumers.all and self._backlog.waiting() > 0:
             self._context.schedule(self)
 
     def _add_condition(self, subscription: Subscription) -> None:

@@ -39,6 +39,31 @@ def test_an_exclusive_consumer_gets_everything_and_the_next_takes_over_when_it_l
     assert two.takes() == ["3"]
 
 
+@pytest.mark.parametrize("selector", ["n = 2", None])
+def test_an_exclusive_consumer_that_leaves_with_nothing_out_makes_way(selector: str | None) -> None:
+    stage = Stage()
+    first = stage.peer("c").consumes(QUEUE, exclusive=True, selector=selector, prefetch=0 if selector is None else 1)
+    second = stage.peer("d").consumes(QUEUE, exclusive=True)
+    stage.peer("p").sends(QUEUE, "waits", properties={"n": 1})
+    stage.settle()
+    assert (first.takes(), second.takes()) == ([], [])
+    first.leaves()
+    stage.settle()
+    assert second.takes() == ["waits"]
+
+
+def test_consumers_that_are_not_exclusive_go_on_when_the_exclusive_one_leaves() -> None:
+    stage = Stage()
+    plain = stage.peer("c").consumes(QUEUE)
+    exclusive = stage.peer("d").consumes(QUEUE, exclusive=True, prefetch=0)
+    stage.peer("p").sends(QUEUE, "waits")
+    stage.settle()
+    assert plain.takes() == []
+    exclusive.leaves()
+    stage.settle()
+    assert plain.takes() == ["waits"]
+
+
 def test_a_better_exclusive_consumer_begins_when_the_one_before_has_nothing_out() -> None:
     stage = Stage()
     producer = stage.peer("p")

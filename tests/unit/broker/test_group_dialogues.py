@@ -210,6 +210,22 @@ def test_a_group_stays_with_consumers_that_its_selector_allows() -> None:
     assert two.out == [f"b{number}" for number in range(4)]
 
 
+def test_what_its_owner_s_selector_left_is_taken_when_the_owner_leaves() -> None:
+    stage = Stage()
+    owner = stage.peer("c").consumes(QUEUE, selector="n = 1")
+    producer = stage.peer("p")
+    producer.sends(QUEUE, "first", group="g", properties={"n": 1})
+    assert owner.takes() == ["first"]
+    owner.acknowledges("first")
+    other = stage.peer("d").consumes(QUEUE)
+    producer.sends(QUEUE, "waits", group="g", properties={"n": 2})
+    stage.settle()
+    assert (owner.takes(), other.takes()) == ([], [])
+    owner.leaves()
+    stage.settle()
+    assert other.takes() == ["waits"]
+
+
 def test_memory_is_given_back_for_messages_that_say_they_are_the_first() -> None:
     stage = Stage()
     listener = stage.peer("c").consumes(QUEUE)
