@@ -65,12 +65,15 @@ class BridgeCondition(MessageCondition):
             return self._filter.passes(path)
         if self._filter.target_broker_id in path:
             if not policy.replays or len(path) >= MAX_PATH or _is_wanted_here(self._consumers[name], message, policy):
+                self._filter.refusals.path += 1
                 return False
             if not self._was_long_here(home, message, policy):
+                self._filter.refusals.replay += 1
                 return False
         elif not self._filter.passes(path):
             return False
         if policy.rate_limit > 0 and not self._is_within_rate(home, policy):
+            self._filter.refusals.rate += 1
             return False
         if self._due:
             self._due.pop(str(message.message_id), None)

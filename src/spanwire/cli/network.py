@@ -10,6 +10,7 @@ from typing import Final
 from spanwire.cli.arguments import Parser, placement
 from spanwire.cli.endpoint import printable
 from spanwire.cli.running import control_client
+from spanwire.cli.status import counted
 from spanwire.model.destination import QUEUE, TOPIC, Destination
 from spanwire.model.errors import ConfigurationError
 from spanwire.network.plan import NetworkPlan, Route
@@ -141,7 +142,7 @@ def _link(row: dict[str, object]) -> str:
     return (
         f"  {way} {remote} by {row['name']} ({row['uri']}): {row['state']}{reason}, {row['in_flight']} on their way, "
         f"{row['dequeued']} of {row['enqueued']} answered, for {row.get('since_s', 0)} s, "
-        f"{row.get('reconnects', 0)} reconnects"
+        f"{row.get('reconnects', 0)} reconnects{counted(row)}"
     )
 
 

@@ -57,5 +57,14 @@ def _link(link: dict[str, object]) -> str:
     reason = f" ({link['reason']})" if link["reason"] else ""
     return (
         f"network connector {link['name']}: {link['uri']}{remote} {link['state']}{reason}, demand {link['demand']}, "
-        f"enqueued {link['enqueued']}, dequeued {link['dequeued']}, in flight {link['in_flight']}"
+        f"enqueued {link['enqueued']}, dequeued {link['dequeued']}, in flight {link['in_flight']}{counted(link)}"
     )
+
+
+def counted(link: dict[str, object]) -> str:
+    """What else was counted on a link, each with a comma before it; nothing for what did not occur."""
+    words = [f", {name} {link[name]}" for name in ("received", "failed", "unserved") if link.get(name)]
+    filtered = link.get("filtered")
+    if isinstance(filtered, dict) and filtered:
+        words.append(f", held back {', '.join([f'{reason} {count}' for reason, count in filtered.items()])}")
+    return "".join(words)

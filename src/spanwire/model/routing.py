@@ -39,12 +39,48 @@ def lets_through(
     return not included
 
 
+class Refusals:
+    """How often a bridge was refused a message, by reason; a queue may ask about the same message several times.
+
+    ``path``: its target has seen the message; ``ttl``: it has no hop left; ``excluded``: the lists of the connector say
+    no; ``replay``: it may go back, but not yet; ``rate``: enough went in this time.
+    """
+
+    __slots__ = ("excluded", "path", "rate", "replay", "ttl")
+
+    def __init__(self) -> None:
+        self.path = 0
+        self.ttl = 0
+        self.excluded = 0
+        self.replay = 0
+        self.rate = 0
+
+    def add(self, other: Refusals) -> None:
+        """Count those of ``other``, too."""
+        self.path += other.path
+        self.ttl += other.ttl
+        self.excluded += other.excluded
+        self.replay += other.replay
+        self.rate += other.rate
+
+    def by_reason(self) -> dict[str, int]:
+        """The reasons there were."""
+        counts = {
+            "path": self.path,
+            "ttl": self.ttl,
+            "excluded": self.excluded,
+            "replay": self.replay,
+            "rate": self.rate,
+        }
+        return {reason: count for reason, count in counts.items() if count > 0}
+
+
 class NetworkFilter:
     """Which messages one bridge may take: those that its target has not seen and that have hops left, of destinations
     that its connector lets through.
     """
 
-    __slots__ = ("excluded", "included", "message_ttl", "target_broker_id")
+    __slots__ = ("excluded", "included", "message_ttl", "refusals", "target_broker_id")
 
     def __init__(
         self,
@@ -57,14 +93,21 @@ class NetworkFilter:
         self.message_ttl: Final[int] = message_ttl
         self.excluded: Final[tuple[Destination, ...]] = excluded
         self.included: Final[tuple[Destination, ...]] = included
+        self.refusals: Final[Refusals] = Refusals()
 
     def covers(self, destination: Destination) -> bool:
         """Whether a subscription to a pattern takes anything from ``destination``, which the pattern matches."""
         return lets_through(destination, self.excluded, self.included)
 
     def passes(self, path: tuple[str, ...]) -> bool:
-        """Whether a message that came along ``path`` may go to the target."""
-        return within(len(path), self.message_ttl) and self.target_broker_id not in path
+        """Whether a message that came along ``path`` may go to the target; counts those that may not."""
+        if self.target_broker_id in path:
+            self.refusals.path += 1
+            return False
+        if not within(len(path), self.message_ttl):
+            self.refusals.ttl += 1
+            return False
+        return True
 
 
 def demand_passes(path: tuple[str, ...], own_broker_id: str, consumer_ttl: int) -> bool:

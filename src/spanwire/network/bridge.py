@@ -22,6 +22,7 @@ from spanwire.broker.broker import Broker
 from spanwire.broker.ports import ClientConnection
 from spanwire.model.environment import Time
 from spanwire.model.errors import JmsError, RemoteProtocolError, SpanwireError, StoreError
+from spanwire.network.counts import LinkCounts
 from spanwire.network.crossing import Crossing
 from spanwire.network.demand import local_login
 from spanwire.network.duplex import advisory_in
@@ -117,6 +118,12 @@ class NetworkBridge(ClientConnection, ProtocolConnection):
     def in_flight(self) -> int:
         """How many messages are on their way: forwarded and not answered."""
         return 0 if self._crossing is None else self._crossing.in_flight
+
+    def counts(self) -> LinkCounts:
+        """What crossed, and what did not, since the link is up."""
+        counts = LinkCounts() if self._crossing is None else self._crossing.counts()
+        counts.received = 0 if self._inbound is None else self._inbound.received
+        return counts
 
     # -- the transport's side ------------------------------------------------------------------------------------------
 

@@ -21,6 +21,7 @@ from spanwire.discovery.reconnect import Reconnect, ReconnectSettings
 from spanwire.model.environment import Time
 from spanwire.model.errors import ConfigurationError
 from spanwire.network.bridge import NetworkBridge, State
+from spanwire.network.counts import LinkCounts
 from spanwire.network.duplex import DuplexBridge
 from spanwire.network.routes import NetworkRoutes
 from spanwire.network.settings import BridgeSettings
@@ -88,7 +89,7 @@ class NetworkConnectorSettings:
 class LinkView:
     """What an operator may know of one link. ``reason`` is why it is not up, or was not the last time,
     ``destinations`` are those that the remote broker wants messages of; ``since_s`` is how long it is in its ``state``,
-    ``reconnects`` how often it was up before.
+    ``reconnects`` how often it was up before. The counts are those of `LinkCounts`, ``filtered`` by reason.
     """
 
     name: str
@@ -104,11 +105,16 @@ class LinkView:
     destinations: tuple[str, ...] = ()
     since_s: float = 0.0
     reconnects: int = 0
+    received: int = 0
+    failed: int = 0
+    filtered: dict[str, int] = field(default_factory=dict)
+    unserved: int = 0
 
 
 def accepted_view(bridge: DuplexBridge) -> LinkView:
     """The same of a duplex link that the remote broker has opened."""
     crossing = bridge.crossing
+    counts = bridge.counts()
     return LinkView(
         name=bridge.settings.name,
         uri=crossing.local.client.info.remote_address,
@@ -117,10 +123,14 @@ def accepted_view(bridge: DuplexBridge) -> LinkView:
         reason="",
         demand=len(crossing.local.demand.subscriptions),
         in_flight=crossing.in_flight,
-        enqueued=crossing.forwarded,
-        dequeued=crossing.local.acknowledged,
+        enqueued=counts.sent,
+        dequeued=counts.answered,
         duplex=True,
         destinations=crossing.local.demand.destinations(MAX_SHOWN),
+        received=counts.received,
+        failed=counts.failed,
+        filtered=counts.refusals.by_reason(),
+        unserved=counts.unserved,
     )
 
 
@@ -153,8 +163,7 @@ class Link:
         self._was_running = False  # a long wait for an answer that never came is no life
         self._state = "stopped"
         self._reason = ""
-        self._enqueued = 0
-        self._dequeued = 0
+        self._past: Final = LinkCounts()  # of earlier bridges
         self._lives = 0
         self._changed = 0.0  # when the state began, in monotonic seconds
 
@@ -179,6 +188,10 @@ class Link:
         """State and counters; those of earlier bridges of this link are included."""
         bridge = self._bridge
         state = self._current()
+        counts = LinkCounts()
+        counts.add(self._past)
+        if bridge is not None:
+            counts.add(bridge.counts())
         lives = self._lives + (1 if bridge is not None and bridge.was_running else 0)
         return LinkView(
             name=self._settings.bridge.name,
@@ -188,12 +201,16 @@ class Link:
             reason="" if state == "running" else self._reason,
             demand=0 if bridge is None else bridge.demand_count,
             in_flight=0 if bridge is None else bridge.in_flight,
-            enqueued=self._enqueued + (0 if bridge is None else bridge.forwarded),
-            dequeued=self._dequeued + (0 if bridge is None else bridge.acknowledged),
+            enqueued=counts.sent,
+            dequeued=counts.answered,
             duplex=self._settings.bridge.duplex,
             destinations=() if bridge is None else bridge.destinations(MAX_SHOWN),
             since_s=self._since(state, bridge),
             reconnects=max(0, lives - 1),
+            received=counts.received,
+            failed=counts.failed,
+            filtered=counts.refusals.by_reason(),
+            unserved=counts.unserved,
         )
 
     def _current(self) -> str:
@@ -298,8 +315,7 @@ class Link:
         self._was_running = bridge.was_running
         self._met_itself = bridge.met_itself
         self._lives += bridge.was_running
-        self._enqueued += bridge.forwarded
-        self._dequeued += bridge.acknowledged
+        self._past.add(bridge.counts())
         return bridge.reason or "the connection was closed"
 
 

@@ -15,6 +15,7 @@ from spanwire.model.errors import JmsError, ProtocolError
 from spanwire.model.ids import SessionId
 from spanwire.model.info import ConnectionInfo
 from spanwire.model.message import Message
+from spanwire.network.counts import LinkCounts
 from spanwire.network.demand import BRIDGE_SESSION, DemandSubscription, Forwarded, Forwarding, RemoteConsumer
 from spanwire.network.forwarding import MessageForwarder
 from spanwire.network.local import LocalBroker
@@ -65,6 +66,16 @@ class Crossing(Forwarding):
     def in_flight(self) -> int:
         """How many messages are on their way: forwarded and not answered."""
         return len(self._sent) + len(self._unflushed)
+
+    def counts(self) -> LinkCounts:
+        """What crossed and what did not; what is received is the business of the link."""
+        counts = LinkCounts()
+        counts.sent = self.forwarded
+        counts.answered = self.local.acknowledged
+        counts.failed = self.local.failed
+        counts.unserved = self.local.unserved
+        counts.refusals.add(self.local.demand.refusals)
+        return counts
 
     def forward(
         self, demand: DemandSubscription, message: Message, reference: MessageReference, redelivery_count: int
@@ -126,6 +137,7 @@ class Crossing(Forwarding):
         if command.exception is not None and command.exception.class_name == GONE_DESTINATION:
             self.local.gives_up(entry, words)  # whoever waited for it there is gone, which is nobody's fault
             return ""
+        self.local.failed += 1
         return f"the remote broker refused message {entry.message_id}: {words}"
 
     def told(self, subject: DataStructure | None, now: Time) -> None:

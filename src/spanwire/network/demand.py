@@ -18,7 +18,7 @@ from spanwire.model.errors import JmsError
 from spanwire.model.ids import ConsumerId, MessageId
 from spanwire.model.info import ConnectionInfo, ConsumerInfo
 from spanwire.model.message import Message
-from spanwire.model.routing import MAX_PATH, NetworkFilter
+from spanwire.model.routing import MAX_PATH, NetworkFilter, Refusals
 from spanwire.network.settings import BridgeSettings
 
 BRIDGE_SESSION: Final = 1  # at both ends
@@ -163,7 +163,17 @@ class DemandTable:
         """Whether a message that a durable subscription has may go to the remote broker. What may not, must not wait
         in the subscription for ever; so that is asked only when it is about to go.
         """
-        return self._filter.passes(message.broker_path) and self._filter.covers(message.destination)
+        if not self._filter.passes(message.broker_path):
+            return False
+        if not self._filter.covers(message.destination):
+            self._filter.refusals.excluded += 1
+            return False
+        return True
+
+    @property
+    def refusals(self) -> Refusals:
+        """Which messages were held back."""
+        return self._filter.refusals
 
     @property
     def remote_count(self) -> int:

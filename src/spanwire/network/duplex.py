@@ -16,6 +16,7 @@ from spanwire.broker.ports import ClientConnection
 from spanwire.model.environment import Time
 from spanwire.model.errors import JmsError
 from spanwire.model.info import ConnectionInfo
+from spanwire.network.counts import LinkCounts
 from spanwire.network.crossing import Crossing
 from spanwire.network.demand import MAX_DEMAND
 from spanwire.network.durable_sync import FIRST_VERSION, subscription_info
@@ -54,6 +55,13 @@ class DuplexBridge(ReverseBridge):
         self.crossing: Final[Crossing] = crossing
         self._acceptor: Final[DuplexAcceptor] = acceptor
         self._reason = ""
+        self.received = 0
+
+    def counts(self) -> LinkCounts:
+        """What crossed, and what did not, since the link is up."""
+        counts = self.crossing.counts()
+        counts.received = self.received
+        return counts
 
     @property
     def reason(self) -> str:
@@ -81,6 +89,7 @@ class DuplexBridge(ReverseBridge):
         elif isinstance(command, wire.MessageFrame):
             advisory = advisory_in(command)
             if advisory is None:
+                self.received += 1
                 return False
             self.remote.acknowledges_message(advisory)
             crossing.told(advisory.data_structure, now)

@@ -44,6 +44,7 @@ class InboundBridge:
         self._connection: Final[ClientConnection] = connection
         self._client: ClientCommands | None = None
         self._refusals_logged = 0
+        self.received = 0
 
     @property
     def is_logged_in(self) -> bool:
@@ -104,6 +105,7 @@ class InboundBridge:
         return False
 
     def _take_message(self, client: ClientCommands, command: wire.MessageFrame, now: Time) -> None:
+        self.received += 1
         client.begin(now)
         try:
             client.message(command)

@@ -62,6 +62,8 @@ class LocalBroker:
         self.client: Final[ConnectionState] = client
         self.demand: Final[DemandTable] = DemandTable(settings, remote.broker_id, client.connection_id, broker.name)
         self.acknowledged = 0
+        self.failed = 0
+        self.unserved = 0
         self._broker: Final[Broker] = broker
         self._settings: Final[BridgeSettings] = settings
         self._remote: Final[RemoteBroker] = remote
@@ -151,6 +153,7 @@ class LocalBroker:
             return
         wanted = self._settings.wanted(info.destination, came, self._broker.broker_id)
         if wanted is None:
+            self.unserved += 1
             return
         consumer.destination = wanted
         if demand.is_full():
@@ -268,6 +271,7 @@ class LocalBroker:
 
     def gives_up(self, entry: Forwarded, cause: str) -> None:
         """This message can never be forwarded."""
+        self.failed += 1
         self._given_up.append((entry, cause))
 
     def settle(self, now: Time) -> None:

@@ -1,0 +1,138 @@
+"""What a link counts: messages in, out, failed and held back, at both ends."""
+
+from __future__ import annotations
+
+from spanwire.broker.bridge_policy import BridgePolicy
+from spanwire.broker.policy import PolicyEntry, PolicyMap
+from spanwire.broker.queue_policy import QueuePolicy
+from spanwire.cli.status import counted
+from spanwire.model.destination import parse_destination
+from spanwire.model.routing import NetworkFilter
+from spanwire.network.bridge import NetworkBridge
+from spanwire.network.connector import accepted_view
+from spanwire.network.counts import LinkCounts
+from spanwire.network.settings import BridgeSettings
+from tests.support.network_dialogue import Link, Network
+
+Q = "queue://Q"
+T = "topic://T"
+
+
+def bridge_of(link: Link) -> NetworkBridge:
+    assert link.bridge is not None
+    return link.bridge
+
+
+def test_both_ends_of_a_duplex_link_count_what_goes_in_and_out() -> None:
+    network = Network()
+    a, b = network.site("A"), network.site("B")
+    link = network.link(a, b, BridgeSettings(name="twin", duplex=True))
+    b.client().consumes(Q)
+    a.client().consumes("queue://BACK")
+    network.settles()
+    for number in range(3):
+        a.client().sends(Q, f"there{number}")
+    b.client().sends("queue://BACK", "back")
+    network.settles()
+    near = bridge_of(link).counts()
+    far = accepted_view(b.acceptor.bridges["twin@A"])
+    assert (near.sent, near.answered, near.received, near.failed) == (3, 3, 1, 0)
+    assert (far.enqueued, far.dequeued, far.received, far.failed) == (1, 1, 3, 0)
+
+
+def test_a_message_that_its_target_has_seen_is_held_back_by_its_path() -> None:
+    network = Network()
+    a, b = network.site("A"), network.site("B")
+    network.link(a, b)
+    back = network.link(b, a)
+    for site in (a, b):
+        site.client().consumes(T)
+    network.settles()
+    a.client().sends(T, "one")
+    network.settles()
+    assert bridge_of(back).counts().refusals.by_reason() == {"path": 1}
+    assert bridge_of(back).counts().sent == 0
+
+
+def test_a_message_without_a_hop_left_is_held_back_by_its_ttl() -> None:
+    network = Network()
+    a, b, c = [network.site(name) for name in "ABC"]
+    network.link(a, b, BridgeSettings(message_ttl=1, consumer_ttl=2))
+    second = network.link(b, c, BridgeSettings(message_ttl=1, consumer_ttl=2))
+    inbox = c.client().consumes(T)
+    network.settles()
+    a.client().sends(T, "too far")
+    network.settles()
+    assert inbox.texts == []
+    assert bridge_of(second).counts().refusals.by_reason() == {"ttl": 1}
+
+
+def test_an_excluded_consumer_counts_as_unserved() -> None:
+    network = Network()
+    a, b = network.site("A"), network.site("B")
+    link = network.link(a, b, BridgeSettings(excluded=(parse_destination("queue://SECRET.>"),)))
+    b.client().consumes("queue://SECRET.ONE")
+    b.client().consumes(Q)
+    network.settles()
+    assert bridge_of(link).counts().unserved == 1
+
+
+def test_a_message_that_may_go_back_later_is_held_back_for_replay() -> None:
+    policy = PolicyEntry(
+        parse_destination("queue://>"), queue=QueuePolicy(bridges=BridgePolicy(replays=True, replay_delay_ms=1000))
+    )
+    network = Network()
+    a = network.site("A")
+    b = network.site("B", policies=PolicyMap([policy]))
+    settings = BridgeSettings(message_ttl=5, consumer_ttl=5)
+    network.link(a, b, settings)
+    back = network.link(b, a, settings)
+    first = b.client().consumes(Q, manual=True)
+    network.settles()
+    a.client().sends(Q, "moves")
+    network.settles()
+    first.leaves()
+    home = a.client().consumes(Q)
+    network.settles()
+    assert home.texts == []
+    assert bridge_of(back).counts().refusals.replay > 0
+    network.environment.advance(1.1)
+    network.runs_timers()
+    assert home.texts == ["moves"]
+
+
+def test_a_message_that_the_remote_broker_cannot_take_counts_as_failed() -> None:
+    network = Network()
+    a, b = network.site("A"), network.site("B")
+    link = network.link(a, b)
+    consumer = b.client()
+    queue = consumer.temporary_queue()
+    consumer.consumes(queue.qualified_name)
+    network.settles()
+    link.stalled = True
+    a.client().sends(queue.qualified_name, "late", persistent=False)
+    network.settles()
+    consumer.leaves()
+    network.settles()
+    link.stalled = False
+    network.settles()
+    counts = bridge_of(link).counts()
+    assert (counts.sent, counts.failed) == (1, 1)
+
+
+def test_the_counts_of_several_lives_of_a_link_add_up() -> None:
+    whole, part = LinkCounts(), LinkCounts()
+    part.sent, part.answered, part.received, part.failed, part.unserved = 1, 2, 3, 4, 5
+    barrier = NetworkFilter("B", 2)
+    assert [barrier.passes(path) for path in (("A", "B"), ("A", "C"), ("A",))] == [False, False, True]
+    part.refusals.add(barrier.refusals)
+    for _ in range(2):
+        whole.add(part)
+    assert (whole.sent, whole.answered, whole.received, whole.failed, whole.unserved) == (2, 4, 6, 8, 10)
+    assert whole.refusals.by_reason() == {"path": 2, "ttl": 2}
+
+
+def test_only_what_occurred_is_printed() -> None:
+    assert counted({"received": 0, "failed": 0, "filtered": {}}) == ""
+    shown = counted({"received": 3, "failed": 1, "unserved": 2, "filtered": {"path": 4, "ttl": 1}})
+    assert shown == ", received 3, failed 1, unserved 2, held back path 4, ttl 1"
