@@ -418,9 +418,15 @@ def stored_form(message: Message, number: int) -> Message:
 
 def asks(properties: dict[str, PropertyValue]) -> bool:
     """Whether a message with these properties is to be delivered later. One with a job's id was already."""
-    if JOB_ID in properties:
+    if _is_set(properties, JOB_ID):
         return False
-    return DELAY in properties or PERIOD in properties or CRON in properties
+    return _is_set(properties, DELAY) or _is_set(properties, PERIOD) or _is_set(properties, CRON)
+
+
+def _is_set(properties: dict[str, PropertyValue], name: str) -> bool:
+    """Whether there is such a property that is not null."""
+    entry = properties.get(name)
+    return entry is not None and entry[1] is not None
 
 
 def _time_of(job: Job) -> tuple[int, int]:

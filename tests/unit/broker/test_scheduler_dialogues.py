@@ -10,10 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from spanwire.broker import schedule
 from spanwire.broker.ports import ADMIN, WRITE
-from spanwire.broker.schedule import LINE, SchedulerSettings
+from spanwire.broker.schedule import CRON, DELAY, JOB_ID, LINE, PERIOD, SchedulerSettings
 from spanwire.broker.usage import UsageLimits
 from spanwire.model.errors import AuthorizationError, MessageFormatError, ResourceAllocationError
+from spanwire.model.message_view import LONG_VALUE, NULL_VALUE, STRING_VALUE
 from tests.support.dialogue.broker_dialogue import START_MS, Listener, Peer, Stage, destination
 from tests.support.dialogue.text_format import properties_of
 from tests.support.recording_authorizer import RecordingAuthorizer
@@ -46,6 +48,13 @@ def comes_to_rest(stage: Stage) -> None:
 
 def listening(stage: Stage, name: str = "c", to: str = QUEUE) -> Listener:
     return stage.peer(name).consumes(to)
+
+
+def test_a_property_without_a_value_asks_for_nothing() -> None:
+    for name in (DELAY, PERIOD, CRON):
+        assert not schedule.asks({name: (NULL_VALUE, None)})
+        assert schedule.asks({name: (LONG_VALUE, 0), JOB_ID: (NULL_VALUE, None)})
+        assert not schedule.asks({name: (LONG_VALUE, 0), JOB_ID: (STRING_VALUE, "a")})
 
 
 @pytest.mark.parametrize("persistent", [True, False])
