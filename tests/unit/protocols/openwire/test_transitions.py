@@ -13,10 +13,11 @@ def test_every_message_and_acknowledgement_is_at_home_in_the_connected_state() -
         assert not [state for state, allowed in TRANSITIONS if allowed == type_id and state is not State.CONNECTED]
 
 
-def test_before_the_login_five_commands_are_allowed() -> None:
+def test_before_the_login_six_commands_are_allowed() -> None:
     assert {type_id for state, type_id in TRANSITIONS if state is State.LOGIN} == {
         wire.KEEP_ALIVE_INFO,
         wire.BROKER_INFO,
+        wire.BROKER_SUBSCRIPTION_INFO,  # ActiveMQ's bridges send it right behind their BrokerInfo
         wire.CONNECTION_CONTROL,
         wire.CONNECTION_INFO,
         wire.SHUTDOWN_INFO,
