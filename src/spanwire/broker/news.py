@@ -9,7 +9,7 @@ from typing import Final, Protocol
 
 from spanwire.broker.ports import LongNumber
 from spanwire.broker.reference import BrokerDestination
-from spanwire.model.destination import SUBSCRIPTION, Destination
+from spanwire.model.destination import SCHEDULE, SUBSCRIPTION, Destination
 from spanwire.model.info import ProducerInfo
 from spanwire.model.message import Message
 
@@ -60,8 +60,10 @@ class News(Protocol):
 
 
 def told_name(home: BrokerDestination, message: Message) -> Destination:
-    """Under which name a message of ``home`` is told: that of a durable subscription is one of its topic."""
-    return message.destination if home.destination.kind == SUBSCRIPTION else home.destination
+    """Under which name a message of ``home`` is told: that of a durable subscription is one of its topic, that of the
+    scheduler one of where it goes.
+    """
+    return message.destination if home.destination.kind in (SUBSCRIPTION, SCHEDULE) else home.destination
 
 
 def tell_expired(news: News, home: BrokerDestination, message: Message) -> None:
@@ -101,7 +103,7 @@ def tell_full(news: News, home: BrokerDestination, message: Message, producer: P
     never announced.
     """
     told = home.policy.advisories
-    about = home.destination
+    about = told_name(home, message)
     if about.is_advisory:
         return
     if told.full:

@@ -525,3 +525,19 @@ def test_what_is_told_of_news_itself_does_not_go_round() -> None:
     for view in stage.broker.destination_views():
         assert view.destination.count("ActiveMQ.Advisory") <= 1
         assert not parse_destination(view.destination).is_advisory or ".ActiveMQ.Advisory" not in view.destination
+
+
+@pytest.mark.parametrize("producer_flow_control", [True, False])
+def test_a_full_line_of_a_durable_subscriber_is_told_under_the_name_of_its_topic(producer_flow_control: bool) -> None:
+    stage = told(
+        AdvisoryPolicy(full=True, fast_producers=True),
+        memory_limit_bytes=4_000,
+        producer_flow_control=producer_flow_control,
+    )
+    listener = hears(stage, "FULL.Topic.T")
+    stage.peer("c", client_id="c").consumes(TOPIC, durable="s", prefetch=1)
+    producer = stage.peer("p")
+    for _ in range(5):
+        producer.sends(TOPIC, "x" * 1_500, persistent=False)
+    heard = listener.takes()
+    assert heard and all(f"usageName=Main:memory:{TOPIC}:memory" in text for text in heard)
