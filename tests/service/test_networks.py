@@ -127,6 +127,27 @@ def test_a_duplex_connector_carries_both_directions_and_both_ends_show_the_link(
             assert eventually(lambda: links(far) == [])
 
 
+def test_a_connector_without_auto_start_waits_for_an_operator_who_may_also_stop_it(tmp_path: Path) -> None:
+    with Started(tmp_path / "far") as far:
+        uri = f"static:(tcp://127.0.0.1:{far.ports['tcp']})?initialReconnectDelay=100"
+        with Linked(tmp_path / "near", uri, more=' autoStart="false"') as near:
+            here = ("--data-directory", str(near.data))
+            assert [link["state"] for link in links(near)] == ["stopped"]
+            assert spanwire("network", "start", "link", *here).returncode == 0
+            assert eventually(lambda: [link["state"] for link in links(near)] == ["running"])
+            assert send_and_receive(near.broker_url, far.broker_url, "FORTH", ["f"]) == ["f"]
+            stopped = spanwire("network", "stop", "link", *here)
+            assert stopped.stdout == f"network connector link: tcp://127.0.0.1:{far.ports['tcp']} stopped\n"
+            (link,) = links(near)
+            assert (link["state"], link["demand"], link["enqueued"]) == ("stopped", 0, 1)
+            assert spanwire("network", "start", "link", "link", *here).returncode == 0
+            assert eventually(lambda: [link["state"] for link in links(near)] == ["running"])
+            assert send_and_receive(near.broker_url, far.broker_url, "FORTH", ["g"]) == ["g"]
+            refused = spanwire("network", "stop", "other", *here)
+            assert refused.returncode != 0
+            assert refused.stderr == "spanwire network: there is no network connector other; there are link\n"
+
+
 def test_each_failed_attempt_is_one_line_with_the_reason_and_the_next_try(tmp_path: Path) -> None:
     (port,) = free_ports(1)
     uri = f"static:(tcp://127.0.0.1:{port})?initialReconnectDelay=100"

@@ -1,4 +1,6 @@
-"""``spanwire network lint | route | map``: what is wrong in a network's files, which way messages go, who is linked."""
+"""``spanwire network``: what is wrong in a network's files, which way messages go, who is linked, and links that an
+operator makes and ends.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from typing import Final
 
-from spanwire.cli.arguments import Parser, placement
+from spanwire.cli.arguments import Parser, broker_placement, placement
 from spanwire.cli.endpoint import printable
 from spanwire.cli.running import control_client
 from spanwire.cli.status import counted
@@ -22,23 +24,27 @@ USAGE_ERROR: Final = 2
 USAGE: Final = """usage: spanwire network lint FILE...
        spanwire network route --from BROKER (--queue NAME | --topic NAME) [--to BROKER] FILE...
        spanwire network map [--json]
+       spanwire network start NAME...
+       spanwire network stop NAME...
 
 lint   looks at the configurations of all brokers of a network: faults and hints, each with file, line, why and mend
 route  tells which way a message goes to a consumer at another broker, and why it goes no other way
 map    shows the links of a running broker: state, demand by destination, what is on its way
+start  lets network connectors connect that were stopped, or that have autoStart="false"
+stop   ends the links of network connectors until somebody starts them, or the broker is started again
 """
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Does one of the three."""
+    """Does one of them."""
     words = list(arguments)
     if words and words[0] in ("-h", "--help"):
         sys.stdout.write(USAGE)
         raise SystemExit(0)
-    actions = {"lint": _lint, "route": _route, "map": _map}
+    actions = {"lint": _lint, "route": _route, "map": _map, "start": _start, "stop": _stop}
     action = actions.get(words[0]) if words else None
     if action is None:
-        sys.stderr.write("spanwire network: say what: lint, route or map; spanwire network --help\n")
+        sys.stderr.write("spanwire network: say what: lint, route, map, start or stop; spanwire network --help\n")
         return USAGE_ERROR
     return action(words[1:])
 
@@ -132,6 +138,25 @@ def _map(arguments: Sequence[str]) -> int:
         wanted = row.get("destinations")
         for name in wanted if isinstance(wanted, (list, tuple)) else []:
             _print(f"    wants {name}")
+    return 0
+
+
+def _start(arguments: Sequence[str]) -> int:
+    return _change("start", "Let network connectors of a running broker connect.", arguments)
+
+
+def _stop(arguments: Sequence[str]) -> int:
+    return _change("stop", "End the links of network connectors of a running broker.", arguments)
+
+
+def _change(word: str, description: str, arguments: Sequence[str]) -> int:
+    parser = Parser(prog=f"spanwire network {word}", description=description)
+    parser.add_argument("names", nargs="+", metavar="NAME", help="the name of a network connector")
+    broker_placement(parser)
+    options = parser.parse(arguments)
+    rows = control_client(options).ask(f"network-{word}", connectors=options.names)
+    for row in rows if isinstance(rows, list) else []:
+        _print(f"network connector {row['name']}: {row['uri']} {row['state']}")
     return 0
 
 

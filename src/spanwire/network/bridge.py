@@ -98,11 +98,11 @@ class NetworkBridge(ClientConnection, ProtocolConnection):
     @property
     def demand_count(self) -> int:
         """How many subscriptions the bridge has here."""
-        return 0 if self._crossing is None else len(self._crossing.local.demand.subscriptions)
+        return 0 if self._crossing is None or self.closed else len(self._crossing.local.demand.subscriptions)
 
     def destinations(self, at_most: int) -> tuple[str, ...]:
         """What the remote broker wants messages of."""
-        return () if self._crossing is None else self._crossing.local.demand.destinations(at_most)
+        return () if self._crossing is None or self.closed else self._crossing.local.demand.destinations(at_most)
 
     @property
     def forwarded(self) -> int:

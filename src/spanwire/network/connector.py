@@ -37,6 +37,7 @@ logger = logging.getLogger(__name__)
 
 MAX_SHOWN: Final = 100  # destinations of one link in a view
 MAX_REASON: Final = 1_000  # characters of why none of several brokers could be used
+STOPPED: Final = "stopped"  # the state of a link that nobody has started, or that an operator has stopped
 CONNECT_TIMEOUT: Final = 30.0  # seconds for a socket and its TLS handshake, ActiveMQ's connectionTimeout
 
 _TLS_REFUSALS: Final = {
@@ -75,7 +76,7 @@ class DiscoverySettings:
 @dataclass(frozen=True, slots=True)
 class NetworkConnectorSettings:
     """One ``networkConnector``: which brokers, how its bridges behave, when they try again. ``line`` is where it stands
-    in its file. With ``discovery`` the brokers are those that it finds.
+    in its file. With ``discovery`` the brokers are those that it finds. Without ``auto_start`` an operator starts it.
     """
 
     bridge: BridgeSettings
@@ -83,6 +84,7 @@ class NetworkConnectorSettings:
     reconnect: ReconnectSettings = field(default_factory=ReconnectSettings)
     line: int = field(default=0, compare=False)
     discovery: DiscoverySettings | None = None
+    auto_start: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +163,7 @@ class Link:
         self._task: asyncio.Task[None] | None = None
         self._remote_name = ""
         self._was_running = False  # a long wait for an answer that never came is no life
-        self._state = "stopped"
+        self._state = STOPPED
         self._reason = ""
         self._past: Final = LinkCounts()  # of earlier bridges
         self._lives = 0
@@ -176,7 +178,8 @@ class Link:
         if self._task is not None:
             self._task.cancel()
             self._task = None
-        self._state = "stopped"
+        self._state = STOPPED
+        self._changed = self._turn.clock.now().monotonic
 
     def end(self) -> None:
         """Connect no more, and close the socket if it is open."""
@@ -215,7 +218,7 @@ class Link:
 
     def _current(self) -> str:
         bridge = self._bridge
-        if bridge is None:
+        if bridge is None or self._state == STOPPED:
             return self._state
         return "running" if bridge.state is State.RUNNING else "starting"
 

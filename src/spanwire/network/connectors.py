@@ -7,11 +7,12 @@ await connector.start(own_uris); …; connector.stop()
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Final
 
 from spanwire.broker.broker import Broker
 from spanwire.discovery.multicast import MulticastAgent
-from spanwire.network.connector import Link, LinkView, NetworkConnectorSettings
+from spanwire.network.connector import STOPPED, Link, LinkView, NetworkConnectorSettings
 from spanwire.network.discovered import DiscoveredLinks
 from spanwire.network.routes import NetworkRoutes
 from spanwire.transports.turn import Turn
@@ -24,6 +25,7 @@ class NetworkConnector:
         self, settings: NetworkConnectorSettings, broker: Broker, broker_url: str, turn: Turn, routes: NetworkRoutes
     ) -> None:
         self.settings: Final = settings
+        self.is_started = False
         self._links: Final = [Link(settings, remote, broker, broker_url, turn, routes) for remote in settings.remotes]
         self._discovered: DiscoveredLinks | None = None
         self._agent: MulticastAgent | None = None
@@ -37,6 +39,7 @@ class NetworkConnector:
         """Begin to connect; does not wait for it, for a remote broker may be down for long. ``own_uris`` are where this
         broker listens. Raises `ConfigurationError` when the group of the agent cannot be joined.
         """
+        self.is_started = True
         for link in self._links:
             link.start()
         if self._agent is not None:
@@ -45,7 +48,8 @@ class NetworkConnector:
             await self._agent.start()
 
     def stop(self) -> None:
-        """Look for brokers and connect no more; may be called twice."""
+        """Look for brokers and connect no more; may be called twice. Sockets stay open."""
+        self.is_started = False
         if self._agent is not None:
             self._agent.stop()
         if self._discovered is not None:
@@ -53,7 +57,16 @@ class NetworkConnector:
         for link in self._links:
             link.stop()
 
+    def end(self) -> None:
+        """The same, and close the links that are open; what they had not forwarded goes back in line."""
+        self.stop()
+        if self._discovered is not None:
+            self._discovered.end()
+        for link in self._links:
+            link.end()
+
     def views(self) -> list[LinkView]:
         """One per link."""
         discovered = [] if self._discovered is None else self._discovered.views()
-        return [link.view() for link in self._links] + discovered
+        found = [link.view() for link in self._links] + discovered
+        return found if self.is_started else [replace(view, state=STOPPED, reason="") for view in found]

@@ -142,6 +142,11 @@ class DiscoveredLinks(DiscoveryListener):
         for link in self.links.values():
             link.stop()
 
+    def end(self) -> None:
+        """Connect no more, and close what is open."""
+        for link in self.links.values():
+            link.end()
+
     def views(self) -> list[LinkView]:
         """One per link; one of the connector itself while there is none."""
         if self.links:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Final
 
 from spanwire.broker.broker import Broker
 from spanwire.discovery.multicast import MulticastAgent, MulticastSettings, parse_multicast
+from spanwire.model.errors import ConfigurationError
 from spanwire.network.connector import NetworkConnectorSettings, accepted_view
 from spanwire.network.connectors import NetworkConnector
 from spanwire.network.duplex import DuplexAcceptor
@@ -15,6 +16,7 @@ from spanwire.network.routes import NetworkRoutes
 from spanwire.transports.connector import TransportConnector
 from spanwire.transports.turn import Turn
 
+MAX_NAMES: Final = 100  # connectors in one request
 ANY_HOST: Final = ("0.0.0.0", "::", "")  # a connector that listens on all addresses has the name of the machine
 
 
@@ -23,7 +25,9 @@ class Networking:
 
     def __init__(self, settings: Sequence[NetworkConnectorSettings]) -> None:
         self._settings: Final = tuple(settings)
-        self._connectors: list[NetworkConnector] = []
+        self._connectors: Final[dict[str, NetworkConnector]] = {}
+        self._make: Callable[[NetworkConnectorSettings], NetworkConnector] | None = None
+        self._own: list[str] = []  # where this broker listens
         self._agents: Final[dict[MulticastSettings, MulticastAgent]] = {}
         self._routes: Final = NetworkRoutes()
         self._acceptor: DuplexAcceptor | None = None
@@ -37,16 +41,17 @@ class Networking:
     async def start(
         self, broker: Broker, broker_url: str, turn: Turn, listening: Sequence[TransportConnector] = ()
     ) -> None:
-        """Begin to connect and to announce. ``broker_url`` is this broker's address, as remote brokers are told,
-        ``listening`` where it accepts connections by now. Raises `ConfigurationError` when a group cannot be joined.
+        """Begin to announce and, but for what waits for an operator, to connect. ``broker_url`` is this broker's
+        address, as remote brokers are told, ``listening`` where it accepts connections by now. Raises
+        `ConfigurationError` when a group cannot be joined.
         """
-        self._connectors = [
-            NetworkConnector(settings, broker, broker_url, turn, self._routes) for settings in self._settings
-        ]
+        self._make = lambda settings: NetworkConnector(settings, broker, broker_url, turn, self._routes)
         host_name = broker.environment.host_name
-        own = [connector.uri for connector in listening] + [announced_uri(one, host_name) for one in listening]
-        for connector in self._connectors:
-            await connector.start(own)
+        self._own = [connector.uri for connector in listening] + [announced_uri(one, host_name) for one in listening]
+        for settings in self._settings:
+            connector = self._connectors[settings.bridge.name] = self._make(settings)
+            if settings.auto_start:
+                await connector.start(self._own)
         for one in listening:
             if one.settings.discovery_uri:
                 await self._announce(parse_multicast(one.settings.discovery_uri), announced_uri(one, host_name))
@@ -63,12 +68,43 @@ class Networking:
         """Say farewell and connect no more; open links end with the broker's other connections. May be called twice."""
         for agent in self._agents.values():
             agent.stop()
-        for connector in self._connectors:
+        for connector in self._connectors.values():
             connector.stop()
+
+    async def start_connectors(self, arguments: Mapping[str, object]) -> list[dict[str, object]]:
+        """``connectors``: names of network connectors, which begin to connect unless they have. Gives a view of each
+        link. Raises `ConfigurationError`.
+        """
+        found = self._named(arguments)
+        make = self._make
+        for place, connector in enumerate(found):
+            if connector.is_started or make is None:
+                continue
+            made = found[place] = make(connector.settings)  # a connector is started once
+            self._connectors[connector.settings.bridge.name] = made
+            await made.start(self._own)
+        return [asdict(view) for connector in found for view in connector.views()]
+
+    async def stop_connectors(self, arguments: Mapping[str, object]) -> list[dict[str, object]]:
+        """The same for the way back: their links are closed, and stay so until somebody starts them."""
+        found = self._named(arguments)
+        for connector in found:
+            connector.end()
+        return [asdict(view) for connector in found for view in connector.views()]
+
+    def _named(self, arguments: Mapping[str, object]) -> list[NetworkConnector]:
+        names = arguments.get("connectors")
+        if not isinstance(names, list) or not 0 < len(names) <= MAX_NAMES:
+            raise ConfigurationError(f"connectors must be a list of 1 to {MAX_NAMES} names of network connectors")
+        for name in names:
+            if name not in self._connectors:
+                known = ", ".join(self._connectors) or "none"
+                raise ConfigurationError(f"there is no network connector {str(name)[:100]}; there are {known}")
+        return [self._connectors[name] for name in dict.fromkeys(names)]
 
     def views(self) -> list[dict[str, object]]:
         """One per link, as plain values."""
-        found = [asdict(view) for connector in self._connectors for view in connector.views()]
+        found = [asdict(view) for connector in self._connectors.values() for view in connector.views()]
         accepted = [] if self._acceptor is None else self._acceptor.bridges.values()
         return found + [asdict(accepted_view(bridge)) for bridge in accepted]
 

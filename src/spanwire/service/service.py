@@ -265,6 +265,8 @@ class BrokerService:
             "retry": queues.retry,
             "pause": queues.pause,
             "resume": queues.resume,
+            "network-start": self._networking.start_connectors,
+            "network-stop": self._networking.stop_connectors,
         }
         self._control = ControlServer(self.directory, commands, operations)
         await self._control.start()

@@ -58,7 +58,7 @@ CONNECTOR: Final = Words(
             "consumerPriorityBase prefetchSize alwaysSyncSend bridgeTempDestinations userName password remoteUserName "
             "remotePassword suppressDuplicateQueueSubscriptions suppressDuplicateTopicSubscriptions staticBridge "
             "destinationFilter dynamicOnly conduitNetworkQueueSubscriptions clientIdToken duplex "
-            "syncDurableSubs checkDuplicateMessagesOnDuplex useVirtualDestSubs sendLoginToDiscovered".split(),
+            "syncDurableSubs checkDuplicateMessagesOnDuplex useVirtualDestSubs sendLoginToDiscovered autoStart".split(),
             YES,
         ),
         "id": YES,  # Spring's name of the bean; nothing here refers to it
@@ -67,7 +67,6 @@ CONNECTOR: Final = Words(
         "advisoryForFailedForward": _only("false", words.ADVISORIES),
         "advisoryPrefetchSize": ADVISED,
         "advisoryAckPercentage": ADVISED,
-        "autoStart": _only("true", "network connectors started by an operator"),
         "gcDestinationViews": JAVA,
         "gcSweepTime": JAVA,
         "objectName": JAVA,
@@ -110,7 +109,8 @@ class NetworkReader:
                     )
                 names.add(name)
                 if connector is not None:
-                    found.append(connector)
+                    auto_start = Settings(element, self.findings).flag("autoStart", True)
+                    found.append(replace(connector, auto_start=auto_start))
         return tuple(found)
 
     def _connector(self, element: Element, stores: Stores) -> NetworkConnectorSettings | None:
