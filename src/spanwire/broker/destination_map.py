@@ -53,7 +53,7 @@ class DestinationMap:
         self.durables: Final[dict[str, DurableSubscription]] = {}
         self.swept: Final[dict[int, dict[str, Queue]]] = {}  # by the period of the look for expired messages
         self.removable: Final[dict[str, BrokerDestination]] = {}  # those that their policy removes when they are idle
-        self.changes = 0  # how often a permanent queue came or went
+        self.changes = 0  # how often a permanent queue, or somebody who listens to a pattern, came or went
 
     def queue(self, destination: Destination) -> Queue | None:
         """The queue of this name, if there is one."""
@@ -184,6 +184,7 @@ class DestinationMap:
     def add_pattern(self, pattern: Destination, subscription: Subscription) -> None:
         """Offer every new destination under ``pattern`` to ``subscription``."""
         self._patterns.append(PatternSubscription(pattern, subscription))
+        self.changes += 1
 
     def await_again(self, destination: Destination, subscription: Subscription) -> None:
         """Offer ``destination``, which is removed, to ``subscription`` when it is made again."""
@@ -197,6 +198,11 @@ class DestinationMap:
         kept = [entry for entry in self._patterns if entry.subscription is not subscription]
         if len(kept) != len(self._patterns):
             self._patterns[:] = kept
+            self.changes += 1
+
+    def patterns(self) -> list[PatternSubscription]:
+        """The patterns that somebody listens to, oldest first."""
+        return self._patterns.copy()
 
     def pattern_subscriptions(self, destination: Destination) -> list[Subscription]:
         """The subscriptions with wildcards that want ``destination``, each once."""

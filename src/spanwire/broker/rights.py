@@ -107,6 +107,16 @@ class Rights:
             return False
         return True
 
+    def may_make(self, principal: Principal, destination: Destination) -> bool:
+        """Whether a wildcard subscription of ``principal`` may have ``destination`` made for it. Not worth an audit
+        line either.
+        """
+        try:
+            self._authorizer.check(principal, ADMIN, destination)
+        except AuthorizationError:
+            return False
+        return True
+
     def refuse(self, state: ConnectionState, what: str, reason: str = "") -> None:
         """Always raises `AuthorizationError`, with a line in the audit: the connection may not do ``what``."""
         self._note(state, what)

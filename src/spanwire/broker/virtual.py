@@ -21,9 +21,9 @@ from spanwire.broker.queue import Queue
 from spanwire.broker.reference import BrokerDestination, MessageReference
 from spanwire.broker.rights import Rights
 from spanwire.broker.topic import Topic
-from spanwire.broker.virtual_route import ForwardRule, ListeningRule
-from spanwire.model.destination import Destination
-from spanwire.model.errors import ResourceAllocationError
+from spanwire.broker.virtual_route import ForwardRule, ListeningRule, awaited
+from spanwire.model.destination import QUEUE, Destination
+from spanwire.model.errors import IllegalStateError, ResourceAllocationError
 from spanwire.model.message import Message
 
 MAX_HOPS: Final = 16  # virtual destinations that one message may go through in a row
@@ -149,9 +149,31 @@ class VirtualDestinations:
         name = rule.pattern.qualified_name
         found = self._audiences.get(name)
         if found is None:
+            self._make_awaited(rule.pattern)
             found = self._map.matching(rule.pattern)
+            if self._changes != self._map.changes:
+                self._audiences.clear()
+                self._changes = self._map.changes
             self._audiences[name] = found
         return found
+
+    def _make_awaited(self, listening: Destination) -> None:
+        """Make the queues that consumers of patterns wait for: ``Consumer.A.VirtualTopic.>`` stands for a queue of each
+        topic. Where there is no room for one more, or no right to it, there is none.
+        """
+        for entry in self._map.patterns():
+            if entry.pattern.kind != QUEUE:
+                continue
+            queue = awaited(listening, entry.pattern)
+            if queue is None or self._map.find(queue) is not None:
+                continue
+            if not self._rights.may_make(entry.subscription.principal, queue):
+                continue
+            try:
+                self._map.check_room([queue])
+            except IllegalStateError:
+                continue
+            self._destinations.ensure_own(queue)
 
     def _is_wanted(self, home: BrokerDestination, message: Message) -> bool:
         if not isinstance(home, Queue):

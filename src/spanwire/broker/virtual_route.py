@@ -102,6 +102,27 @@ class VirtualRoutes:
             route.stays = False
 
 
+def awaited(listening: Destination, wanted: Destination) -> Destination | None:
+    """The one queue under ``listening``, the queues that listen to a virtual topic, that a consumer of the pattern
+    ``wanted`` can mean: one whose name both spell together. None if there is no such name.
+    """
+    parts: list[str] = []
+    elements = wanted.elements
+    for place, part in enumerate(listening.elements):
+        asked = elements[place] if place < len(elements) else ""
+        if asked == ">":
+            parts.extend(listening.elements[place:])
+            break
+        if asked == "*":
+            parts.append(part)
+        elif part in ("*", asked):
+            parts.append(asked)
+        else:
+            return None
+    found = Destination(QUEUE, ".".join(parts))
+    return found if not found.is_pattern and wanted.matches(found) else None
+
+
 def _listened_to(settings: VirtualTopic, queue: Destination) -> Destination | None:
     """The virtual topic to which a queue of this name listens; None if it is not called so."""
     name = queue.name

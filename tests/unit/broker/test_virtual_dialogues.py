@@ -7,8 +7,9 @@ import logging
 import pytest
 
 from spanwire.broker.policy import PolicyEntry
-from spanwire.broker.ports import NO_TOKEN, WRITE
+from spanwire.broker.ports import ADMIN, NO_TOKEN, WRITE
 from spanwire.broker.virtual import MAX_HOPS
+from spanwire.broker.virtual_route import awaited
 from spanwire.broker.virtual_settings import (
     CompositeDestination,
     ForwardTo,
@@ -82,6 +83,61 @@ def test_a_queue_that_appears_later_listens_from_then_on_and_one_that_is_removed
     peer.removes(SHOP)
     producer.sends(ORDERS, "last")
     assert peer.consumes(SHOP).takes() == []
+
+
+@pytest.mark.parametrize("pattern", ["Consumer.Shop.VirtualTopic.>", "Consumer.Shop.*.Orders", "Consumer.Shop.>"])
+def test_a_consumer_of_a_pattern_is_a_group_of_each_topic(pattern: str) -> None:
+    stage = Stage()
+    producer = stage.peer("p")
+    producer.sends(ORDERS, "nobody is there")
+    shop = stage.peer("a").consumes(f"queue://{pattern}")
+    producer.sends(ORDERS, "1", "2")
+    stage.settle()
+    assert [delivery.message.destination.qualified_name for delivery in shop.deliveries] == [SHOP, SHOP]
+    assert shop.takes() == ["1", "2"]
+    shop.acknowledges("2", count=2)
+    shop.leaves()
+    producer.sends(ORDERS, "3")
+    stage.settle()
+    assert stage.view(SHOP).pending == 1
+    assert stage.peer("b").consumes(f"queue://{pattern}").takes() == ["3"]
+
+
+@pytest.mark.parametrize("pattern", ["queue://>", "queue://Consumer.*.VirtualTopic.>", "queue://Consumer.Shop.Other.>"])
+def test_a_pattern_that_names_no_group_makes_no_queue(pattern: str) -> None:
+    stage = Stage()
+    listener = stage.peer("a").consumes(pattern)
+    stage.peer("p").sends(ORDERS, "1")
+    assert listener.takes() == []
+    assert not [view for view in stage.broker.destination_views() if view.destination.startswith("queue:")]
+
+
+def test_a_consumer_of_a_pattern_makes_no_queue_that_it_may_not_make() -> None:
+    authorizer = RecordingAuthorizer()
+    authorizer.refused.add(("shop", ADMIN, SHOP))
+    stage = Stage(authorizer=authorizer)
+    shop = stage.peer("a", user="shop").consumes("queue://Consumer.Shop.>")
+    stage.peer("p", user="p").sends(ORDERS, "1")
+    assert shop.takes() == []
+    assert not stage.has(SHOP)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "found"),
+    [
+        ("Consumer.A.VirtualTopic.>", "Consumer.A.VirtualTopic.X.Y"),
+        ("Consumer.A.VirtualTopic.X.Y.>", "Consumer.A.VirtualTopic.X.Y"),
+        ("Consumer.A.*.X.*", "Consumer.A.VirtualTopic.X.Y"),
+        ("Consumer.A.*.X", None),
+        ("Consumer.A.*.X.*.*", None),
+        ("Consumer.A.VirtualTopic.Z.>", None),
+        ("*.A.>", "Consumer.A.VirtualTopic.X.Y"),
+        (">", None),
+    ],
+)
+def test_a_pattern_and_a_topic_spell_the_name_of_one_queue_together(wanted: str, found: str | None) -> None:
+    queue = awaited(Destination(QUEUE, "Consumer.*.VirtualTopic.X.Y"), Destination(QUEUE, wanted))
+    assert (None if queue is None else queue.name) == found
 
 
 def test_an_ordinary_topic_feeds_no_queues() -> None:
