@@ -5,6 +5,7 @@ Ends with 0, or with an AssertionError. Several brokers, one machine, nobody els
 
 from __future__ import annotations
 
+import asyncio
 import json
 import socket
 import ssl
@@ -13,8 +14,12 @@ import threading
 from pathlib import Path
 from typing import Final, Self
 
+import pytest
+
+from spanwire.client import aio, blocking
 from spanwire.discovery.beacon import Beacon
-from spanwire.discovery.multicast import DEFAULT_HOST, DEFAULT_PORT
+from spanwire.discovery.group import DEFAULT_HOST, DEFAULT_PORT
+from spanwire.model.errors import JmsError
 from tests.service.started import Started, spanwire
 from tests.service.test_networks import eventually, free_ports, send_and_receive
 from tests.support.broker_process import BrokerProcess
@@ -274,7 +279,56 @@ def classic_and_spanwire_find_each_other(directory: Path) -> None:
         assert eventually(lambda: [row["state"] for row in rows(near)] == ["looking"]), (rows(near), near.errors)
 
 
+def a_client_finds_a_broker_and_another_one_when_that_is_gone(directory: Path) -> None:
+    url = "discovery:(multicast://default)?initialReconnectDelay=100&maxReconnectDelay=1000"
+    with pytest.raises(JmsError, match="no broker was discovered in group default"):
+        blocking.connect(f"{url}&maxReconnectAttempts=1")
+    with Announced(directory / "a", "A") as a, Announced(directory / "b", "B") as b:
+        with blocking.connect(url) as connection, connection.session() as session:
+            first, other = (a, "B") if connection.broker_name == "A" else (b, "A")
+            session.create_producer("queue://Q").send("one")
+            first.kill()
+            producer = session.create_producer("queue://R")
+            producer.send("two")
+            assert connection.broker_name == other
+            consumer = session.create_consumer("queue://R")
+            message = consumer.receive(60.0)
+            assert message is not None and message.body == "two"
+            assert consumer.receive(0.1) is None
+    asyncio.run(_asynchronously(directory, url))
+
+
+async def _asynchronously(directory: Path, url: str) -> None:
+    with Announced(directory / "c", "C"):
+        async with aio.connect(url) as connection, connection.session() as session:
+            assert connection.broker_name == "C"
+            await (await session.create_producer("queue://Q")).send("one")
+
+
+def a_client_sends_its_login_to_no_rogue(directory: Path) -> None:
+    url = "discovery:(multicast://default)?maxReconnectAttempts=1"
+    with Rogue() as rogue:
+        stop = threading.Event()
+
+        def announce() -> None:
+            while not stop.wait(0.1):
+                for uri in (f"tcp://127.0.0.1:{rogue.port}", f"ssl://127.0.0.1:{rogue.port}", "vm://x"):
+                    rogue.announces(uri)
+
+        speaker = threading.Thread(target=announce)
+        speaker.start()
+        try:
+            with pytest.raises(JmsError, match="none of 2 discovered brokers may be sent the login"):
+                blocking.connect(url, USER, PASSWORD)
+        finally:
+            stop.set()
+            speaker.join()
+        assert (rogue.connections, rogue.heard) == (0, [])
+
+
 SCENARIOS: Final = (
+    a_client_finds_a_broker_and_another_one_when_that_is_gone,
+    a_client_sends_its_login_to_no_rogue,
     brokers_find_each_other_and_not_themselves,
     a_broker_that_leaves_is_lost_and_found_when_it_comes_back,
     another_name_of_the_broker_itself_is_no_other_broker,

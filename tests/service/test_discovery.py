@@ -51,6 +51,8 @@ def _import_path() -> list[str]:
         "brokers_find_each_other_and_not_themselves",
         "a_broker_that_leaves_is_lost_and_found_when_it_comes_back",
         "another_name_of_the_broker_itself_is_no_other_broker",
+        "a_client_finds_a_broker_and_another_one_when_that_is_gone",
+        "a_client_sends_its_login_to_no_rogue",
         "groups_do_not_hear_each_other",
         "whatever_a_rogue_announces_no_login_reaches_it",
         "a_login_reaches_a_verified_broker",

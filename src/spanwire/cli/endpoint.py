@@ -62,7 +62,8 @@ def tls_settings(url: str, options: argparse.Namespace) -> ClientTlsSettings | N
     """The stores that the options name; None without any. Raises `ConfigurationError` where they can be of no use."""
     if options.trust_store is None and options.key_store is None:
         return None
-    if not any(address.is_secure for address in parse_url(url).addresses):
+    parsed = parse_url(url)
+    if parsed.group is None and not any(address.is_secure for address in parsed.addresses):
         raise ConfigurationError(f"{redacted(url)} has no TLS, so it needs no store; write ssl://host:port")
     return ClientTlsSettings(
         trust_store=None

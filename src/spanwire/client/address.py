@@ -1,4 +1,5 @@
-"""Broker URLs of a client: ``tcp://host:port?options``, ``ssl:``, ``vm:``, ``peer:`` and ``failover:(a,b)?options``.
+"""Broker URLs of a client: ``tcp://host:port?options``, ``ssl:``, ``vm:``, ``peer:``, ``failover:(a,b)?options`` and
+``discovery:(agent)?options``, where the agent is ``multicast://default?group=name`` or a list, ``static:(a,b)``.
 
 Options of the client itself (``jms.…``) stand at the outermost URL; ``nested.…`` of a failover URL hold for each of its
 addresses. A URL in an error shows neither user, password nor option values.
@@ -12,6 +13,7 @@ from typing import Final
 from urllib.parse import unquote
 
 from spanwire.client.options import (
+    DISCOVERY,
     FAILOVER,
     JMS,
     MAX_WORD,
@@ -29,6 +31,10 @@ from spanwire.client.options import (
     reconnect_policy,
     socket_settings,
 )
+from spanwire.discovery.address import read_address
+from spanwire.discovery.group import OPTIONS as GROUP_OPTIONS
+from spanwire.discovery.group import SCHEME as MULTICAST
+from spanwire.discovery.group import MulticastSettings, parse_multicast
 from spanwire.model.errors import ConfigurationError
 
 MAX_URL: Final = 4_096  # characters
@@ -38,7 +44,11 @@ PLAIN_SCHEMES: Final = ("tcp", "nio", "auto", "auto+nio")
 TLS_SCHEMES: Final = ("ssl", "nio+ssl", "auto+ssl", "auto+nio+ssl")
 IN_PROCESS_SCHEMES: Final = ("vm", "peer")
 FAILOVER_SCHEME: Final = "failover"
-LATER_SCHEMES: Final = ("discovery", "fanout", "http", "https", "multicast", "static", "ws", "wss")
+DISCOVERY_SCHEME: Final = "discovery"
+LIST_SCHEMES: Final = ("static", "simple")
+LATER_AGENTS: Final = ("fabric", "http", "https", "masterslave", "rendezvous", "zeroconf")
+LATER_SCHEMES: Final = ("fanout", "http", "https", "ws", "wss")
+DISCOVERED_PREFIX: Final = "discovered."
 JMS_PREFIX: Final = "jms."
 NESTED_PREFIX: Final = "nested."
 
@@ -79,11 +89,16 @@ class BrokerAddress:
 
 @dataclass(frozen=True)
 class BrokerUrl:
-    """Everything that a URL says."""
+    """Everything that a URL says. With ``group`` the addresses are those that are announced there; each has the options
+    ``discovered``, and the login is sent to those whom TLS has verified, or to anybody if ``sends_login``.
+    """
 
     addresses: tuple[BrokerAddress, ...]
     reconnect: ReconnectPolicy
     settings: ClientSettings
+    group: MulticastSettings | None = None
+    discovered: dict[str, str] = field(default_factory=dict, repr=False)
+    sends_login: bool = False
 
 
 def parse_url(
@@ -96,6 +111,12 @@ def parse_url(
     given = options_of(query, text)
     jms = {name: value for name, value in given.items() if name.startswith(JMS_PREFIX)}
     others = {name: value for name, value in given.items() if not name.startswith(JMS_PREFIX)}
+    if scheme in LIST_SCHEMES:
+        scheme, rest = DISCOVERY_SCHEME, f"{scheme}:{rest}"
+    if scheme == DISCOVERY_SCHEME:
+        discovered = {name: value for name, value in others.items() if is_discovered_option(name)}
+        outer = {name: value for name, value in given.items() if name not in discovered}
+        return discovery_url(rest, discovered, outer, text, (user_name, password, client_id))
     if scheme != FAILOVER_SCHEME:
         address = broker_address(scheme, rest, others, text, JMS)
         settings = client_settings(Options(redacted(text), jms, JMS), user_name, password, client_id)
@@ -107,6 +128,52 @@ def parse_url(
     options = Options(redacted(text), outer, {**FAILOVER, **JMS})
     settings = client_settings(options, user_name, password, client_id)
     return BrokerUrl(failover_addresses(rest, nested, text), reconnect_policy(options), settings)
+
+
+def is_discovered_option(name: str) -> bool:
+    """Whether an option of a discovery URL holds for each address that is found."""
+    return name.startswith(DISCOVERED_PREFIX) or name.removeprefix(SOCKET_PREFIX) in {**SOCKET, **WIRE_FORMAT}
+
+
+def discovery_url(
+    rest: str,
+    discovered: dict[str, str],
+    outer: dict[str, str],
+    text: str,
+    login: tuple[str | None, str | None, str | None],
+) -> BrokerUrl:
+    """``discovery:(agent)?options``: the options are those of failover, and those of each address."""
+    inner = rest.removeprefix("//")
+    if inner.startswith("(") and inner.endswith(")"):
+        inner = inner[1:-1]
+    agent, _, listed = inner.strip().partition(":")
+    agent = agent.lower()
+    of_agent = {name: value for name, value in outer.items() if name in GROUP_OPTIONS}
+    given = {name: value for name, value in outer.items() if name not in of_agent}
+    options = Options(redacted(text), given, {**FAILOVER, **DISCOVERY, **JMS})
+    settings = client_settings(options, login[0], login[1], login[2])
+    of_each = {name.removeprefix(DISCOVERED_PREFIX): value for name, value in discovered.items()}
+    reconnect = reconnect_policy(options)
+    if agent in LIST_SCHEMES:
+        return BrokerUrl(failover_addresses(listed, of_each, text), reconnect, settings)
+    if agent in LATER_AGENTS:
+        raise ConfigurationError(f"{redacted(text)}: the agent {agent} is not yet supported; write multicast://default")
+    if agent != MULTICAST:
+        raise ConfigurationError(f"{redacted(text)!r} names no agent; write discovery:(multicast://default)")
+    joined = "&".join([f"{name}={value}" for name, value in of_agent.items()])
+    group = parse_multicast(inner + ("&" if "?" in inner else "?") + joined if joined else inner)
+    broker_address("tcp", "//h:1", of_each, text, {})  # the options of each have to be right before one is found
+    return BrokerUrl((), reconnect, settings, group, of_each, options.flag("sendLoginToDiscovered", False))
+
+
+def found_address(uri: str, url: BrokerUrl) -> BrokerAddress | None:
+    """What was announced, with the options of the URL; None for what the client cannot or, for the sake of its login,
+    must not use unless TLS verifies it: see `BrokerAddress.is_secure`.
+    """
+    address = read_address(uri)
+    if address is None:
+        return None
+    return broker_address(address.scheme, address.uri.partition(":")[2], url.discovered, address.uri, {})
 
 
 def split_url(text: str) -> tuple[str, str, str]:
@@ -201,7 +268,7 @@ def redacted(text: str) -> str:
 
     Secrets may hold commas, slashes, question marks and parentheses; what is in doubt is not shown.
     """
-    is_list = text.strip().lower().startswith(FAILOVER_SCHEME)
+    is_list = text.strip().lower().startswith((FAILOVER_SCHEME, DISCOVERY_SCHEME, *LIST_SCHEMES))
     shown = (NESTED_OPTIONS if is_list else ALL_OPTIONS).sub("?…", text)
     shown = USER.sub("//…@", shown)
     if "@" in text:

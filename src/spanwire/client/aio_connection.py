@@ -11,6 +11,8 @@ from spanwire.client.address import BrokerAddress
 from spanwire.client.aio_wire import InProcessWire, SocketWire, Wire, WireOwner
 from spanwire.client.connection import ClientConnection
 from spanwire.client.consumer import ClientConsumer
+from spanwire.client.discovering import look
+from spanwire.client.failover import Failover
 from spanwire.client.line import Request
 from spanwire.client.machine import Machine, check_process, in_process_transport, not_connected, silent, tls_context
 from spanwire.model.errors import (
@@ -232,6 +234,8 @@ class CoreConnection(WireOwner):
         """Try addresses until one lets us in."""
         failover = self.core.failover
         while True:
+            if failover.is_looking and not await self._has_found(failover):
+                continue
             address = failover.next_address()
             if address is None:
                 raise failover.gave_up()
@@ -244,6 +248,19 @@ class CoreConnection(WireOwner):
             if is_startup and isinstance(error, AuthenticationError):
                 raise error
             failover.failed(error, self.machine.now().monotonic)
+
+    async def _has_found(self, failover: Failover) -> bool:
+        """Look for brokers that announce themselves; False when there are none."""
+        url, group = self.core.url, self.core.url.group
+        delay = failover.due_at() - self.machine.now().monotonic
+        if delay > 0:
+            await asyncio.sleep(delay)
+        try:
+            failover.found(() if group is None else await asyncio.to_thread(look, url, group, self._tls))
+        except JmsError as error:
+            failover.failed(error, self.machine.now().monotonic)
+            return False
+        return True
 
     async def _try(self, address: BrokerAddress) -> JmsError | None:
         """Connect to one address and log in; what went wrong, if something did."""

@@ -17,6 +17,8 @@ from spanwire.client.address import BrokerAddress
 from spanwire.client.blocking_channel import Channel, EndOfChannel, InProcessChannel, SocketChannel
 from spanwire.client.connection import ClientConnection
 from spanwire.client.consumer import ClientConsumer
+from spanwire.client.discovering import look
+from spanwire.client.failover import Failover
 from spanwire.client.line import Request
 from spanwire.client.machine import Machine, check_process, in_process_transport, silent, tls_context, told
 from spanwire.model.errors import (
@@ -282,6 +284,8 @@ class CoreConnection:
         """Try addresses until one lets us in."""
         failover = self.core.failover
         while not self._is_over:
+            if failover.is_looking and not self._has_found(failover):
+                continue
             address = failover.next_address()
             if address is None:
                 raise failover.gave_up()
@@ -293,6 +297,26 @@ class CoreConnection:
             if is_startup and isinstance(error, AuthenticationError):
                 raise error
             failover.failed(error, self.machine.now().monotonic)
+
+    def _has_found(self, failover: Failover) -> bool:
+        """Look for brokers that announce themselves; False when there are none."""
+        url, group = self.core.url, self.core.url.group
+        while (delay := failover.due_at() - self.machine.now().monotonic) > 0 and not self._is_over:
+            self._keeper_due.wait(delay)
+        self.lock.release()
+        found: tuple[BrokerAddress, ...] = ()
+        failure: JmsError | None = None
+        try:
+            found = () if group is None else look(url, group, self._tls)
+        except JmsError as error:
+            failure = error
+        finally:
+            self.lock.acquire()
+        if failure is not None:
+            failover.failed(failure, self.machine.now().monotonic)
+            return False
+        failover.found(found)
+        return True
 
     def _try(self, address: BrokerAddress) -> JmsError | None:
         """Connect to one address and log in; what went wrong, if something did."""

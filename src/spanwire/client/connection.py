@@ -65,6 +65,7 @@ class ClientConnection(LinkReceiver):
         self.connection_id: Final[str] = IdGenerator(environment, seed).next_id()
         self.settings: Final[ClientSettings] = url.settings
         self.client_id: Final[str] = url.settings.client_id or f"{self.connection_id}:0"
+        self.url: Final[BrokerUrl] = url
         self.failover: Final[Failover] = Failover(url.addresses, url.reconnect, environment)
         self.line: Final[Line] = Line()
         self.state = State.OFFLINE

@@ -107,6 +107,7 @@ FAILOVER: Final[Known] = {
     "useExponentialBackOff": (FLAG, ""),
     "warnAfterReconnectAttempts": (NUMBER, ""),
 }
+DISCOVERY: Final[Known] = {"sendLoginToDiscovered": (FLAG, "")}
 SOCKET_PREFIX: Final = "socket."
 
 

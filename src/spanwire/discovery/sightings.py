@@ -102,6 +102,11 @@ class Sightings:
         elif sighting is not None:
             sighting.away_until = float("inf")
 
+    def clear(self) -> None:
+        """Nobody was heard of, as far as is remembered from now on; own addresses stay."""
+        self._sightings.clear()
+        self._told_of_crowd = False
+
     def look(self, now: float) -> None:
         """Those who were not heard for too long are gone; to be called about as often as beacons come."""
         for uri, sighting in list(self._sightings.items()):

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Final, cast
 
 from spanwire.broker.broker import Broker
-from spanwire.discovery.multicast import MulticastSettings
+from spanwire.discovery.group import MulticastSettings
 from spanwire.discovery.reconnect import Reconnect, ReconnectSettings
 from spanwire.model.environment import Time
 from spanwire.model.errors import ConfigurationError

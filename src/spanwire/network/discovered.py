@@ -146,6 +146,7 @@ class DiscoveredLinks(DiscoveryListener):
         """Connect no more, and close what is open."""
         for link in self.links.values():
             link.end()
+        self.links.clear()
 
     def views(self) -> list[LinkView]:
         """One per link; one of the connector itself while there is none."""

@@ -7,7 +7,8 @@ from dataclasses import asdict
 from typing import Final
 
 from spanwire.broker.broker import Broker
-from spanwire.discovery.multicast import MulticastAgent, MulticastSettings, parse_multicast
+from spanwire.discovery.group import MulticastSettings, parse_multicast
+from spanwire.discovery.multicast import MulticastAgent
 from spanwire.model.errors import ConfigurationError
 from spanwire.network.connector import NetworkConnectorSettings, accepted_view
 from spanwire.network.connectors import NetworkConnector

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spanwire.discovery.multicast import MulticastSettings, parse_multicast
+from spanwire.discovery.group import MulticastSettings, parse_multicast
 from spanwire.model.errors import ConfigurationError
 
 

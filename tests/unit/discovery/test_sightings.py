@@ -119,6 +119,15 @@ def test_of_own_addresses_only_so_many_are_remembered_and_the_rest_stays_away(
     assert listener.take() == [f"found {URI}"]
 
 
+def test_after_a_new_beginning_everybody_is_found_again_but_oneself(sightings: Sightings, listener: Listener) -> None:
+    sightings.ignore("tcp://own:1")
+    sightings.heard(HERE, 0)
+    sightings.clear()
+    sightings.heard(HERE, 1)
+    sightings.heard(Beacon("default", "tcp://own:1"), 1)
+    assert listener.take() == [f"found {URI}", f"found {URI}"]
+
+
 def test_only_use_counts_as_life(listener: Listener) -> None:
     retry = ReconnectSettings(initial_delay_ms=1_000, exponential=True)
     sightings = Sightings(listener, 0.5, retry)

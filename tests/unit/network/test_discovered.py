@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from spanwire.discovery.multicast import MulticastSettings
+from spanwire.discovery.group import MulticastSettings
 from spanwire.model.environment import Time
 from spanwire.model.secret import Secret
 from spanwire.network.connector import DiscoverySettings, NetworkConnectorSettings

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from spanwire.discovery.multicast import SCHEME, parse_multicast
+from spanwire.discovery.group import SCHEME, parse_multicast
 from spanwire.model.errors import ConfigurationError
 from spanwire.service.config.document import Element, Findings
 

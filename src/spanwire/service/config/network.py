@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from spanwire.discovery.multicast import SCHEME as MULTICAST
-from spanwire.discovery.multicast import parse_multicast
+from spanwire.discovery.group import SCHEME as MULTICAST
+from spanwire.discovery.group import parse_multicast
 from spanwire.discovery.reconnect import OPTIONS as RECONNECT_OPTIONS
 from spanwire.discovery.reconnect import ReconnectSettings
 from spanwire.discovery.sightings import FAILED_SIGHTING
@@ -58,13 +58,13 @@ CONNECTOR: Final = Words(
             "consumerPriorityBase prefetchSize alwaysSyncSend bridgeTempDestinations userName password remoteUserName "
             "remotePassword suppressDuplicateQueueSubscriptions suppressDuplicateTopicSubscriptions staticBridge "
             "destinationFilter dynamicOnly conduitNetworkQueueSubscriptions clientIdToken duplex "
-            "syncDurableSubs checkDuplicateMessagesOnDuplex useVirtualDestSubs sendLoginToDiscovered autoStart".split(),
+            "syncDurableSubs checkDuplicateMessagesOnDuplex useVirtualDestSubs sendLoginToDiscovered autoStart "
+            "advisoryForFailedForward".split(),
             YES,
         ),
         "id": YES,  # Spring's name of the bean; nothing here refers to it
         "dispatchAsync": Rule(NO_EFFECT, ("true", "false"), "dispatch never waits for a socket"),
         "useCompression": _only("false", "compression by a bridge"),
-        "advisoryForFailedForward": _only("false", words.ADVISORIES),
         "advisoryPrefetchSize": ADVISED,
         "advisoryAckPercentage": ADVISED,
         "gcDestinationViews": JAVA,
@@ -253,6 +253,7 @@ class NetworkReader:
             sync_durable=settings.flag("syncDurableSubs", False),
             duplex=settings.flag("duplex", False),
             check_duplicates=settings.flag("checkDuplicateMessagesOnDuplex", False),
+            tells_failures=settings.flag("advisoryForFailedForward", False),
             client_id_token=settings.text("clientIdToken") or "_",
         )
 

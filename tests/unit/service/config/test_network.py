@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from spanwire.discovery.multicast import MulticastSettings
+from spanwire.discovery.group import MulticastSettings
 from spanwire.discovery.reconnect import ReconnectSettings
 from spanwire.discovery.sightings import FAILED_SIGHTING
 from spanwire.model.destination import parse_destination
