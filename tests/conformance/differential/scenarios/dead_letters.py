@@ -72,3 +72,54 @@ def a_redelivery_survives_a_kill(jms: Stage) -> None:
     jms.passes(BETWEEN_MS)
     session = jms.connection().session()
     session.consumer("queue://REDELIVER.KILLED").receives(1, silence=True)
+
+
+def _gives_up(jms: Stage, source: str) -> None:
+    session = jms.connection(AT_ONCE).session("transacted")
+    consumer = session.consumer(source)
+    consumer.receives(1)
+    session.rolls_back()
+    consumer.receives_nothing()
+
+
+def a_letter_of_a_letter_is_gone(jms: Stage) -> None:
+    session = jms.connection().session()
+    session.producer("queue://OWNDLQ.GONE").sends("a")
+    _gives_up(jms, "queue://OWNDLQ.GONE")
+    _gives_up(jms, "queue://DLQ.OWNDLQ.GONE")
+    session.browses("queue://DLQ.OWNDLQ.GONE")
+    session.browses("queue://DLQ.DLQ.OWNDLQ.GONE")
+    session.consumer("queue://ActiveMQ.DLQ").drains()
+
+
+def the_letter_of_a_group_of_a_virtual_topic_names_the_topic(jms: Stage) -> None:
+    session = jms.connection().session()
+    session.consumer("queue://Consumer.A.VirtualTopic.LETTERS").closes()
+    session.producer("topic://VirtualTopic.LETTERS").sends("a", properties={"p": "v"})
+    _gives_up(jms, "queue://Consumer.A.VirtualTopic.LETTERS")
+    session.consumer("queue://ActiveMQ.DLQ").receives(1, silence=True)
+
+
+def a_message_of_a_group_comes_back_and_dies_in_the_end(jms: Stage) -> None:
+    session = jms.connection().session()
+    queue = "queue://REDELIVER.GROUP"
+    session.producer(queue).sends("a", properties={"JMSXGroupID": "g"}, priority=7, correlation="c", ttl=3_600_000)
+    failing = jms.connection(AT_ONCE).session("transacted")
+    consumer = failing.consumer(queue)
+    for _ in range(3):
+        consumer.receives(1)
+        failing.rolls_back()
+    consumer.receives_nothing()
+    session.consumer("queue://ActiveMQ.DLQ").receives(1, silence=True)
+
+
+def a_consumer_of_a_pattern_gets_what_comes_back(jms: Stage) -> None:
+    jms.connection().session().producer("queue://REDELIVER.PATTERN.A").sends("a", volatile=True)
+    session = jms.connection(AT_ONCE).session("transacted")
+    consumer = session.consumer("queue://REDELIVER.PATTERN.*")
+    consumer.receives(1)
+    session.rolls_back()
+    consumer.receives(1)
+    session.commits()
+    consumer.receives_nothing()
+    jms.counts("queue://REDELIVER.PATTERN.A")

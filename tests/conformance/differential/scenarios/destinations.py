@@ -74,6 +74,18 @@ def the_queue_of_a_group_collects_while_nobody_is_there(jms: Stage) -> None:
     session.consumer("queue://Consumer.A.VirtualTopic.TWO").receives(1, silence=True)
 
 
+def a_consumer_of_a_pattern_is_a_group_of_each_topic(jms: Stage) -> None:
+    session = jms.connection().session()
+    consumer = session.consumer("queue://Consumer.A.VirtualTopic.THREE.>")
+    producer = session.producer()
+    producer.sends("a", to="topic://VirtualTopic.THREE.X")
+    producer.sends("b", to="topic://VirtualTopic.THREE.Y.Z")
+    consumer.drains()
+    consumer.closes()
+    producer.sends("c", to="topic://VirtualTopic.THREE.X")
+    session.consumer("queue://Consumer.A.VirtualTopic.THREE.>").drains()
+
+
 def a_selector_aware_virtual_topic_leaves_out_what_nobody_wants(jms: Stage) -> None:
     session = jms.connection().session()
     consumer = session.consumer("queue://Group.A.Picky.T", "n = 1")

@@ -118,6 +118,28 @@ def the_next_exclusive_consumer_takes_over(jms: Stage) -> None:
     second.drains()
 
 
+def what_an_exclusive_consumer_would_not_have_goes_to_the_next(jms: Stage) -> None:
+    session = jms.connection("jms.prefetchPolicy.all=1").session()
+    next_one = session.consumer(jms.queue("Q", "?consumer.exclusive=true"), "n = 1")
+    first = session.consumer(jms.queue("Q", "?consumer.exclusive=true&consumer.priority=5"), "n = 2")
+    producer = session.producer(jms.queue("Q"))
+    producer.sends("a", properties={"n": ["int", 1]})
+    producer.sends("b", properties={"n": ["int", 2]})
+    first.receives(1, silence=True)
+    next_one.receives_nothing()
+    first.closes()
+    next_one.receives(1, silence=True)
+
+
+def an_exclusive_consumer_that_pulls_makes_way(jms: Stage) -> None:
+    first = jms.connection("jms.prefetchPolicy.all=0").session().consumer(jms.queue("Q", "?consumer.exclusive=true"))
+    other = jms.connection().session().consumer(jms.queue("Q"))
+    jms.connection().session().producer(jms.queue("Q")).sends("a")
+    other.receives_nothing()
+    first.closes()
+    other.receives(1, silence=True)
+
+
 def an_exclusive_consumer_of_higher_priority_displaces_the_first(jms: Stage) -> None:
     session = jms.connection().session()
     first = session.consumer(jms.queue("Q", "?consumer.exclusive=true"))

@@ -154,3 +154,9 @@ def a_topic_is_sent_to_later(jms: Stage) -> None:
     consumer = session.consumer(jms.topic("T"))
     session.producer(jms.topic("T")).sends("x", volatile=True, properties={"AMQ_SCHEDULED_DELAY": 50})
     consumer.receives(1, silence=True)
+
+
+def a_delay_that_is_null_asks_for_nothing(jms: Stage) -> None:
+    session = jms.connection().session()
+    session.producer(jms.queue("Q")).sends("a", properties={"AMQ_SCHEDULED_DELAY": ["null", 0]})
+    session.consumer(jms.queue("Q")).receives(1, silence=True)
