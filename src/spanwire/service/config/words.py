@@ -118,6 +118,7 @@ BROKER: Final = Words(
             _only("false", "memory limits for producers and consumers apart"), "splitSystemUsageForProducersConsumers"
         ),
         **_all(_only("false", "the host's name as the broker's", "write brokerName"), "useLocalHostBrokerName"),
+        "rollbackOnlyOnAsyncException": Rule(NO_EFFECT, ("true",), "a transaction with a refused send is rolled back"),
         "keepDurableSubsActive": Rule(NO_EFFECT, ("true", "false"), "durable subscriptions are always kept"),
         "enableStatistics": Rule(NO_EFFECT, ("true",), "statistics are always kept"),
         **_all(WATCHED, "schedulePeriodForDiskUsageCheck diskUsageCheckRegrowThreshold adjustUsageLimits"),
@@ -130,7 +131,7 @@ BROKER: Final = Words(
             "deferredNetworkConnectors maxInflatedDataSize "
             "mbeanInvocationTimeout monitorConnectionSplits passiveSlave "
             "persistenceThreadPriority producerSystemUsagePortion regionBroker restartAllowed restartRequested "
-            "rollbackOnlyOnAsyncException startBrokerWithStateless "
+            "startBrokerWithStateless "
             "storeOpenWireVersion supportFailOver systemExitOnShutdown systemExitOnShutdownExitCode taskRunnerPriority "
             "timeBeforePurgeTempDestinations useLoggingForShutdownErrors useShutdownHook "
             "useVmConnector waitForSlaveTimeout",
