@@ -183,15 +183,12 @@ class DeadLetters(DeadLetterOffice):
         stored = 0
         for letter in letters:
             home = letter.home
-            if isinstance(home, Queue):
-                sequence = 0
-                if sequences:
-                    sequence = sequences[stored]
-                    stored += 1
-                    self._unstored.add(letter.message.size)
-                home.accept(letter.message, sequence)
-            elif isinstance(home, Topic):
-                home.accept(letter.message)
+            sequence = 0
+            if sequences and isinstance(home, Queue):
+                sequence = sequences[stored]
+                stored += 1
+                self._unstored.add(letter.message.size)
+            home.accept(letter.message, sequence)
 
     def room_changed(self) -> None:
         """Go on with what had no room for its dead letter."""

@@ -115,10 +115,7 @@ class Retrying(Disposal):
         queue.in_flight += 1
         queue.forgotten(reference)
         for place, home in enumerate(homes):
-            if isinstance(home, Queue):
-                home.accept(copies[place], sequences[place])
-            elif isinstance(home, Topic):
-                home.accept(copies[place])
+            home.accept(copies[place], sequences[place])
 
     def is_behind(self) -> bool:
         """Each is stored again."""

@@ -64,6 +64,9 @@ class BrokerDestination:
             self.usage.add(size - message.forms_counted)
             message.forms_counted = size
 
+    def accept(self, message: Message, sequence: int) -> None:
+        """Take ``message``, which the store has under ``sequence`` (0: not at all), and dispatch it to who waits."""
+
     def settled(self, reference: MessageReference) -> None:
         """A consumer is done with ``reference``: forget it, in the store too."""
 

@@ -15,10 +15,8 @@ from spanwire.broker.flow_control import ROOM, TURN, FlowControl, ParkedSender, 
 from spanwire.broker.formats import MessageFormats
 from spanwire.broker.ports import NO_TOKEN
 from spanwire.broker.producer_audit import ProducerAudit
-from spanwire.broker.queue import Queue
 from spanwire.broker.reference import BrokerDestination, MessageReference
 from spanwire.broker.rights import Rights
-from spanwire.broker.topic import Topic
 from spanwire.broker.transactions import TransactedSend, Transaction
 from spanwire.broker.unstored import Unstored
 from spanwire.broker.virtual import Target, VirtualDestinations
@@ -270,19 +268,12 @@ class Sending(ParkedSender):
             entry = WithheldMessage(home, message, 0)
             self.withhold(Waiting(self._context.store.position(), state.outlet, NO_TOKEN, [entry]))
         else:
-            self.dispatch(home, message, 0)
+            home.accept(message, 0)
         return True
 
     def _expired(self, home: BrokerDestination, message: Message) -> None:
         home.expired += 1
         self._dead_letters.dead_on_arrival(home, message, EXPIRED)
-
-    def dispatch(self, home: BrokerDestination, message: Message, sequence: int) -> None:
-        """Hand ``message`` to its destination."""
-        if isinstance(home, Queue):
-            home.accept(message, sequence)
-        elif isinstance(home, Topic):
-            home.accept(message)
 
     def withhold(self, waiting: Waiting) -> None:
         """Dispatch the messages of ``waiting`` when the store has reached its position; nothing overtakes them."""
@@ -300,7 +291,7 @@ class Sending(ParkedSender):
             home.withheld -= 1
             if not home.removed:
                 if not message.is_expired(self._context.wall_ms):
-                    self.dispatch(home, message, entry.sequence)
+                    home.accept(message, entry.sequence)
                 elif entry.sequence == 0:
                     self._expired(home, message)
                 else:
@@ -337,7 +328,7 @@ class Sending(ParkedSender):
         else:
             state.audited = self._audit.stored(state.audited, message.message_id)
         if home.policy.dispatch_before_sync and home.withheld == 0:
-            self.dispatch(home, message, sequence)
+            home.accept(message, sequence)
             return self.answer_when_stored(state, token)
         self.withhold(Waiting(store.position(), state.outlet, token, [WithheldMessage(home, message, sequence)]))
         return token == NO_TOKEN

@@ -140,13 +140,13 @@ class ToldTopic(TunedTopic):
         self._slow: Final[dict[Subscription, None]] = {}
         self._discarded: Final[dict[Subscription, int]] = {}
 
-    def accept(self, message: Message) -> None:
+    def accept(self, message: Message, sequence: int = 0) -> None:
         """Hand ``message`` on and tell that it came, whether nobody wants it, and who is slow."""
         told = self.policy.advisories
         if told.slow_consumers:
             self._look_for_slow()
         unwanted = told.no_consumers and not message.persistent and not self._is_wanted(message)
-        super().accept(message)
+        super().accept(message, sequence)
         if unwanted:
             self._news.pass_on(NO_CONSUMER_NEWS, self.destination, message)
         if told.delivered:

@@ -40,7 +40,7 @@ class Topic(BrokerDestination):
         self.durables = durables
         self.fans_out = self.route is not None or len(durables) > 0
 
-    def accept(self, message: Message) -> None:
+    def accept(self, message: Message, sequence: int = 0) -> None:
         """Hand ``message`` to every subscription whose selector lets it through."""
         self.enqueued += 1
         if not self.subscriptions:

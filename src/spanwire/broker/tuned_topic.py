@@ -54,7 +54,7 @@ class TunedTopic(Topic):
         self._perishable = False  # a message that expires has come here
         self.discarded = 0
 
-    def accept(self, message: Message) -> None:
+    def accept(self, message: Message, sequence: int = 0) -> None:
         """Keep ``message`` for consumers to come, and hand it to every subscription whose selector lets it through."""
         self.enqueued += 1
         kept = self._kept
