@@ -21,7 +21,7 @@ from spanwire.broker.reference import BrokerDestination, MessageReference
 from spanwire.broker.rights import Rights
 from spanwire.broker.subscription import Subscription
 from spanwire.broker.topic import Topic
-from spanwire.model.destination import ADVISORY_PREFIX, TOPIC, Destination
+from spanwire.model.destination import ADVISORY_PREFIX, QUEUE, TOPIC, Destination
 from spanwire.model.errors import JmsError, ProtocolError, ResourceAllocationError
 from spanwire.model.ids import ConsumerId
 from spanwire.model.info import ConnectionInfo, ConsumerInfo, ProducerInfo
@@ -87,6 +87,16 @@ def bridge_advisory() -> Destination:
     return Destination(TOPIC, ADVISORY_PREFIX + "NetworkBridge")
 
 
+def failed_forward_advisory() -> Destination:
+    """The topic that tells of messages that bridges of this broker could not forward."""
+    return Destination(TOPIC, ADVISORY_PREFIX + "NetworkBridge.ForwardFailure")
+
+
+def standing_consumer(connection_id: str, queue: Destination) -> ConsumerInfo:
+    """A consumer that stands for the existence of ``queue``. Its id is the same each time."""
+    return ConsumerInfo(ConsumerId(f"{connection_id}:{queue.name}", 0, 0), queue)
+
+
 def news_advisory(kind: str, destination: Destination) -> Destination:
     """The topic that tells this kind of news about ``destination``. Two kinds are older than the others and know no
     temporary destinations.
@@ -111,13 +121,18 @@ class Advisories(News):
         rights: Rights,
         formats: MessageFormats,
         anonymous_producers: bool,
+        demand_id: str = "",
     ) -> None:
+        """With a ``demand_id`` a queue behind a virtual destination is told of as if it always had a consumer; the
+        connection of that one has this id.
+        """
         self._rights: Final[Rights] = rights
         self._context: Final[BrokerContext] = context
         self._destinations: Final[DestinationMap] = destinations
         self._format: Final[AdvisoryFormat] = advisory_format
         self._formats: Final[MessageFormats] = formats
         self._anonymous_producers: Final[bool] = anonymous_producers
+        self._demand_id: Final[str] = demand_id
         self._listeners: Final[dict[Subscription, int]] = {}  # and how many advisories may wait for each
         self._ended: Subscription | None = None  # a listener that is about to go
         self._number = 0
@@ -159,6 +174,15 @@ class Advisories(News):
         """A queue or topic was made."""
         if not destination.is_advisory:
             self._publish(destination_advisory(destination), self._destination_subject(destination), {})
+            for source, info in self._standing_demand(destination):
+                self._publish(virtual_consumer_advisory(source), info, {"consumerCount": 1})
+
+    def _standing_demand(self, destination: Destination) -> list[tuple[Destination, ConsumerInfo]]:
+        """The virtual destinations that are demand for as long as ``destination`` exists, and who stands for that."""
+        if not self._demand_id or destination.kind != QUEUE:
+            return []
+        info = standing_consumer(self._demand_id, destination)
+        return [(source, behind(info, source)) for source in self._destinations.virtual_sources(destination)]
 
     def destination_removed(self, destination: Destination, connection_id: str) -> None:
         """A queue or topic is gone, and with it the advisory topics about it that only wildcards listen to."""
@@ -166,6 +190,9 @@ class Advisories(News):
             return
         self._paths.pop(destination.qualified_name, None)
         self._publish(destination_advisory(destination), RemovedSubject(connection_id, destination), {})
+        for source, info in self._standing_demand(destination):
+            gone = RemovedSubject(info.consumer_id.connection_id, info.consumer_id)
+            self._publish(virtual_consumer_advisory(source), gone, {"consumerCount": 0})
         self._forget(consumer_advisory(destination))
         self._forget(producer_advisory(destination))
         if self._told_patterns:
@@ -244,6 +271,10 @@ class Advisories(News):
         if link in self._links:
             self._links.remove(link)
             self._publish(bridge_advisory(), link, {"started": False})
+
+    def forward_failed(self, message: Message, cause: str) -> None:
+        """A bridge could not forward ``message``."""
+        self._publish(failed_forward_advisory(), AdvisedMessage(message, True), {"cause": cause})
 
     def has_listeners(self, kind: str, about: Destination) -> bool:
         """Whether somebody hears advisories of this kind about a destination."""
@@ -326,6 +357,8 @@ class Advisories(News):
         """Tell a new listener of a destination that is there."""
         if not destination.is_advisory:
             self._tell(subscription, destination_advisory(destination), self._destination_subject(destination), {})
+            for source, info in self._standing_demand(destination):
+                self._tell(subscription, virtual_consumer_advisory(source), info, {"consumerCount": 1})
 
     def _replay_consumer(self, subscription: Subscription, info: ConsumerInfo, part: Destination, count: int) -> None:
         """Tell a new listener of a consumer that is there."""

@@ -78,7 +78,8 @@ class Rooms:
         self.rights: Final[Rights] = Rights(authorizer, audit)
         self.map: Final[DestinationMap] = DestinationMap(self.context, policies, self.usage, VirtualRoutes(virtual))
         self.advisories: Final[Advisories | None] = None if advisory_format is None else Advisories(
-            self.context, self.map, advisory_format, self.rights, formats, anonymous_producer_advisories
+            self.context, self.map, advisory_format, self.rights, formats, anonymous_producer_advisories,
+            ids.next_id() if virtual.told_on_creation else "",
         )  # fmt: skip
         self.waiting: Final[WaitingLine] = WaitingLine()
         self.destinations: Final[Destinations] = Destinations(self.context, self.map, self.rights, self.advisories)

@@ -68,10 +68,12 @@ class MirroredQueues:
 @dataclass(frozen=True)
 class VirtualSettings:
     """All virtual destinations of one broker. Without any configuration the topics ``VirtualTopic.>`` are virtual. With
-    ``told_as_demand`` other brokers hear of consumers behind them (ActiveMQ's useVirtualDestSubs).
+    ``told_as_demand`` other brokers hear of consumers behind them (ActiveMQ's useVirtualDestSubs), and with
+    ``told_on_creation`` each queue behind them counts as a consumer (its useVirtualDestSubsOnCreation).
     """
 
     topics: tuple[VirtualTopic, ...] = (VirtualTopic(),)
     composites: tuple[CompositeDestination, ...] = ()
     mirrored: MirroredQueues | None = None
     told_as_demand: bool = False
+    told_on_creation: bool = False

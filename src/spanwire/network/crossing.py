@@ -137,7 +137,7 @@ class Crossing(Forwarding):
         if command.exception is not None and command.exception.class_name == GONE_DESTINATION:
             self.local.gives_up(entry, words)  # whoever waited for it there is gone, which is nobody's fault
             return ""
-        self.local.failed += 1
+        self.local.fails(entry, words)
         return f"the remote broker refused message {entry.message_id}: {words}"
 
     def told(self, subject: DataStructure | None, now: Time) -> None:

@@ -271,8 +271,20 @@ class LocalBroker:
 
     def gives_up(self, entry: Forwarded, cause: str) -> None:
         """This message can never be forwarded."""
-        self.failed += 1
+        self.fails(entry, cause)
         self._given_up.append((entry, cause))
+
+    def fails(self, entry: Forwarded, cause: str) -> None:
+        """This message could not be forwarded, now at least: count it, and tell whoever listens to that."""
+        self.failed += 1
+        advisories = self._broker.advisories
+        subscription = entry.demand.subscription
+        if advisories is None or not self._settings.tells_failures or subscription is None:
+            return
+        for reference in subscription.dispatched[subscription.first :]:
+            if reference.message.message_id == entry.message_id:
+                advisories.forward_failed(reference.message, cause)
+                return
 
     def settle(self, now: Time) -> None:
         """Acknowledge here what the remote broker has answered."""

@@ -47,6 +47,7 @@ def properties_of(settings: BridgeSettings, broker_name: str) -> str:
                 "useVirtualDestSubs": _flag(settings.virtual_demand),
                 "dynamicOnly": _flag(settings.dynamic_only),
                 "clientIdToken": settings.client_id_token,
+                "advisoryForFailedForward": _flag(settings.tells_failures),
             }
         )
         if settings.advisory_filter is not None:
@@ -90,6 +91,7 @@ def settings_of(text: str) -> BridgeSettings:
         sync_durable=_is_set(entries, "syncDurableSubs", False),
         dynamic_only=_is_set(entries, "dynamicOnly", False),
         client_id_token=entries.get("clientIdToken") or "_",
+        tells_failures=_is_set(entries, "advisoryForFailedForward", False),
         duplex=True,
     )
 

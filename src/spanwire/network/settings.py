@@ -26,7 +26,7 @@ class BridgeSettings:
     are any, no others are but the ``static`` ones, which go whether or not anybody consumes. ``advisory_filter`` is
     ActiveMQ's destinationFilter, ``virtual_demand`` its useVirtualDestSubs, ``check_duplicates`` its
     checkDuplicateMessagesOnDuplex: what the other end of a duplex link repeats is known by its makers, as from a broker
-    of another kind.
+    of another kind. With ``tells_failures`` an advisory tells of each message that could not be forwarded.
     """
 
     name: str = DEFAULT_NAME
@@ -57,6 +57,7 @@ class BridgeSettings:
     duplex: bool = False
     check_duplicates: bool = False
     client_id_token: str = "_"
+    tells_failures: bool = False
 
     @property
     def let_through(self) -> tuple[Destination, ...]:

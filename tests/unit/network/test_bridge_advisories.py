@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from spanwire.model.message import FORMAT_OPENWIRE_10
 from spanwire.network.settings import BridgeSettings
 from spanwire.protocols.openwire import _marshallers as wire
 from spanwire.protocols.openwire.codec import decode_message
@@ -56,3 +57,30 @@ def test_the_other_end_of_a_duplex_link_is_a_bridge_too(duplex: bool) -> None:
     network.link(a, b, BridgeSettings(duplex=duplex))
     network.settles()
     assert [(one["started"], one["createdByDuplex"], one["id"]) for one in told(there)] == [(True, True, "A")] * duplex
+
+
+@pytest.mark.parametrize("asked", [False, True])
+def test_a_message_that_could_not_be_forwarded_is_told_with_its_cause_where_that_is_asked_for(asked: bool) -> None:
+    network = Network()
+    a, b = network.site("A"), network.site("B")
+    listener = a.client().consumes("topic://ActiveMQ.Advisory.NetworkBridge.ForwardFailure")
+    link = network.link(a, b, BridgeSettings(tells_failures=asked))
+    consumer = b.client()
+    queue = consumer.temporary_queue().qualified_name
+    consumer.consumes(queue)
+    network.settles()
+    link.stalled = True
+    sent = a.client().sends(queue, "late", persistent=False)
+    network.settles()
+    consumer.leaves()
+    network.settles()
+    link.stalled = False
+    network.settles()
+    assert len(listener.received) == asked
+    for one in listener.received:
+        advisory = decode_message(one.message.raw, 12)
+        _, cause = decode_map(advisory.marshalled_properties or b"")["cause"]
+        assert queue.partition("//")[2] in str(cause)
+        told_of = advisory.data_structure
+        assert isinstance(told_of, wire.ActiveMQTextMessage) and told_of.content is not None
+        assert sent.format_id == FORMAT_OPENWIRE_10 and told_of.content.endswith(b"late")

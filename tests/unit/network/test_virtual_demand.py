@@ -78,6 +78,42 @@ def test_a_queue_that_listens_to_a_virtual_topic_is_demand_for_the_topic() -> No
     assert inbox.texts == ["one"]
 
 
+ON_CREATION = VirtualSettings((), (COMPOSITE,), None, told_as_demand=True, told_on_creation=True)
+FORWARD = parse_destination("queue://include.bar.forward")
+
+
+def test_with_demand_on_creation_the_queue_itself_is_demand_for_as_long_as_it_is_there() -> None:
+    network, (a, z) = network_with(ON_CREATION, True)
+    (link,) = network.links
+    admin = z.client()
+    z.broker.add_destination(admin.state, FORWARD, network.now)
+    network.settles()
+    assert link.bridge is not None and link.bridge.destinations(9) == (BAR,)
+    a.client().sends(BAR, "one")
+    network.settles()
+    assert z.queue("include.bar.forward")[2] == 1
+    z.broker.remove_destination(admin.state, FORWARD, network.now)
+    network.settles()
+    assert link.bridge.destinations(9) == ()
+
+
+def test_a_bridge_that_comes_later_hears_of_a_queue_that_counts_as_a_consumer() -> None:
+    network, (_, z) = network_with(ON_CREATION, True)
+    (link,) = network.links
+    z.broker.add_destination(z.client().state, FORWARD, network.now)
+    link.breaks()
+    network.settles()
+    assert link.bridge is not None and link.bridge.destinations(9) == (BAR,)
+
+
+def test_without_demand_on_creation_a_queue_alone_is_none() -> None:
+    network, (_, z) = network_with(VirtualSettings((), (COMPOSITE,), None, True), True)
+    (link,) = network.links
+    z.broker.add_destination(z.client().state, FORWARD, network.now)
+    network.settles()
+    assert link.bridge is not None and link.bridge.destinations(9) == ()
+
+
 @pytest.mark.parametrize(
     ("settings", "queue", "topic"),
     [

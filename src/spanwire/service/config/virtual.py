@@ -75,10 +75,11 @@ class VirtualReader:
         groups = self.inner(broker, "destinationInterceptors", INTERCEPTORS)
         use_topics = settings.flag("useVirtualTopics", True)
         demand = settings.flag("useVirtualDestSubs", False)
+        on_creation = settings.flag("useVirtualDestSubsOnCreation", False)
         temporary = settings.flag("useTempMirroredQueues", True)
         mirrored = MirroredQueues(temporary=temporary) if settings.flag("useMirroredQueues", False) else None
         if not groups:
-            return VirtualSettings((VirtualTopic(),) if use_topics else (), (), mirrored, demand)
+            return VirtualSettings((VirtualTopic(),) if use_topics else (), (), mirrored, demand, on_creation)
         topics: list[VirtualTopic] = []
         composites: list[CompositeDestination] = []
         for group in groups:
@@ -87,7 +88,7 @@ class VirtualReader:
             for interceptor in self.inner(group, "virtualDestinationInterceptor", INTERCEPTOR):
                 for holder in self.inner(interceptor, "virtualDestinations", VIRTUAL_DESTINATIONS):
                     self._read(holder, topics, composites)
-        return VirtualSettings(tuple(topics), tuple(composites), mirrored, demand)
+        return VirtualSettings(tuple(topics), tuple(composites), mirrored, demand, on_creation)
 
     def _read(self, holder: Element, topics: list[VirtualTopic], composites: list[CompositeDestination]) -> None:
         for element in self.inner(holder, "virtualTopic", VIRTUAL_TOPIC):

@@ -68,9 +68,7 @@ BUILT_IN: Final = Rule(NO_EFFECT, note="it asks for a Java class; what Spanwire 
 OWNED: Final = Rule(NO_EFFECT, note="a temporary destination belongs to the connection that makes it")
 LINKS: Final = "networks of brokers"
 VIRTUAL: Final = "virtual destinations"
-VIRTUAL_DEMAND: Final = "demand behind virtual destinations"
 DURABLE: Final = "durable subscriptions"
-ADVISORIES: Final = "more advisories"
 DISCOVERY: Final = "discovery"
 SLOW: Final = "limits of slow consumers"
 STANDBY: Final = "a second broker on the same store"
@@ -107,8 +105,7 @@ BROKER: Final = Words(
         ),
         "populateUserNameInMBeans": NO_JMX,
         **_all(YES, "useMirroredQueues useVirtualTopics useTempMirroredQueues"),
-        "useVirtualDestSubs": YES,
-        **_all(_only("false", VIRTUAL_DEMAND), "useVirtualDestSubsOnCreation"),
+        **_all(YES, "useVirtualDestSubs useVirtualDestSubsOnCreation"),
         **_all(_only("false", STANDBY), "slave waitForSlave shutdownOnSlaveFailure shutdownOnMasterFailure"),
         **_all(_only("false", "a start that does not wait"), "startAsync"),
         "networkConnectorStartAsync": Rule(
