@@ -13,6 +13,7 @@ from typing import Final
 
 import pytest
 
+from tests.service.started import spanwire
 from tests.support import peers
 
 ROOT: Final = Path(__file__).parents[2]
@@ -62,6 +63,21 @@ def _import_path() -> list[str]:
 def test_inside_a_network_of_their_own(scenario: str, tmp_path: Path) -> None:
     peers.require("network-namespace")
     run_inside(scenario, tmp_path)
+
+
+def test_a_broker_that_cannot_meet_the_others_says_so_and_does_not_start(tmp_path: Path) -> None:
+    agent = "multicast://default?mcInterface=203.0.113.7"  # an address for documentation, which no machine has
+    configuration = tmp_path / "activemq.xml"
+    configuration.write_text(
+        f'<broker dataDirectory="{tmp_path}/data">'
+        f'<networkConnectors><networkConnector uri="{agent}"/></networkConnectors>'
+        '<transportConnectors><transportConnector uri="tcp://127.0.0.1:0"/></transportConnectors></broker>',
+        "utf-8",
+    )
+    done = spanwire("start", str(configuration))
+    assert done.returncode == 1
+    assert "cannot join 239.255.2.3:6155 for discovery: " in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 def test_an_activemq_classic_and_a_spanwire_find_each_other(tmp_path: Path) -> None:

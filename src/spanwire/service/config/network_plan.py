@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from spanwire.discovery.group import MulticastSettings, parse_multicast
 from spanwire.model.errors import ConfigurationError
 from spanwire.network.connector import NetworkConnectorSettings, RemoteAddress
 from spanwire.network.plan import NetworkPlan, PlannedBroker, PlannedLink
@@ -62,15 +63,30 @@ def _links(
 ) -> list[PlannedLink]:
     links: list[PlannedLink] = []
     place = place_of(near, connector)
+    ends = [] if connector.discovery is None else _announced(connector.discovery.agent, near, brokers)
     for remote in connector.remotes:
-        far = _listening(remote, brokers)
-        if far is None:
+        known = [one for one in (_listening(address, brokers) for address in (remote, *remote.others)) if one]
+        if not known:
             strangers.append(f"{place}: {remote.uri} of connector {connector.bridge.name} is none of these brokers")
-            continue
+        ends += known[:1]
+    for far in ends:
         links.append(PlannedLink(near.broker_name, far.broker_name, connector.bridge, place))
         if connector.bridge.duplex:
             links.append(PlannedLink(far.broker_name, near.broker_name, connector.bridge, place, reverse=True))
     return links
+
+
+def _announced(
+    group: MulticastSettings, near: BrokerConfiguration, brokers: Sequence[BrokerConfiguration]
+) -> list[BrokerConfiguration]:
+    """The other brokers that meet there."""
+    found: list[BrokerConfiguration] = []
+    for broker in brokers:
+        agents = [parse_multicast(one.discovery_uri) for one in broker.connectors if one.discovery_uri]
+        places = [(agent.host, agent.port, agent.group) for agent in agents]
+        if broker is not near and (group.host, group.port, group.group) in places:
+            found.append(broker)
+    return found
 
 
 def _listening(remote: RemoteAddress, brokers: Sequence[BrokerConfiguration]) -> BrokerConfiguration | None:

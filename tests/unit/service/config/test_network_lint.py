@@ -45,6 +45,25 @@ def test_a_plain_pair_has_nothing(tmp_path: Path) -> None:
     assert found(broker(tmp_path, "A", to("B")), broker(tmp_path, "B")) == []
 
 
+def routes(*paths: str) -> set[tuple[str, str]]:
+    return {(link.near, link.far) for link in read_network(paths, {}).plan.links}
+
+
+def test_a_link_to_one_of_several_leads_to_the_first_that_is_there(tmp_path: Path) -> None:
+    one_of = f'<networkConnector uri="masterslave:(tcp://elsewhere:1,tcp://localhost:{PORTS["B"]})"/>'
+    assert routes(broker(tmp_path, "A", one_of), broker(tmp_path, "B")) == {("brokerA", "brokerB")}
+
+
+def test_brokers_of_one_group_are_linked_as_they_will_be(tmp_path: Path) -> None:
+    paths = []
+    for name, group in (("A", "x"), ("B", "x"), ("C", "y")):
+        path = Path(broker(tmp_path, name, f'<networkConnector uri="multicast://default?group={group}"/>'))
+        announced = '"/></transportConnectors>', f'" discoveryUri="multicast://{group}"/></transportConnectors>'
+        path.write_text(path.read_text("utf-8").replace(*announced), "utf-8")
+        paths.append(str(path))
+    assert routes(*paths) == {("brokerA", "brokerB"), ("brokerB", "brokerA")}
+
+
 @pytest.mark.parametrize(
     ("number", "more", "inside"),
     [
