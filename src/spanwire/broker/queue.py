@@ -28,7 +28,7 @@ from spanwire.broker.reference import TOLD, TOLD_BUT_FIRST, UNTOLD, BrokerDestin
 from spanwire.broker.slow_consumers import SlowConsumerWatch
 from spanwire.broker.subscription import Subscription
 from spanwire.broker.usage import MemoryUsage
-from spanwire.model.destination import Destination
+from spanwire.model.destination import SUBSCRIPTION, Destination
 from spanwire.model.message import Message
 
 DIRECT: Final = 0
@@ -204,7 +204,8 @@ class Queue(BrokerDestination):
             self._looking.end()
 
     def _note_groups(self) -> None:
-        if self._looking.groups is None:
+        """What waits for a durable subscriber has one consumer and no groups."""
+        if self._looking.groups is None and self.destination.kind != SUBSCRIPTION:
             self._looking.use_groups(self.policy.queue.groups)
             self._choose_mode()
 

@@ -226,6 +226,22 @@ def test_what_its_owner_s_selector_left_is_taken_when_the_owner_leaves() -> None
     assert other.takes() == ["waits"]
 
 
+def test_a_durable_subscription_knows_no_groups() -> None:
+    stage = Stage()
+    client, producer = stage.peer("c", client_id="c"), stage.peer("p")
+    subscriber = client.consumes("topic://T", durable="s")
+    producer.sends("topic://T", "1", "2", group="g")
+    stage.settle()
+    assert (subscriber.takes(), firsts(subscriber)) == (["1", "2"], [])
+    subscriber.acknowledges("2", count=2)
+    subscriber.leaves()
+    producer.sends("topic://T", "3", group="g")
+    stage.settle()
+    again = client.consumes("topic://T", durable="s")
+    stage.settle()
+    assert (again.takes(), firsts(again)) == (["3"], [])
+
+
 def test_memory_is_given_back_for_messages_that_say_they_are_the_first() -> None:
     stage = Stage()
     listener = stage.peer("c").consumes(QUEUE)
