@@ -184,3 +184,10 @@ def a_limit_of_a_consumer_alone_means_nothing_without_a_policy(jms: Stage) -> No
     sender.producer(jms.topic("T")).sends(*"abcdefgh", volatile=True)
     sender.consumer(jms.queue("EMPTY")).receives_nothing()
     slow.drains()
+
+
+def a_durable_subscriber_knows_no_groups(jms: Stage) -> None:
+    session = jms.connection(client_id=jms.scenario).session()
+    subscriber = session.subscriber(jms.topic("T"), "s")
+    session.producer(jms.topic("T")).sends("a", "b", properties={"JMSXGroupID": "g"})
+    subscriber.receives(2, silence=True)
