@@ -66,9 +66,13 @@ class DeadLetters(DeadLetterOffice):
     def dead_letter(self, reference: MessageReference, cause: str) -> None:
         """In place of the original, which is out at a consumer or just left its line, keep a copy if the rules and the
         policy want one. The store replaces one by the other as one unit; while its disk has no room the original stays.
+        Advisories leave none: telling of them would make others, and so on.
         """
         home = reference.home
         store = self._context.store
+        if home.destination.is_advisory:
+            home.settled(reference)
+            return
         for rule in self.rules:
             fate = rule.fate(reference, cause)
             if fate == DROP:
@@ -230,6 +234,8 @@ class DeadLetters(DeadLetterOffice):
     def _target(self, home: BrokerDestination, message: Message, cause: str) -> Destination | None:
         """Where the copy belongs; None if the policy lets the message go."""
         strategy = home.policy.dead_letter
+        if home.destination.is_advisory:
+            return None
         if (cause == EXPIRED and not strategy.process_expired) or (
             not message.persistent and not strategy.process_non_persistent
         ):

@@ -54,6 +54,8 @@ class Topic(BrokerDestination):
             if subscription.can_take() and not subscription.pending:
                 self.dispatched += 1
                 subscription.dispatch(reference)
+            elif subscription.discarding:
+                self.release(message)
             else:
                 subscription.pending.append(reference)
         self.release(message)

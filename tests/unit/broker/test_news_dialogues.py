@@ -541,3 +541,30 @@ def test_a_full_line_of_a_durable_subscriber_is_told_under_the_name_of_its_topic
         producer.sends(TOPIC, "x" * 1_500, persistent=False)
     heard = listener.takes()
     assert heard and all(f"usageName=Main:memory:{TOPIC}:memory" in text for text in heard)
+
+
+# -- what is told of those who do not listen
+
+
+def test_what_is_told_of_a_slow_listener_does_not_reach_it_while_its_messages_are_given_up() -> None:
+    slow = PolicyEntry(
+        destination(TOPIC),
+        advisories=AdvisoryPolicy(discarded=True),
+        topic=TopicPolicy(pending_limit=PendingLimit(1)),
+    )
+    stage = Stage(slow, advisory_format=SpokenAdvisories())
+    stage.peer("c").consumes("topic://>", prefetch=1)
+    producer = stage.peer("p")
+    for number in range(5):
+        producer.sends(TOPIC, f"{number}", persistent=False)
+    assert built(stage) < 50
+
+
+def test_s40_advisories_that_are_given_up_leave_no_dead_letters_and_no_further_advisories() -> None:
+    stage = told(EVERYTHING, pending_limit=PendingLimit(2), dead_letter=DeadLetterStrategy(process_non_persistent=True))
+    for number in range(6):
+        stage.peer(f"c{number}").consumes("topic://>", prefetch=1)
+    before = built(stage)
+    stage.peer("p").sends(TOPIC, "1", persistent=False)
+    assert built(stage) - before < 100
+    assert stage.view(DLQ).pending == 6
