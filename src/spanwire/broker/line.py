@@ -329,6 +329,12 @@ class MessageLine:
         """Whether ``cursor`` has not come to ``mark`` yet."""
         return cursor.place < mark.place or (cursor.place == mark.place and cursor.offset < mark.offset)
 
+    def go_to(self, cursor: LineCursor, mark: LineCursor) -> None:
+        """Look at everything from ``mark`` on, again if need be."""
+        cursor.place = mark.place
+        cursor.offset = mark.offset
+        cursor.seen = -1
+
     def start_over(self, cursor: LineCursor) -> None:
         """Look at everything again."""
         cursor.place = self._base

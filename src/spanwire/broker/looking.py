@@ -1,7 +1,7 @@
 """Dispatch where consumers choose: by selectors, noLocal, a bridge's filter, or message groups.
 
 Each consumer looks at each message once; what it passes by it does not look at again, unless something comes back into
-the line or a group loses its owner.
+the line or a group loses its owner (`Handover`).
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import Final
 from spanwire.broker.backlog import Backlog
 from spanwire.broker.chunk import CHUNK_MESSAGES
 from spanwire.broker.context import BrokerContext
+from spanwire.broker.handover import Handover
 from spanwire.broker.line import MessageLine
 from spanwire.broker.looking_together import LookingTogether
 from spanwire.broker.message_groups import FIRST, PASS, MessageGroups
@@ -31,8 +32,10 @@ class Looking:
         self._context: Final[BrokerContext] = context
         self._together: Final[LookingTogether] = LookingTogether(home, backlog, consumers, context)
         self._is_together = False
+        self._handover: Final[Handover] = Handover(home, backlog.lines, consumers, context)
         self.groups: MessageGroups | None = None
-        self._started_over = False  # all consumers look at the whole line again
+        self.looks = 0  # how many messages were shown to a consumer that looks for itself
+        self._started_over = False  # all consumers look again at some or all of the line
         self._first = False  # the message being taken is the first of its group for its consumer
 
     def use_groups(self, kind: GroupMap) -> None:
@@ -45,13 +48,28 @@ class Looking:
         groups = self.groups
         if groups is not None:
             groups.forget(consumer)
-            self._look_again(groups)
+            if groups.freed:
+                groups.freed = False
+                self._start_over()
+                self._started_over = True
 
-    def _look_again(self, groups: MessageGroups) -> None:
-        if groups.freed:
-            groups.freed = False
-            self._consumers.start_over()
-            self._started_over = True
+    def _start_over(self) -> None:
+        self._go_free()
+        self._consumers.start_over()
+
+    def _go_free(self) -> None:
+        """What was closed is free, and nobody goes back."""
+        self._handover.cancel()
+        if self.groups is not None:
+            self.groups.release()
+
+    def _hand_over(self, groups: MessageGroups) -> None:
+        """Let those look again that passed by what is free now, if that may be."""
+        if self._handover.is_due():
+            if self._handover.go_back():
+                self._started_over = True
+                self._context.schedule(self._home)  # those that were near the end may be far from it now
+            groups.release()
 
     def begin(self, anew: bool) -> None:
         """Consumers came or went: from now on those that are here look, ``anew`` at the whole line."""
@@ -69,7 +87,7 @@ class Looking:
                 self._together.join_all()
         elif anew or before:
             self._together.end()
-            self._consumers.start_over()
+            self._start_over()
         else:
             self._consumers.open_cursors()
 
@@ -77,6 +95,7 @@ class Looking:
         """All take what comes: nobody looks any more."""
         self._is_together = False
         self._together.end()
+        self._go_free()
         self._consumers.close_cursors()
 
     def awaits_next(self, line: MessageLine) -> bool:
@@ -117,6 +136,8 @@ class Looking:
         first, so that one that looks through the depths does not hold up what has just come in.
         """
         consumers = self._consumers
+        if self._handover.is_pending and self.groups is not None:
+            self._hand_over(self.groups)
         in_turn = consumers.in_turn(self.groups is not None)
         if consumers.in_order:
             for equals in [in_turn] if consumers.is_strict else _by_priority(in_turn):
@@ -191,6 +212,7 @@ class Looking:
                 offset = cursor.offset
                 reference = chunk.items[offset]
                 looked += 1
+                self.looks += 1
                 if reference is None:
                     cursor.offset += 1
                     continue
@@ -219,8 +241,15 @@ class Looking:
             assert groups is not None
         offered = groups.offer(consumer, group, consumer.subscription.group_sequence(reference.message))
         self._first = offered == FIRST
-        self._look_again(groups)
-        return offered != PASS
+        if offered == PASS:
+            return False
+        self._handover.earn()
+        owner = groups.lost
+        if owner is not None:
+            groups.lost = None
+            self._handover.lost(owner)
+            self._hand_over(groups)
+        return True
 
     def _as_taken(self, consumer: QueueConsumer, reference: MessageReference) -> MessageReference:
         """The message as this consumer gets it: the first of a group for it says so."""

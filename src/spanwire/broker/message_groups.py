@@ -20,8 +20,11 @@ CLOSE: Final = 3  # take it: the last of its group
 
 
 class MessageGroups:
-    """Who owns which group. ``freed`` becomes true when a group lost its owner after others had passed its messages by:
-    they must look again.
+    """Who owns which group.
+
+    When a group loses an owner after others had passed its messages by, they must look again: at everything where the
+    owner is gone (``freed``), else from where it stands (``lost``). A group that was closed stays with its owner until
+    `release`, so that none of its messages overtakes another.
     """
 
     def __init__(self, kind: GroupMap) -> None:
@@ -29,7 +32,9 @@ class MessageGroups:
         self._limit: Final[int] = kind.size
         self._owners: Final[dict[str, QueueConsumer]] = {}
         self._passed: Final[set[str]] = set()
+        self._closed: Final[set[str]] = set()  # and still with their owners
         self.freed = False
+        self.lost: QueueConsumer | None = None
 
     def __len__(self) -> int:
         return len(self._owners)
@@ -44,19 +49,44 @@ class MessageGroups:
             self._passed.add(key)
             return PASS
         if sequence < 0:
-            if owner is not None:
-                self._free(key)
-            return CLOSE if owner is not None else FIRST
+            return CLOSE if owner is not None and self._close(key, owner) else FIRST
         if owner is None:
             if len(self._owners) >= self._limit:
-                self._free(next(iter(self._owners)))
+                self._forget_oldest()
             consumer.groups += 1
             self._owners[key] = consumer
             return FIRST
         if not self._buckets:  # keep the one that was used last at the end
             del self._owners[key]
             self._owners[key] = consumer
+        if self._closed and key in self._closed:
+            self._closed.discard(key)
+            return FIRST
         return FIRST if sequence == 1 else TAKE
+
+    def _close(self, key: str, owner: QueueConsumer) -> bool:
+        """Whether the group was open."""
+        if key in self._closed:
+            return False
+        if key in self._passed:
+            self._closed.add(key)
+            self.lost = owner
+        else:
+            self._free(key)
+        return True
+
+    def _forget_oldest(self) -> None:
+        key = next(iter(self._owners))
+        if key in self._passed:
+            self._passed.discard(key)
+            self.lost = self._owners[key]
+        self._free(key)
+
+    def release(self) -> None:
+        """All look again at what they passed by: closed groups belong to nobody."""
+        for key in self._closed.copy():
+            self._passed.discard(key)
+            self._free(key)
 
     def forget(self, consumer: QueueConsumer) -> None:
         """The consumer is gone: its groups belong to nobody."""
@@ -65,10 +95,15 @@ class MessageGroups:
 
     def owners(self) -> dict[str, str]:
         """The consumer id by group or bucket, for an operator."""
-        return {key: str(owner.subscription.info.consumer_id) for key, owner in self._owners.items()}
+        return {
+            key: str(owner.subscription.info.consumer_id)
+            for key, owner in self._owners.items()
+            if key not in self._closed
+        }
 
     def _free(self, key: str) -> None:
         self._owners.pop(key).groups -= 1
+        self._closed.discard(key)
         if key in self._passed:
             self._passed.discard(key)
             self.freed = True
