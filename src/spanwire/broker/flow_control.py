@@ -103,6 +103,10 @@ class FlowControl:
             return STORE
         return BEHIND if self._unstored.is_full() else ROOM
 
+    def has_reserve(self, state: ConnectionState, home: BrokerDestination, message: Message) -> bool:
+        """Whether ``message`` is taken all the same that has to wait for memory, since another broker forwards it."""
+        return state.forwards and home.usage.takes_forwarded(len(message.broker_path))
+
     def _memory_obstacle(self, home: BrokerDestination, message: Message) -> int:
         if not home.policy.producer_flow_control:
             news = self._context.news
@@ -270,7 +274,7 @@ class FlowControl:
     def _resume(self, state: ConnectionState) -> None:
         sender = self.sender
         assert sender is not None
-        while state.parked and self._has_room_again(state.parked[0]):
+        while state.parked and self._has_room_again(state, state.parked[0]):
             parked = state.parked.popleft()
             self._drop(state, parked)
             sender.go_on(state, parked)
@@ -286,21 +290,23 @@ class FlowControl:
             state.reading_paused = False
             state.outlet.mark_dirty()
 
-    def _has_room_again(self, parked: ParkedSend) -> bool:
+    def _has_room_again(self, state: ConnectionState, parked: ParkedSend) -> bool:
         """In the destinations it names, and in the one it waited for, which may be the target of a virtual one."""
-        if not self._takes_again(parked.home, parked.message):
+        if not self._takes_again(state, parked.home, parked.message):
             return False
         for part in parked.message.destination.parts():
             for home in self._map.matching(part):
-                if not self._takes_again(home, parked.message):
+                if not self._takes_again(state, home, parked.message):
                     return False
         return True
 
-    def _takes_again(self, home: BrokerDestination, message: Message) -> bool:
-        """With hysteresis for those that need memory: full stays full until a share of it is free."""
+    def _takes_again(self, state: ConnectionState, home: BrokerDestination, message: Message) -> bool:
+        """With hysteresis for clients that need memory: full stays full until a share of it is free."""
         if home.removed:
             return True
         obstacle = self.obstacle(home, message)
+        if (obstacle == ROOM or obstacle == MEMORY) and self.has_reserve(state, home, message):
+            return True
         if obstacle != ROOM and obstacle != TOO_LARGE:  # the latter was not, when it was sent
             return False
         return not (self._needs_memory(home, message) and home.usage.is_above(RESUME_SHARE))

@@ -11,7 +11,7 @@ from spanwire.broker.context import BrokerContext
 from spanwire.broker.dead_letters import EXPIRED, DeadLetters
 from spanwire.broker.destination_map import DestinationMap
 from spanwire.broker.destinations import Destinations
-from spanwire.broker.flow_control import ROOM, TURN, FlowControl, ParkedSender, tell
+from spanwire.broker.flow_control import MEMORY, ROOM, TURN, FlowControl, ParkedSender, tell
 from spanwire.broker.formats import MessageFormats
 from spanwire.broker.ports import NO_TOKEN
 from spanwire.broker.producer_audit import ProducerAudit
@@ -92,9 +92,13 @@ class Sending(ParkedSender):
             self._gather(transaction, home, message)
             return True
         obstacle = self._flow.obstacle(home, message)
-        if obstacle != ROOM or state.parked:
+        if (obstacle != ROOM or state.parked) and not self._passes(state, home, message, obstacle):
             return self._flow.park(state, home, message, token, obstacle if obstacle != ROOM else TURN)
         return self._deliver(state, home, message, token)
+
+    def _passes(self, state: ConnectionState, home: BrokerDestination, message: Message, obstacle: int) -> bool:
+        """Whether it is another broker that forwards ``message``, and there is some memory for that."""
+        return obstacle == MEMORY and not state.parked and self._flow.has_reserve(state, home, message)
 
     def _send_later(
         self,
@@ -127,7 +131,7 @@ class Sending(ParkedSender):
             return True
         for target in targets:
             obstacle = self._flow.obstacle(target.home, message)
-            if obstacle != ROOM:
+            if obstacle != ROOM and not self._passes(state, target.home, message, obstacle):
                 return self._flow.park(state, target.home, message, token, obstacle)
         return self._deliver_all(state, targets, self.copies(targets, message), token)
 

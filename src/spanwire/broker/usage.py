@@ -9,6 +9,9 @@ MIB: Final = 1024 * 1024
 DEFAULT_MEMORY_LIMIT_BYTES: Final = 1024 * MIB  # memoryUsage of the broker when the configuration names none
 RESUME_SHARE: Final = 90  # percent of a limit below which waiting sends go on
 OVERSHOOT_SHARE: Final = 10  # percent over its limit that the last message taken may bring
+HOP_SHARE: Final = 2  # percent over that for messages from other brokers, for each broker that they have passed
+MAX_HOP_SHARES: Final = 5  # brokers for which it is given
+EMPTY_SHARE: Final = 30  # percent over that for the first message from another broker in a destination that is empty
 
 
 @dataclass(frozen=True)
@@ -61,6 +64,24 @@ class MemoryUsage:
             return False
         parent = self.parent
         return parent is None or parent.takes(size)
+
+    def takes_forwarded(self, hops: int) -> bool:
+        """Whether a message that came through ``hops`` brokers may come in addition where `takes` says no.
+
+        Brokers that are full and wait for each other would wait for ever: each has what the other needs room for. So
+        there is a reserve for what comes from other brokers, and more of it for what came further, that what has a long
+        way behind it is not held up by what is still to go there. What nobody has held up, advisories above all, may
+        have taken that; so an empty destination, whose consumers wait for something, has a reserve of its own.
+        """
+        percent = 100 + OVERSHOOT_SHARE + HOP_SHARE * min(hops, MAX_HOP_SHARES)
+        if self.used_bytes == 0:
+            percent += EMPTY_SHARE
+        return self._is_below(percent)
+
+    def _is_below(self, percent: int) -> bool:
+        if self.limit_bytes > 0 and self.used_bytes * 100 >= self.limit_bytes * percent:
+            return False
+        return self.parent is None or self.parent._is_below(percent)
 
     def takes_ever(self, size: int) -> bool:
         """Whether ``size`` bytes would fit if nothing else were in use."""
