@@ -76,7 +76,7 @@ def read(uri: str) -> tuple[NetworkConnectorSettings, ...]:
 @example("discovery:(masterslave:(tcp://a:1,nio://b:2))")
 @example("discovery:(multicast://default)?group=a")
 @example("masterslave:(" + "failover:(" * 20 + "tcp://h:1" + ")" * 21)
-def test_a_network_connector_leads_to_sockets_of_brokers_alone(uri: str) -> None:
+def test_s20_a_network_connector_leads_to_sockets_of_brokers_alone(uri: str) -> None:
     for connector in read(uri):
         for remote in connector.remotes:
             for one in (remote, *remote.others):
@@ -103,6 +103,6 @@ def test_a_client_connects_to_what_its_caller_has_named(uri: str) -> None:
 
 
 @given(URIS | st.text(max_size=50))
-def test_what_is_announced_leads_to_a_socket_or_nowhere(uri: str) -> None:
+def test_s20_what_is_announced_leads_to_a_socket_or_nowhere(uri: str) -> None:
     address = found_address(uri, parse_url("discovery:(multicast://default)"))
     assert address is None or (address.scheme in SCHEMES and address.host and 0 < address.port < 65536)

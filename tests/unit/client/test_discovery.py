@@ -133,7 +133,7 @@ def test_options_of_a_found_uri_do_not_count() -> None:
         ("tcp://h:1", None, "?sendLoginToDiscovered=true", True),
     ],
 )
-def test_a_login_is_for_those_whom_tls_has_verified(
+def test_s38_a_login_is_for_those_whom_tls_has_verified(
     uri: str, tls: ClientTlsSettings | None, more: str, may: bool
 ) -> None:
     for login in (("u", "p"), ("u", None), (None, "p")):

@@ -85,7 +85,7 @@ def found_by(bridge: BridgeSettings, discovery: DiscoverySettings, uri: str) -> 
 
 
 @pytest.mark.parametrize("uri", ["stomp://b:1", "vm://b", "static:(tcp://b:1)", "tcp://b:1/x", "tcp://u:p@b:1"])
-def test_what_is_no_address_of_a_broker_gets_no_link(uri: str) -> None:
+def test_s37_what_is_no_address_of_a_broker_gets_no_link(uri: str) -> None:
     assert not found_by(OPEN, TRUSTING, uri)
 
 
@@ -103,7 +103,9 @@ def test_without_a_login_every_broker_gets_a_link(uri: str) -> None:
         replace(OPEN, remote_password=Secret("p")),
     ],
 )
-def test_a_login_goes_to_none_but_a_verified_broker_unless_the_configuration_says_so(bridge: BridgeSettings) -> None:
+def test_s38_a_login_goes_to_no_unverified_broker_unless_the_configuration_says_so(
+    bridge: BridgeSettings,
+) -> None:
     believing = DiscoverySettings(MulticastSettings())
     assert not found_by(bridge, TRUSTING, "tcp://b:1")
     assert not found_by(bridge, believing, "ssl://b:1")
@@ -112,7 +114,7 @@ def test_a_login_goes_to_none_but_a_verified_broker_unless_the_configuration_say
     assert found_by(bridge, replace(believing, sends_login=True), "ssl://b:1")
 
 
-def test_options_of_a_found_uri_do_not_touch_tls() -> None:
+def test_s38_options_of_a_found_uri_do_not_touch_tls() -> None:
     scene = Scene(WITH_LOGIN)
     uri = "ssl://b:1?socket.verifyHostName=false&wireFormat.maxInactivityDuration=5000"
     scene.runs(lambda: scene.links.on_found(uri))
