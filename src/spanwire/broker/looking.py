@@ -18,6 +18,7 @@ from spanwire.broker.message_groups import FIRST, PASS, MessageGroups
 from spanwire.broker.queue_consumers import QueueConsumer, QueueConsumers
 from spanwire.broker.queue_policy import GroupMap
 from spanwire.broker.reference import BrokerDestination, MessageReference
+from spanwire.model.destination import SUBSCRIPTION
 
 
 class Looking:
@@ -230,9 +231,11 @@ class Looking:
         return looked
 
     def _may_take(self, consumer: QueueConsumer, reference: MessageReference) -> bool:
-        """Whether the message belongs to no group, or to one that is or becomes the consumer's."""
+        """Whether the message belongs to no group, or to one that is or becomes the consumer's. What waits for a
+        durable subscriber has one consumer and no groups.
+        """
         group = reference.message.group_id
-        if group is None:
+        if group is None or self._home.destination.kind == SUBSCRIPTION:
             return True
         groups = self.groups
         if groups is None:

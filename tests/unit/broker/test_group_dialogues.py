@@ -226,10 +226,11 @@ def test_what_its_owner_s_selector_left_is_taken_when_the_owner_leaves() -> None
     assert other.takes() == ["waits"]
 
 
-def test_a_durable_subscription_knows_no_groups() -> None:
+@pytest.mark.parametrize("no_local", [True, False])
+def test_a_durable_subscription_knows_no_groups(no_local: bool) -> None:
     stage = Stage()
     client, producer = stage.peer("c", client_id="c"), stage.peer("p")
-    subscriber = client.consumes("topic://T", durable="s")
+    subscriber = client.consumes("topic://T", durable="s", no_local=no_local)
     producer.sends("topic://T", "1", "2", group="g")
     stage.settle()
     assert (subscriber.takes(), firsts(subscriber)) == (["1", "2"], [])
@@ -237,7 +238,7 @@ def test_a_durable_subscription_knows_no_groups() -> None:
     subscriber.leaves()
     producer.sends("topic://T", "3", group="g")
     stage.settle()
-    again = client.consumes("topic://T", durable="s")
+    again = client.consumes("topic://T", durable="s", no_local=no_local)
     stage.settle()
     assert (again.takes(), firsts(again)) == (["3"], [])
 
