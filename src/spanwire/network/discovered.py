@@ -19,6 +19,7 @@ from spanwire.transports.turn import Turn
 
 MAX_LINKS: Final = 100  # of one connector, as many as a static: uri may list
 MAX_NEW_LINKS: Final = 20  # in a second: a beacon costs its sender less than the connection that it asks for
+MAX_REASONS: Final = 1_000  # that are remembered so that a line does not come again with each try
 MAX_TOLD: Final = 20  # lines about what was found and is not used
 
 logger = logging.getLogger(__name__)
@@ -64,7 +65,7 @@ class DiscoveredLink(Link):
         if self._met_itself:
             logger.info("network connector %s: discovered %s is this broker itself",
                         self._settings.bridge.name, self._remote.uri)  # fmt: skip
-        else:
+        elif self._links.is_news(self.found_as, self._reason, lived):
             logger.warning("network connector %s: discovered %s: %s",
                            self._settings.bridge.name, self._remote.uri, self._reason)  # fmt: skip
         self._links.ended(self, lived)
@@ -91,6 +92,7 @@ class DiscoveredLinks(DiscoveryListener):
         self._turn: Final = turn
         self._routes: Final = routes
         self._agent: Finder | None = None
+        self._reasons: Final[dict[str, str]] = {}
         self._told = 0
         self._second = 0
         self._new_links = 0
@@ -136,6 +138,15 @@ class DiscoveredLinks(DiscoveryListener):
             self._agent.ignore(link.found_as)
         else:
             self._failed(link.found_as, lived)
+
+    def is_news(self, uri: str, reason: str, lived: float) -> bool:
+        """Whether a link that ended is worth a line: not for the reason for which the one before it did not come up."""
+        if lived <= 0.0 and self._reasons.get(uri) == reason:
+            return False
+        if len(self._reasons) >= MAX_REASONS:
+            self._reasons.clear()
+        self._reasons[uri] = reason
+        return True
 
     def stop(self) -> None:
         """Connect no more; open sockets are closed with all others."""

@@ -14,7 +14,7 @@ from spanwire.discovery.group import MulticastSettings
 from spanwire.model.environment import Time
 from spanwire.model.secret import Secret
 from spanwire.network.connector import DiscoverySettings, NetworkConnectorSettings
-from spanwire.network.discovered import MAX_LINKS, MAX_NEW_LINKS, MAX_TOLD, DiscoveredLinks
+from spanwire.network.discovered import MAX_LINKS, MAX_NEW_LINKS, MAX_REASONS, MAX_TOLD, DiscoveredLinks
 from spanwire.network.routes import NetworkRoutes
 from spanwire.network.settings import BridgeSettings
 from spanwire.tls.settings import ClientTlsSettings, TrustStore
@@ -196,6 +196,15 @@ def test_a_link_that_fails_is_told_to_the_agent_once(caplog: pytest.LogCaptureFi
     assert scene.agent.failures == [(uri, 0.0)]
     assert scene.links.links == {}
     assert f"network connector found: discovered {uri}: connection refused" in caplog.text
+
+
+def test_a_link_that_does_not_come_up_is_told_once_for_each_reason_and_one_that_was_up_each_time() -> None:
+    links = Scene().links
+    told = [links.is_news("tcp://b:1", reason, lived) for reason, lived in (("x", 0), ("x", 0), ("y", 0), ("y", 9))]
+    assert told == [True, False, True, True]
+    for number in range(MAX_REASONS):
+        links.is_news(f"tcp://made-up:{number}", "x", 0)
+    assert len(links._reasons) <= MAX_REASONS
 
 
 def test_a_link_that_leads_back_to_this_broker_ends_quietly_for_good(caplog: pytest.LogCaptureFixture) -> None:
