@@ -1,4 +1,4 @@
-"""Networks whose brokers are all at their memory limit, with messages that no disk keeps, drain when somebody consumes."""
+"""Networks whose brokers are all at their memory limit, with messages on no disk, drain when somebody consumes."""
 
 from __future__ import annotations
 
