@@ -156,7 +156,9 @@ class TunedTopic(Topic):
                 self._give_up(subscription, reference)
 
     def _give_up(self, subscription: Subscription, reference: MessageReference) -> None:
-        """What is told of it does not reach ``subscription`` meanwhile, or there would be no end to that."""
+        """What is told of it does not reach ``subscription`` meanwhile, and of an advisory nothing is told, or there would
+        be no end to that.
+        """
         if self.discarded == 0:
             logger.warning(
                 "%s: more messages wait for a slow consumer than its policy allows; some are discarded, as it says",
@@ -164,7 +166,8 @@ class TunedTopic(Topic):
             )
         self.discarded += 1
         subscription.discarding = True
-        self.note_discarded(subscription, reference)
+        if not reference.home.destination.is_advisory:
+            self.note_discarded(subscription, reference)
         cause = f"java.lang.Throwable: TopicSubDiscard. ID:{subscription.info.consumer_id}"
         self._context.dead_letter(reference, cause)
         subscription.discarding = False

@@ -567,4 +567,20 @@ def test_s40_advisories_that_are_given_up_leave_no_dead_letters_and_no_further_a
     before = built(stage)
     stage.peer("p").sends(TOPIC, "1", persistent=False)
     assert built(stage) - before < 100
-    assert stage.view(DLQ).pending == 6
+    assert not stage.has(DLQ)
+
+
+def test_s40_two_slow_listeners_do_not_tell_each_other_of_the_advisories_that_they_do_not_get() -> None:
+    slow = PolicyEntry(
+        destination(TOPIC),
+        advisories=AdvisoryPolicy(discarded=True),
+        topic=TopicPolicy(pending_limit=PendingLimit(1)),
+    )
+    stage = Stage(slow, advisory_format=SpokenAdvisories())
+    for name in ("a", "b", "c"):
+        stage.peer(name).consumes("topic://>", prefetch=1)
+    producer = stage.peer("p")
+    before = built(stage)
+    for number in range(10):
+        producer.sends(TOPIC, f"{number}", persistent=False)
+    assert built(stage) - before <= 3 * 10
