@@ -22,8 +22,8 @@ from spanwire.protocols.openwire.codec import FrameDecoder
 from spanwire.protocols.openwire.errors import OpenWireProtocolError
 from spanwire.protocols.openwire.message_body import KINDS, neutral_body
 from spanwire.protocols.openwire.message_format import CANONICAL_VERSIONS, OpenWireMessageFormat, format_id_of
-from spanwire.protocols.openwire.primitive_map import decode_map
 from spanwire.protocols.openwire.wire_format import WireFormat, WireFormatPreferences, negotiate
+from spanwire.protocols.primitive_map import decode_map
 
 DEFAULT_COUNT: Final = 100_000
 SLOWEST_SECONDS: Final = 1.0  # one input, interpreted, on a busy machine; the target on a quiet one is 50 ms

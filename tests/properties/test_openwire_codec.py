@@ -24,6 +24,7 @@ from spanwire.model.message_view import (
     STRING_VALUE,
     PropertyValue,
 )
+from spanwire.protocols.octets import decode_text, encode_text
 from spanwire.protocols.openwire._marshallers import (
     Command,
     ControlCommand,
@@ -36,9 +37,8 @@ from spanwire.protocols.openwire.codec import FrameDecoder, FrameEncoder, Struct
 from spanwire.protocols.openwire.errors import OpenWireProtocolError
 from spanwire.protocols.openwire.message_body import KINDS, neutral_body
 from spanwire.protocols.openwire.message_format import CANONICAL_VERSIONS, OpenWireMessageFormat, format_id_of
-from spanwire.protocols.openwire.octets import decode_text, encode_text
-from spanwire.protocols.openwire.primitive_map import decode_map, decode_stream, encode_map, encode_stream
 from spanwire.protocols.openwire.wire_format import WireFormat, WireFormatPreferences, negotiate
+from spanwire.protocols.primitive_map import decode_map, decode_stream, encode_map, encode_stream
 from tests.support.openwire_structures import load_vectors, normalised, values_of, wire_format_of
 
 FORMATS = [

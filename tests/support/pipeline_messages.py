@@ -10,9 +10,9 @@ from spanwire.model.message_view import BYTES, MAP, STREAM, TEXT, PropertyValue
 from spanwire.protocols.openwire import _marshallers as wire
 from spanwire.protocols.openwire.codec import FrameEncoder
 from spanwire.protocols.openwire.message_body import wire_content
-from spanwire.protocols.openwire.primitive_map import encode_map, encode_stream
 from spanwire.protocols.openwire.schema import LATEST_VERSION
 from spanwire.protocols.openwire.wire_format import WireFormat
+from spanwire.protocols.primitive_map import encode_map, encode_stream
 
 SIZE_OCTETS = 4
 

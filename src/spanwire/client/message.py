@@ -20,7 +20,7 @@ from spanwire.protocols.openwire.codec import decode_message
 from spanwire.protocols.openwire.identities import destination_of, message_id_of
 from spanwire.protocols.openwire.message_body import KINDS, neutral_body
 from spanwire.protocols.openwire.message_layout import MessageScanner
-from spanwire.protocols.openwire.primitive_map import decode_map, decode_stream, plain_map, plain_value
+from spanwire.protocols.primitive_map import decode_map, decode_stream, plain_map, plain_value
 
 KIND_WORDS: Final = ("message", "text", "bytes", "map", "stream", "object", "blob")
 NULLS: Final = b"\x00\x00"  # no content, no properties

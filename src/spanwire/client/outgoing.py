@@ -19,12 +19,12 @@ from spanwire.client.message import Message
 from spanwire.client.values import body_list, body_map, typed_properties
 from spanwire.model.destination import Destination
 from spanwire.model.errors import MessageFormatError, ProtocolError
+from spanwire.protocols.octets import INT_MAX, INT_MIN, encode_text
 from spanwire.protocols.openwire import _marshallers as wire
 from spanwire.protocols.openwire.loose import LooseWriter
 from spanwire.protocols.openwire.message_body import KINDS, wire_content
-from spanwire.protocols.openwire.octets import INT_MAX, INT_MIN, encode_text
-from spanwire.protocols.openwire.primitive_map import encode_map, encode_stream
 from spanwire.protocols.openwire.schema import DataStructure
+from spanwire.protocols.primitive_map import encode_map, encode_stream
 
 NULL: Final = b"\x00"
 TEXT_VIEW_VERSION: Final = 10

@@ -28,9 +28,9 @@ from spanwire.pipeline.variant import NO_NAMES, encode_scalar, encode_variant
 from spanwire.protocols.openwire import _marshallers as wire
 from spanwire.protocols.openwire.codec import StructureDecoder
 from spanwire.protocols.openwire.message_body import KINDS, neutral_body
-from spanwire.protocols.openwire.primitive_map import decode_map, decode_stream
 from spanwire.protocols.openwire.schema import LATEST_VERSION
 from spanwire.protocols.openwire.wire_format import WireFormat
+from spanwire.protocols.primitive_map import decode_map, decode_stream
 
 LENGTH_OCTETS: Final = 4  # in front of a text
 MAX_KNOWN_DESTINATIONS: Final = 1024  # texts of destinations that are remembered; reply queues can be many

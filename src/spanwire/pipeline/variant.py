@@ -11,7 +11,7 @@ Parquet; Spark's own conversions would make the smallest integer out of each. A 
       2 object         header >> 2: widths and size; count | name numbers, in order of the names | offsets | values
       3 array          header >> 2: widths and size; count | offsets | values
 
-Leaves to `spanwire.protocols.openwire.primitive_map` how the same values stand on the wire.
+Leaves to `spanwire.protocols.primitive_map` how the same values stand on the wire.
 """
 
 from __future__ import annotations

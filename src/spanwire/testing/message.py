@@ -8,7 +8,7 @@ from typing import Final
 from spanwire.broker.formats import MessageFormats
 from spanwire.model.message import Message
 from spanwire.model.message_view import BYTES, MAP, STREAM, TEXT, MessageView
-from spanwire.protocols.openwire.primitive_map import decode_map, decode_stream, plain_map, plain_value
+from spanwire.protocols.primitive_map import decode_map, decode_stream, plain_map, plain_value
 
 MAX_SHOWN: Final = 60  # characters of a body or a property in a report
 KINDS: Final = ("message", "text", "bytes", "map", "stream", "object", "blob")

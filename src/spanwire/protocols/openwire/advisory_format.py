@@ -29,14 +29,14 @@ from spanwire.model.ids import ConsumerId, ProducerId
 from spanwire.model.info import ConnectionInfo, ConsumerInfo, ProducerInfo
 from spanwire.model.message import FORMAT_OPENWIRE_10, Message
 from spanwire.model.message_view import BOOLEAN_VALUE, INT_VALUE, LONG_VALUE, STRING_VALUE, PropertyValue
+from spanwire.protocols.octets import INT_MAX, INT_MIN
 from spanwire.protocols.openwire import _marshallers as wire
 from spanwire.protocols.openwire.codec import decode_message
 from spanwire.protocols.openwire.identities import wire_consumer_id, wire_destination, wire_producer_id
 from spanwire.protocols.openwire.loose import LooseWriter
 from spanwire.protocols.openwire.message_format import CANONICAL_VERSIONS, structure_of, without_content
-from spanwire.protocols.openwire.octets import INT_MAX, INT_MIN
-from spanwire.protocols.openwire.primitive_map import encode_map
 from spanwire.protocols.openwire.schema import LATEST_VERSION, DataStructure
+from spanwire.protocols.primitive_map import encode_map
 
 ADVISORY_TYPE: Final = "Advisory"
 ADD_OPERATION: Final = 0

@@ -18,6 +18,7 @@ from librt.strings import BytesWriter, write_i32_be
 from mypy_extensions import i64
 
 from spanwire.protocols.base import MAX_FRAME_SIZE, MAX_OPENWIRE_FRAME_BEFORE_LOGIN
+from spanwire.protocols.octets import patch_int
 from spanwire.protocols.openwire._marshallers import (
     MESSAGE_ACK,
     WIRE_FORMAT_INFO,
@@ -33,7 +34,6 @@ from spanwire.protocols.openwire.errors import OpenWireEncodeError, OpenWireProt
 from spanwire.protocols.openwire.frames import INCOMPLETE, SIZE_OCTETS, FrameBuffer
 from spanwire.protocols.openwire.loose import LooseReader, LooseWriter
 from spanwire.protocols.openwire.object_cache import ReaderCache, WriterCache
-from spanwire.protocols.openwire.octets import patch_int
 from spanwire.protocols.openwire.schema import LATEST_VERSION, DataStructure, FieldReader
 from spanwire.protocols.openwire.tight import TightReader, TightWriter
 from spanwire.protocols.openwire.wire_format import WireFormat

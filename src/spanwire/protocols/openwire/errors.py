@@ -11,17 +11,6 @@ and body) is decoded later, on demand, and fails with `MessageFormatError`, whic
 
 from __future__ import annotations
 
-from spanwire.model.errors import LocalProtocolError, RemoteProtocolError
+from spanwire.protocols.octet_errors import OpenWireEncodeError, OpenWireProtocolError, beyond_frame
 
-
-class OpenWireProtocolError(RemoteProtocolError):
-    """The peer's bytes are not OpenWire, or break one of its limits. Only its own connection is closed."""
-
-
-class OpenWireEncodeError(LocalProtocolError):
-    """A value cannot be written in the negotiated encoding: too long, or out of the range of its type."""
-
-
-def beyond_frame(what: str) -> OpenWireProtocolError:
-    """The error for a field that would lie behind the end of its frame."""
-    return OpenWireProtocolError(f"a frame ends inside {what}")
+__all__ = ["OpenWireEncodeError", "OpenWireProtocolError", "beyond_frame"]

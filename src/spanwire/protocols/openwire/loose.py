@@ -16,10 +16,10 @@ from typing import Final
 
 from librt.strings import BytesWriter
 
+from spanwire.protocols.octets import decode_text, encode_text
 from spanwire.protocols.openwire._marshallers import read_structure
 from spanwire.protocols.openwire.errors import OpenWireEncodeError, OpenWireProtocolError, beyond_frame
 from spanwire.protocols.openwire.object_cache import MIN_CACHEABLE_TYPE, NO_SLOT, ReaderCache, WriterCache
-from spanwire.protocols.openwire.octets import decode_text, encode_text
 from spanwire.protocols.openwire.schema import DataStructure, FieldReader, FieldWriter
 
 MAX_LOOSE_STRING: Final = 65535  # octets: the length is an unsigned 16-bit number

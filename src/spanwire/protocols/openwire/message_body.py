@@ -22,6 +22,7 @@ from librt.strings import BytesWriter, write_i32_be
 
 from spanwire.model.errors import MessageFormatError, ProtocolError
 from spanwire.model.message_view import BLOB, BYTES, MAP, OBJECT, PLAIN, STREAM, TEXT
+from spanwire.protocols.octets import OctetReader, encode_text
 from spanwire.protocols.openwire._marshallers import (
     ACTIVE_MQ_BLOB_MESSAGE,
     ACTIVE_MQ_BYTES_MESSAGE,
@@ -31,8 +32,7 @@ from spanwire.protocols.openwire._marshallers import (
     ACTIVE_MQ_STREAM_MESSAGE,
     ACTIVE_MQ_TEXT_MESSAGE,
 )
-from spanwire.protocols.openwire.octets import OctetReader, encode_text
-from spanwire.protocols.openwire.primitive_map import decode_map, decode_stream
+from spanwire.protocols.primitive_map import decode_map, decode_stream
 
 MIB: Final = 1024 * 1024
 MAX_INFLATED_OCTETS: Final = 100 * MIB  # the largest body

@@ -27,6 +27,7 @@ from spanwire.model.message import (
     Message,
 )
 from spanwire.model.message_view import MessageView, PropertyValue
+from spanwire.protocols.octets import OctetReader
 from spanwire.protocols.openwire import _marshallers as wire
 from spanwire.protocols.openwire.codec import StructureDecoder, decode_message
 from spanwire.protocols.openwire.errors import OpenWireProtocolError
@@ -40,9 +41,8 @@ from spanwire.protocols.openwire.large_message import LargeMessage
 from spanwire.protocols.openwire.loose import LooseWriter
 from spanwire.protocols.openwire.message_body import KINDS, TYPE_IDS, neutral_body, wire_content
 from spanwire.protocols.openwire.message_layout import MessageScanner
-from spanwire.protocols.openwire.octets import OctetReader
-from spanwire.protocols.openwire.primitive_map import decode_map, encode_map
 from spanwire.protocols.openwire.wire_format import WireFormat
+from spanwire.protocols.primitive_map import decode_map, encode_map
 
 CANONICAL_VERSIONS: Final[dict[int, int]] = {
     FORMAT_OPENWIRE_1: 1,

@@ -19,6 +19,7 @@ from typing import Final
 from librt.strings import read_i64_be
 
 from spanwire.model.routing import NO_PATH
+from spanwire.protocols.octets import OctetReader, decode_text
 from spanwire.protocols.openwire._marshallers import (
     ACTIVE_MQ_BLOB_MESSAGE,
     ACTIVE_MQ_QUEUE,
@@ -35,7 +36,6 @@ from spanwire.protocols.openwire._marshallers import (
 )
 from spanwire.protocols.openwire.errors import OpenWireProtocolError
 from spanwire.protocols.openwire.loose import LooseReader
-from spanwire.protocols.openwire.octets import OctetReader, decode_text
 from spanwire.protocols.openwire.schema import Throwable
 
 MAX_BROKER_PATH: Final = 64  # brokers that a message came through; more is a loop or a forgery

@@ -14,8 +14,8 @@ from typing import Final
 
 from mypy_extensions import i64
 
+from spanwire.protocols.octets import OctetReader, OctetWriter
 from spanwire.protocols.openwire.errors import OpenWireEncodeError, OpenWireProtocolError
-from spanwire.protocols.openwire.octets import OctetReader, OctetWriter
 
 LATEST_VERSION: Final = 12
 MAX_ARRAY_LENGTH: Final = 32767  # Java reads counts as signed 16-bit numbers

@@ -12,7 +12,7 @@ from spanwire.model.ids import MessageId, ProducerId
 from spanwire.model.message import Message
 from spanwire.model.message_view import MAP, MessageView, PropertyValue
 from spanwire.protocols.openwire.advisory_format import ADVISORY_TYPE
-from spanwire.protocols.openwire.primitive_map import encode_map
+from spanwire.protocols.primitive_map import encode_map
 
 
 class OpenWireStatisticsFormat(StatisticsFormat):

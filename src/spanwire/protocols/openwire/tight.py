@@ -22,10 +22,10 @@ from typing import Final
 from librt.strings import BytesWriter, write_i16_be, write_i32_be
 from mypy_extensions import i64
 
+from spanwire.protocols.octets import decode_text, encode_text
 from spanwire.protocols.openwire._marshallers import is_marshall_aware, read_structure
 from spanwire.protocols.openwire.errors import OpenWireEncodeError, OpenWireProtocolError, beyond_frame
 from spanwire.protocols.openwire.object_cache import NO_SLOT, ReaderCache, WriterCache
-from spanwire.protocols.openwire.octets import decode_text, encode_text
 from spanwire.protocols.openwire.schema import DataStructure, FieldReader, FieldWriter
 
 MAX_TIGHT_STRING: Final = 32766  # octets; Java refuses to write more

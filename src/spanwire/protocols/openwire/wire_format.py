@@ -20,12 +20,12 @@ from spanwire.model.message_view import (
     PropertyValue,
 )
 from spanwire.protocols.base import MAX_FRAME_SIZE
+from spanwire.protocols.octets import LONG_MAX, encode_text
 from spanwire.protocols.openwire._marshallers import MAGIC, WireFormatInfo
 from spanwire.protocols.openwire.errors import OpenWireProtocolError
 from spanwire.protocols.openwire.object_cache import DEFAULT_CACHE_SIZE, MIN_CACHE_SIZE
-from spanwire.protocols.openwire.octets import LONG_MAX, encode_text
-from spanwire.protocols.openwire.primitive_map import decode_map, encode_map
 from spanwire.protocols.openwire.schema import LATEST_VERSION
+from spanwire.protocols.primitive_map import decode_map, encode_map
 
 PROVIDER_NAME: Final = "Spanwire"
 MAX_PROPERTIES: Final = 64  # ActiveMQ refuses more in a handshake

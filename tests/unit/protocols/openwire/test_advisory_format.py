@@ -16,7 +16,7 @@ from spanwire.protocols.openwire import _marshallers as wire
 from spanwire.protocols.openwire.advisory_format import OpenWireAdvisoryFormat
 from spanwire.protocols.openwire.codec import decode_message
 from spanwire.protocols.openwire.message_format import CANONICAL_VERSIONS, OpenWireMessageFormat, openwire_formats
-from spanwire.protocols.openwire.primitive_map import decode_map, encode_map
+from spanwire.protocols.primitive_map import decode_map, encode_map
 from spanwire.protocols.stomp.message_format import StompMessageFormat
 
 ABOUT = Destination(TOPIC, "ActiveMQ.Advisory.MessageDelivered.Queue.Q")

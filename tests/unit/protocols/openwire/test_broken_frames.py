@@ -19,8 +19,8 @@ from spanwire.protocols.openwire._marshallers import (
 from spanwire.protocols.openwire.codec import FrameDecoder, StructureDecoder
 from spanwire.protocols.openwire.errors import OpenWireProtocolError
 from spanwire.protocols.openwire.message_body import KINDS, neutral_body
-from spanwire.protocols.openwire.primitive_map import decode_map
 from spanwire.protocols.openwire.wire_format import WireFormat, WireFormatPreferences, negotiate
+from spanwire.protocols.primitive_map import decode_map
 from tests.support.openwire_structures import load_vectors, wire_format_of
 
 BROKEN: list[dict[str, Any]] = load_vectors("broken")["broken"]

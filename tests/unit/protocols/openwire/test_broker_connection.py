@@ -24,9 +24,9 @@ from spanwire.protocols.base import LOGIN_DEADLINE, ConnectionSettings
 from spanwire.protocols.openwire import _marshallers as wire
 from spanwire.protocols.openwire.broker_connection import CLOSE_DELAY, OpenWireBrokerConnection
 from spanwire.protocols.openwire.codec import FrameEncoder
-from spanwire.protocols.openwire.primitive_map import decode_plain_map
 from spanwire.protocols.openwire.schema import Throwable
 from spanwire.protocols.openwire.wire_format import WireFormatProperties
+from spanwire.protocols.primitive_map import decode_plain_map
 from spanwire.protocols.stomp.message_format import StompMessageFormat
 from tests.support.openwire_dialogue import BROKER_ID, LateStore, World, text_of
 

@@ -18,6 +18,7 @@ from spanwire.model.message import (
     Message,
 )
 from spanwire.model.message_view import BYTES, INT_VALUE, MAP, STREAM, STRING_VALUE, TEXT, MessageView
+from spanwire.protocols.octets import encode_text
 from spanwire.protocols.openwire import _marshallers as wire
 from spanwire.protocols.openwire.codec import FrameDecoder, FrameEncoder, StructureDecoder, decode_message
 from spanwire.protocols.openwire.dispatch import (
@@ -37,10 +38,9 @@ from spanwire.protocols.openwire.message_format import (
     format_id_of,
     openwire_formats,
 )
-from spanwire.protocols.openwire.octets import encode_text
-from spanwire.protocols.openwire.primitive_map import decode_map, decode_stream, encode_map
 from spanwire.protocols.openwire.schema import Throwable
 from spanwire.protocols.openwire.wire_format import WireFormat
+from spanwire.protocols.primitive_map import decode_map, decode_stream, encode_map
 from tests.support.openwire_structures import load_vectors, normalised, properties_of, property_of, structure_of
 
 CASES: list[dict[str, Any]] = [

@@ -9,7 +9,6 @@ import pytest
 from spanwire.model.message_view import BOOLEAN_VALUE, INT_VALUE, LONG_VALUE, STRING_VALUE, PropertyValue
 from spanwire.protocols.openwire._marshallers import WireFormatInfo
 from spanwire.protocols.openwire.errors import OpenWireProtocolError
-from spanwire.protocols.openwire.primitive_map import decode_plain_map, encode_map
 from spanwire.protocols.openwire.wire_format import (
     WireFormat,
     WireFormatPreferences,
@@ -18,6 +17,7 @@ from spanwire.protocols.openwire.wire_format import (
     negotiate,
     wire_format_info,
 )
+from spanwire.protocols.primitive_map import decode_plain_map, encode_map
 from tests.support.openwire_structures import load_vectors, normalised, structure_of
 
 ALL = WireFormatPreferences(tight=True, cache=True)

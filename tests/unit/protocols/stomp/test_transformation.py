@@ -32,7 +32,7 @@ from spanwire.model.message_view import (
     MessageView,
     PropertyValue,
 )
-from spanwire.protocols.openwire.primitive_map import decode_map, encode_map
+from spanwire.protocols.primitive_map import decode_map, encode_map
 from spanwire.protocols.stomp.map_body import MAX_MAP_BYTES, read_map, write_map
 from spanwire.protocols.stomp.message_format import StompMessageFormat
 from spanwire.protocols.stomp.transformation import JSON, MAX_TEXT_BYTES, XML, map_text, read_map_text

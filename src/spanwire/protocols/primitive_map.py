@@ -34,7 +34,7 @@ from spanwire.model.message_view import (
     STRING_VALUE,
     PropertyValue,
 )
-from spanwire.protocols.openwire.octets import OctetReader, OctetWriter, encode_text
+from spanwire.protocols.octets import OctetReader, OctetWriter, encode_text
 
 BIG_STRING: Final = 13  # on the wire only: a string with a 32-bit length
 BIG_STRING_LENGTH: Final = 8191  # from this many characters on Java writes a big string

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from spanwire.protocols.octets import OctetReader, OctetWriter, decode_text, encode_text
 from spanwire.protocols.openwire.errors import OpenWireEncodeError, OpenWireProtocolError
-from spanwire.protocols.openwire.octets import OctetReader, OctetWriter, decode_text, encode_text
 
 # Text, and what java.io.DataOutputStream.writeUTF writes behind the length.
 TEXTS = [

@@ -21,7 +21,7 @@ from spanwire.model.message_view import (
     STRING_VALUE,
     PropertyValue,
 )
-from spanwire.protocols.openwire.primitive_map import (
+from spanwire.protocols.primitive_map import (
     decode_map,
     decode_plain_map,
     decode_stream,

@@ -22,7 +22,7 @@ from librt.strings import (
 )
 from mypy_extensions import i64
 
-from spanwire.protocols.openwire.errors import OpenWireEncodeError, OpenWireProtocolError, beyond_frame
+from spanwire.protocols.octet_errors import OpenWireEncodeError, OpenWireProtocolError, beyond_frame
 
 INT_MIN: Final = -(2**31)
 INT_MAX: Final = 2**31 - 1
