@@ -156,8 +156,8 @@ class TunedTopic(Topic):
                 self._give_up(subscription, reference)
 
     def _give_up(self, subscription: Subscription, reference: MessageReference) -> None:
-        """What is told of it does not reach ``subscription`` meanwhile, and of an advisory nothing is told, or there would
-        be no end to that.
+        """What is told of it does not reach ``subscription`` meanwhile, and of an advisory nothing is told, or there
+        would be no end to that.
         """
         if self.discarded == 0:
             logger.warning(
