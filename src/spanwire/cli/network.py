@@ -29,7 +29,8 @@ USAGE: Final = """usage: spanwire network lint FILE...
 
 lint   looks at the configurations of all brokers of a network: faults and hints, each with file, line, why and mend
 route  tells which way a message goes to a consumer at another broker, and why it goes no other way
-map    shows the links of a running broker: state, demand by destination, what is on its way
+map    shows the links of a running broker: state, demand by destination, what is on its way, and as far as consumers
+       there tell of them the brokers behind, by their ids
 start  lets network connectors connect that were stopped, or that have autoStart="false"
 stop   ends the links of network connectors until somebody starts them, or the broker is started again
 """
@@ -138,7 +139,18 @@ def _map(arguments: Sequence[str]) -> int:
         wanted = row.get("destinations")
         for name in wanted if isinstance(wanted, (list, tuple)) else []:
             _print(f"    wants {name}")
+        for line in beyond(row.get("ways")):
+            _print(line)
     return 0
+
+
+def beyond(ways: object) -> list[str]:
+    """A line for each way to consumers that are farther than the remote broker, by the ids of the brokers on it."""
+    found: list[str] = []
+    for way in ways if isinstance(ways, (list, tuple)) else []:
+        if isinstance(way, (list, tuple)) and len(way) > 1:
+            found.append(f"    leads on: {' -> '.join([str(broker_id) for broker_id in way])}")
+    return found
 
 
 def _start(arguments: Sequence[str]) -> int:

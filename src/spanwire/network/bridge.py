@@ -104,6 +104,10 @@ class NetworkBridge(ClientConnection, ProtocolConnection):
         """What the remote broker wants messages of."""
         return () if self._crossing is None or self.closed else self._crossing.local.demand.destinations(at_most)
 
+    def ways(self, at_most: int) -> tuple[tuple[str, ...], ...]:
+        """The brokers on the way to consumers that are farther than the remote broker."""
+        return () if self._crossing is None or self.closed else self._crossing.local.demand.ways(at_most)
+
     @property
     def forwarded(self) -> int:
         """How many messages were sent to the remote broker."""

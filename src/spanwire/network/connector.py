@@ -91,7 +91,8 @@ class NetworkConnectorSettings:
 class LinkView:
     """What an operator may know of one link. ``reason`` is why it is not up, or was not the last time,
     ``destinations`` are those that the remote broker wants messages of; ``since_s`` is how long it is in its ``state``,
-    ``reconnects`` how often it was up before. The counts are those of `LinkCounts`, ``filtered`` by reason.
+    ``reconnects`` how often it was up before. The counts are those of `LinkCounts`, ``filtered`` by reason,
+    ``ways`` are the ids of brokers on the way to consumers that are farther than the remote broker, the nearest first.
     """
 
     name: str
@@ -111,6 +112,7 @@ class LinkView:
     failed: int = 0
     filtered: dict[str, int] = field(default_factory=dict)
     unserved: int = 0
+    ways: tuple[tuple[str, ...], ...] = ()
 
 
 def accepted_view(bridge: DuplexBridge) -> LinkView:
@@ -133,6 +135,7 @@ def accepted_view(bridge: DuplexBridge) -> LinkView:
         failed=counts.failed,
         filtered=counts.refusals.by_reason(),
         unserved=counts.unserved,
+        ways=crossing.local.demand.ways(MAX_SHOWN),
     )
 
 
@@ -214,6 +217,7 @@ class Link:
             failed=counts.failed,
             filtered=counts.refusals.by_reason(),
             unserved=counts.unserved,
+            ways=() if bridge is None else bridge.ways(MAX_SHOWN),
         )
 
     def _current(self) -> str:

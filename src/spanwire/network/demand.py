@@ -185,6 +185,17 @@ class DemandTable:
         names = {demand.info.destination.qualified_name for demand in self.subscriptions}
         return tuple(sorted(names)[:at_most])
 
+    def ways(self, at_most: int) -> tuple[tuple[str, ...], ...]:
+        """The ids of brokers on the way to consumers that are farther than the remote broker, the nearest first;
+        ``at_most`` so many ways. Of consumers that are behind one conduit the first tells its way.
+        """
+        found: set[tuple[str, ...]] = set()
+        for demand in self.subscriptions:
+            for consumer in demand.consumers.values():
+                if len(consumer.path) > 1 and len(found) < at_most:
+                    found.add(consumer.path[::-1])
+        return tuple(sorted(found))
+
     def is_known(self, consumer_id: ConsumerId) -> bool:
         """Whether this remote consumer is served already."""
         return str(consumer_id) in self._remote

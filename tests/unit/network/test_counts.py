@@ -5,6 +5,7 @@ from __future__ import annotations
 from spanwire.broker.bridge_policy import BridgePolicy
 from spanwire.broker.policy import PolicyEntry, PolicyMap
 from spanwire.broker.queue_policy import QueuePolicy
+from spanwire.cli.network import beyond
 from spanwire.cli.status import counted
 from spanwire.model.destination import parse_destination
 from spanwire.model.routing import NetworkFilter
@@ -136,3 +137,27 @@ def test_only_what_occurred_is_printed() -> None:
     assert counted({"received": 0, "failed": 0, "filtered": {}}) == ""
     shown = counted({"received": 3, "failed": 1, "unserved": 2, "filtered": {"path": 4, "ttl": 1}})
     assert shown == ", received 3, failed 1, unserved 2, held back path 4, ttl 1"
+
+
+def test_a_link_knows_the_ways_to_consumers_behind_the_remote_broker() -> None:
+    network = Network()
+    a, b, c, d = [network.site(name) for name in "ABCD"]
+    settings = BridgeSettings(message_ttl=3, consumer_ttl=3)
+    first = network.link(a, b, settings)
+    network.link(b, c, settings)
+    network.link(c, d, settings)
+    b.client().consumes("queue://NEAR")
+    c.client().consumes("queue://MIDDLE")
+    far = d.client()
+    far.consumes("queue://FAR")
+    network.settles()
+    assert bridge_of(first).ways(9) == (("B", "C"), ("B", "C", "D"))
+    assert len(bridge_of(first).ways(1)) == 1
+    far.leaves()
+    network.settles()
+    assert bridge_of(first).ways(9) == (("B", "C"),)
+
+
+def test_each_way_that_leads_on_is_a_line_of_the_map() -> None:
+    assert beyond([["B"], ["B", "C"], ["B", "C", "D"]]) == ["    leads on: B -> C", "    leads on: B -> C -> D"]
+    assert beyond(None) == []
