@@ -14,6 +14,7 @@ from spanwire.model.errors import JmsError, MessageFormatError, RemoteProtocolEr
 from spanwire.model.ids import MessageId, ProducerId
 from spanwire.model.message import DEFAULT_PRIORITY, FORMAT_STOMP, Message
 from spanwire.model.message_view import BYTES, MAP, STRING_VALUE, TEXT, MessageView, PropertyValue
+from spanwire.protocols.primitive_map import encode_map
 from spanwire.protocols.stomp.destinations import destination_text, has_prefix, read_destination
 from spanwire.protocols.stomp.encoding import encode_headers, encode_writable
 from spanwire.protocols.stomp.errors import StompProtocolError
@@ -30,7 +31,7 @@ from spanwire.protocols.stomp.layout import (
     reply_to_of,
     tail_of,
 )
-from spanwire.protocols.stomp.map_body import read_map, write_map
+from spanwire.protocols.stomp.map_body import read_map
 from spanwire.protocols.stomp.properties import property_text, typed_property
 from spanwire.protocols.stomp.transformation import (
     MAP_TRANSFORMATIONS,
@@ -154,7 +155,7 @@ class StompMessageFormat(MessageFormat):
             view.properties[TRANSFORMATION_ERROR] = (STRING_VALUE, f"Unknown transformation: {transformation}")
             return
         try:
-            view.body = write_map(read_map_text(body, transformation))
+            view.body = encode_map(read_map_text(body, transformation))
             view.kind = MAP
         except MessageFormatError as error:
             view.properties[TRANSFORMATION_ERROR] = (STRING_VALUE, str(error))

@@ -22,6 +22,7 @@ from spanwire.model.message_view import (
     BOOLEAN_VALUE,
     BYTE_VALUE,
     BYTES_VALUE,
+    CHAR_VALUE,
     DOUBLE_VALUE,
     FLOAT_VALUE,
     INT_VALUE,
@@ -112,7 +113,12 @@ def _value(element: Element, depth: int) -> PropertyValue:
         return (BOOLEAN_VALUE, text.strip().lower() == "true")
     if kind == BYTES_VALUE:
         return (BYTES_VALUE, _octets(text))
-    return (kind, None if kind == NULL_VALUE else text)
+    return (kind, None if kind == NULL_VALUE else _text(kind, text))
+
+
+def _text(kind: int, text: str) -> str:
+    """Of a character's text the first, or the one with the number 0."""
+    return text[:1] or "\0" if kind == CHAR_VALUE else text
 
 
 def _single(text: str) -> float:

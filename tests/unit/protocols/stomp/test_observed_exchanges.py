@@ -38,13 +38,14 @@ from spanwire.model.message_view import (
     MessageView,
     PropertyValue,
 )
-from spanwire.protocols.stomp.map_body import read_map, write_map
+from spanwire.protocols.primitive_map import encode_map
+from spanwire.protocols.stomp.map_body import read_map
 from spanwire.protocols.stomp.message_format import StompMessageFormat
 from tests.support.stomp_dialogue import FORMAT_VIEW, WALL_MS, JmsClient, Peer, Stage, ViewFormat
 
 TABLE: Final = json.loads((Path(__file__).parents[3] / "vectors/stomp-mapping.json").read_text(encoding="utf-8"))
 FORMAT: Final = StompMessageFormat()
-MAP_BODY: Final = write_map({"i": (INT_VALUE, 3), "b": (BOOLEAN_VALUE, True), "s": (STRING_VALUE, "v")})
+MAP_BODY: Final = encode_map({"i": (INT_VALUE, 3), "b": (BOOLEAN_VALUE, True), "s": (STRING_VALUE, "v")})
 OBJECTS: Final = "Java objects are passed on between Java clients and never made or read"
 CUT: Final = "the table shows the frame shortened; test_codec.py sends one of the same kind"
 SAYS_WHY: Final = "this broker says why in an ERROR before it closes"
