@@ -158,6 +158,8 @@ class DemandTable:
         self._number = 0
         self._remote: Final[dict[str, list[DemandSubscription]]] = {}
         self.subscriptions: Final[list[DemandSubscription]] = []
+        self._named: Final[dict[str, list[DemandSubscription]]] = {}  # those of them without a wildcard, by destination
+        self._patterns: Final[list[DemandSubscription]] = []  # the others
 
     def passes(self, message: Message) -> bool:
         """Whether a message that a durable subscription has may go to the remote broker. What may not, must not wait
@@ -239,7 +241,7 @@ class DemandTable:
     def covering(self, destination: Destination) -> list[DemandSubscription]:
         """The subscriptions that serve everything in ``destination`` and may serve more than one consumer."""
         found: list[DemandSubscription] = []
-        for demand in self.subscriptions:
+        for demand in [*self._named.get(destination.qualified_name, []), *self._patterns]:
             if demand.leaving or (demand.from_network and not self._settings.conduit_network_queues):
                 continue
             if _covers(demand.info.destination, destination):
@@ -293,6 +295,11 @@ class DemandTable:
             self._remote[str(consumer.info.consumer_id)] = [demand]
             demand.serves(consumer)
         self.subscriptions.append(demand)
+        destination = demand.info.destination
+        if destination.is_pattern:
+            self._patterns.append(demand)
+        else:
+            self._named.setdefault(destination.qualified_name, []).append(demand)
 
     def leave(self, consumer_id: ConsumerId) -> list[DemandSubscription]:
         """A remote consumer left; gives the subscriptions that served it, which have it still."""
@@ -318,12 +325,23 @@ class DemandTable:
         """``demand`` has ended."""
         if demand in self.subscriptions:
             self.subscriptions.remove(demand)
+            self._unlist(demand)
         for key in list(demand.consumers):
             served = self._remote.get(key)
             if served is not None and demand in served:
                 served.remove(demand)
                 if not served:
                     del self._remote[key]
+
+    def _unlist(self, demand: DemandSubscription) -> None:
+        destination = demand.info.destination
+        if destination.is_pattern:
+            self._patterns.remove(demand)
+            return
+        same = self._named[destination.qualified_name]
+        same.remove(demand)
+        if not same:
+            del self._named[destination.qualified_name]
 
 
 def local_login(settings: BridgeSettings, connection_id: str, broker_name: str, remote_name: str) -> ConnectionInfo:
