@@ -151,8 +151,10 @@ def _json_value(value: PropertyValue) -> object:
         return _json_map(inner)
     if isinstance(inner, list):
         return _json_list(inner)
+    if isinstance(inner, int) and kind == BOOLEAN_VALUE:
+        return inner != 0
     if isinstance(inner, int) and kind != NULL_VALUE:
-        return bool(inner) if kind == BOOLEAN_VALUE else inner
+        return inner
     if isinstance(inner, float) and inner - inner == 0.0 and kind != NULL_VALUE:
         return float(property_text(value) or "0")  # a float in as few digits as tell it from its neighbours
     return _text(value)  # JSON knows neither NaN nor infinity
