@@ -83,6 +83,9 @@ class SilentConsumer:
 
     def close(self, reason: JmsError) -> None: ...
 
+    def told_to_pull(self) -> bool:
+        return False
+
 
 def consumer(number: int, selector: str | None) -> QueueConsumer:
     info = ConsumerInfo(ConsumerId("ID:c", 1, number), Destination(QUEUE, "Q"))

@@ -272,8 +272,10 @@ def test_a_browser_and_a_recovered_queue_show_no_expired_message() -> None:
     assert dead(again) == ["1"]
 
 
-def individual(**names: str) -> DeadLetterStrategy:
-    return DeadLetterStrategy(process_non_persistent=True, individual=IndividualNames(**names))
+def individual(queue_prefix: str = "ActiveMQ.DLQ.Queue.", queue_suffix: str = "") -> DeadLetterStrategy:
+    return DeadLetterStrategy(
+        process_non_persistent=True, individual=IndividualNames(queue_prefix=queue_prefix, queue_suffix=queue_suffix)
+    )
 
 
 def dies(stage: Stage, name: str) -> None:

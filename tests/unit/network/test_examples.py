@@ -172,7 +172,10 @@ def test_only_included_destinations_that_are_not_excluded_pass(
 ) -> None:
     network = Network()
     a, b = network.site("A"), network.site("B")
-    linked(network, a, b, **{name: tuple(parse_destination(one) for one in found) for name, found in lists.items()})
+    destinations: dict[str, object] = {
+        name: tuple(parse_destination(one) for one in found) for name, found in lists.items()
+    }
+    linked(network, a, b, 1, **destinations)
     messages = {
         "NYSE": "queue://TRADE.STOCK.NYSE.IBM",
         "TSX": "queue://TRADE.STOCK.TSX.ABX",
