@@ -68,6 +68,12 @@ class LineBrowse:
         self.order = max(self.order, order)
         self.sequence = max(self.sequence, sequence)
 
+    def has_passed(self, order: int, sequence: int) -> bool:
+        """Whether this message stands before where the walk has been: it was out and came back behind the walk's back,
+        its old piece of the line being gone. ``order`` is 0 for one that is not in memory.
+        """
+        return sequence <= self.sequence and order <= self.order
+
     def misses(self, reference: MessageReference) -> bool:
         """Whether one that was dispatched after the beginning left the line before the walk came to it."""
         if reference.order in self.returned_orders:
@@ -236,6 +242,8 @@ class Browse(BrokerDestination):
         """Whether one that stands in the line is to be shown. One that was out and has come back is shown in one place
         of both.
         """
+        if line.has_passed(order, sequence):
+            return False
         line.passed(order, sequence)
         if order not in line.returned_orders and sequence not in line.returned_sequences:
             return True

@@ -106,6 +106,13 @@ class Chunk:
         packed = self.packed
         return len(self.items) if packed is None else len(packed.numbers)
 
+    def last_sequence(self) -> int:
+        """The largest sequence in it; 0 when the store has none of its messages."""
+        packed = self.packed
+        if packed is not None:
+            return max(0, max(packed.numbers, default=0))
+        return max([item.sequence for item in self.items if item is not None], default=0)
+
     def lowest(self) -> int:
         """The smallest order in it; `NEVER_LOADED` when it has none."""
         packed = self.packed

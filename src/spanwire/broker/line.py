@@ -15,6 +15,7 @@ from spanwire.broker.chunk import CHUNK_MESSAGES, NEVER_LOADED, PACKED_MESSAGES,
 from spanwire.broker.reference import MessageReference
 
 LEAST_CHUNKS: Final = 64  # pieces below which the empty ones among them are not worth looking for
+MAX_PIECES_BACK: Final = 20  # looked through for the youngest stored message: 10,000 messages at most
 
 
 class LineCursor:
@@ -462,12 +463,14 @@ class MessageLine:
         return found
 
     def last_sequence(self) -> int:
-        """The sequence of the youngest message that the store has, as far as the last piece knows one; else 0."""
-        tail = self._chunks[-1]
-        packed = tail.packed
-        if packed is not None:
-            return max(0, max(packed.numbers, default=0))
-        return max([item.sequence for item in tail.items if item is not None], default=0)
+        """The sequence of the youngest message that the store has; 0 when the last `MAX_PIECES_BACK` pieces know
+        none.
+        """
+        for chunk in reversed(self._chunks[-MAX_PIECES_BACK:]):
+            found = chunk.last_sequence()
+            if found > 0:
+                return found
+        return 0
 
     def clear(self) -> list[Chunk]:
         """Remove and give everything."""

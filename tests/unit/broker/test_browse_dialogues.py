@@ -242,6 +242,31 @@ def test_what_is_acknowledged_or_comes_back_while_a_browser_looks_is_shown_once_
     assert stage.memory() == 0
 
 
+def test_what_was_shown_and_comes_back_into_a_line_of_its_own_is_not_shown_again() -> None:
+    stage = Stage()
+    stage.peer("p").sends(QUEUE, *[str(number) for number in range(13)])
+    stage.peer("c1").consumes(QUEUE, prefetch=11).leaves()
+    browser = stage.peer("b").consumes(QUEUE, browser=True, prefetch=1)
+    stage.peer("c2").consumes(QUEUE, prefetch=11).leaves()
+    while not browser.ends:
+        browser.acknowledges(browser.out[-1])
+        stage.settle()
+    assert browser.out == [str(number) for number in range(13)]
+
+
+def test_what_is_dispatched_before_the_browser_is_there_is_shown_also_where_volatile_messages_are_last() -> None:
+    stage = Stage()
+    producer = stage.peer("p")
+    producer.sends(QUEUE, *[str(number) for number in range(400)])
+    producer.sends(QUEUE, *[str(number) for number in range(400, 600)], persistent=False)
+    browser = stage.peer("b").consumes(QUEUE, browser=True, prefetch=1)
+    stage.peer("c").consumes(QUEUE, prefetch=300)
+    while not browser.ends:
+        browser.acknowledges(browser.out[-1])
+        stage.settle()
+    assert browser.out == [str(number) for number in range(600)]
+
+
 def test_a_browser_that_leaves_amid_its_look_lets_go_of_what_was_out() -> None:
     stage = Stage()
     stage.peer("p").sends(QUEUE, *[str(number) for number in range(20)])
