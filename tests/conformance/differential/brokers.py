@@ -212,6 +212,8 @@ INSIDE: Final = """\
             <redeliveryPolicyEntries>
               <redeliveryPolicy queue="REDELIVER.&gt;" maximumRedeliveries="2" initialRedeliveryDelay="1000"
                                 redeliveryDelay="1000"/>
+              <redeliveryPolicy queue="KILLED.&gt;" maximumRedeliveries="2" initialRedeliveryDelay="6000"
+                                redeliveryDelay="6000"/>
             </redeliveryPolicyEntries>
           </redeliveryPolicyMap>
         </redeliveryPolicyMap>
