@@ -170,7 +170,7 @@ class NetworkWorld:
             link.deliver(self.random.choice((1, 1, 2, 10)))
 
     def _timers(self, site: Site) -> None:
-        site.broker.run(self.network.now, 0.002)
+        site.broker.run(self.network.now)
 
     def _crash(self, site: Site) -> None:
         self._count()

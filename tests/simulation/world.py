@@ -124,7 +124,7 @@ class World:
             elif kind < 0.96:
                 self._answer_read()
             elif kind < 0.985:
-                self.broker.run(self.now, 0.002)
+                self.broker.run(self.now)
             elif kind < 0.987:
                 self.clock_leaps += 1
                 self.environment.leap(self.random.choice((-DAY_S, DAY_S, -0.5, 0.5)))
@@ -146,7 +146,7 @@ class World:
         for _ in range(10_000):
             self._store_turn()
             self._answer_read()
-            self.broker.run(self.now, 0.002)
+            self.broker.run(self.now)
             self._drain_dirty()
             readers = [client for client in self.clients if client.read_all()]
             if not readers and self._is_idle():

@@ -368,7 +368,7 @@ class Site:
             busy = client.turn() or busy
         if self.broker.next_timeout() == 0.0:
             busy = True
-            self.broker.run(self.network.now, 0.002)
+            self.broker.run(self.network.now)
         return busy
 
     def queue(self, name: str) -> tuple[int, int, int]:
@@ -512,7 +512,7 @@ class Network:
     def runs_timers(self) -> None:
         """What is due at the brokers is done, and what follows."""
         for site in self.sites:
-            site.broker.run(self.now, 0.002)
+            site.broker.run(self.now)
         self.settles()
 
     def settles(self) -> None:

@@ -193,7 +193,7 @@ class World:
         """Flush until everybody has what there is for him."""
         for _ in range(MAX_ROUNDS):
             if self.broker.next_timeout() == 0.0:
-                self.broker.run(self.now, 0.002)
+                self.broker.run(self.now)
             dirty = [peer for peer in self.peers if peer.flush()]
             self.broker.take_dirty()
             if not dirty and self.broker.next_timeout() != 0.0:
@@ -209,7 +209,7 @@ class World:
                 if timeout is not None and timeout > self.environment.monotonic:
                     due.append(timeout)
             self.environment.monotonic = min(due)
-            self.broker.run(self.now, 0.002)
+            self.broker.run(self.now)
             for peer in self.peers:
                 timeout = peer.connection.next_timeout()
                 if timeout is not None and timeout <= self.environment.monotonic:

@@ -126,7 +126,7 @@ class Stage:
                 self.broker.fetched(request, messages, now)
             due = self.broker.next_timeout()
             if due is not None and due <= now.monotonic:
-                self.broker.run(now, 0.01)
+                self.broker.run(now)
             self.broker.take_dirty()
             moved = False
             for peer in self.peers:

@@ -6,7 +6,7 @@ Protocol connections call the methods of `Broker` with what their peers sent; th
     connection.receive_data(…) → Broker.send / acknowledge / add_consumer …
     for connection in broker.take_dirty(): write what it has to send
     broker.stored(position, now), broker.fetched(request, messages, now)
-    broker.run(now, budget) when broker.next_timeout() is due
+    broker.run(now) when broker.next_timeout() is due
 
 A method that refuses a request raises a `JmsError` and leaves the state as it was.
 """
@@ -479,11 +479,8 @@ class Broker:
         """When to call `run`, in monotonic seconds; 0.0 while a job is under way."""
         return self._timers.next_timeout()
 
-    def run(self, now: Time, budget: float) -> None:
-        """Timers that are due, and one slice of each job under way (at most 500 messages each).
-
-        ``budget`` in seconds is the shell's wish; a slice is the smallest step, so it is not measured here.
-        """
+    def run(self, now: Time) -> None:
+        """Timers that are due, and one slice of each job under way (at most 500 messages each)."""
         self._turn(now)
         self._timers.run()
 

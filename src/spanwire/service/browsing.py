@@ -10,7 +10,6 @@ from spanwire.model.message import Message
 from spanwire.service.service import BrokerService
 
 MAX_BROWSED: Final = 400  # messages of one look, ActiveMQ's maxBrowsePageSize
-RUN_NOTHING: Final = 0.0  # seconds for jobs, when only what waits for memory is to go on
 
 
 async def browse(service: BrokerService, destination: Destination, limit: int = MAX_BROWSED) -> list[Message]:
@@ -34,7 +33,7 @@ def purge(service: BrokerService, destination: Destination) -> int:
     if not isinstance(queue, Queue):
         return 0
     now = service.environment.now()
-    service.broker.run(now, RUN_NOTHING)
+    service.broker.run(now)
     count = queue.purge()
     service.broker.room_changed(now)  # sends that waited for memory go on
     service.wake()

@@ -26,7 +26,6 @@ MAX_BYTES_PER_CALLBACK: Final = 64 * KIB  # bytes parsed in one go, so that no c
 CALLBACK_BUDGET: Final = 0.002  # seconds after which a big read goes on in the next turn
 DIRECT_WRITE_BYTES: Final = 32 * KIB  # chunks of this size are written as they are, smaller ones are joined
 CLOSE_LINGER: Final = 2.0  # seconds a closing socket may take to write what is left
-RUN_BUDGET: Final = 0.002  # seconds of the broker's sliced work in one turn
 SWEEP_INTERVAL: Final = 0.25  # seconds between two looks at the timers of the connections
 MIN_TIMER: Final = 0.001  # seconds; a connection whose timer is always due costs a thousand calls a second at most
 SWEEP_BUDGET: Final = 0.002  # seconds of looking at connections before other work gets its turn
@@ -60,8 +59,8 @@ class TurnBroker(Protocol):
         """Monotonic seconds at which `run` wants to be called, or None."""
         ...
 
-    def run(self, now: Time, budget: float) -> None:
-        """Timers and sliced jobs, for about ``budget`` seconds."""
+    def run(self, now: Time) -> None:
+        """Timers that are due, and one slice of each job under way."""
         ...
 
 

@@ -14,7 +14,6 @@ from spanwire.model.environment import Time
 from spanwire.transports.admission import ReceiveBudget
 from spanwire.transports.base import (
     FLUSH_ROUNDS,
-    RUN_BUDGET,
     SWEEP_BUDGET,
     SWEEP_INTERVAL,
     SWEEP_SLICE,
@@ -155,7 +154,7 @@ class Turn:
         due = self._broker.next_timeout()
         if due is not None and max(due, self._paused_until) <= now.monotonic:
             try:
-                self._broker.run(now, RUN_BUDGET)
+                self._broker.run(now)
             except Exception:
                 logger.exception("the broker's timers failed; they run again in %s s", PAUSE_AFTER_FAILURE)
                 self._paused_until = now.monotonic + PAUSE_AFTER_FAILURE

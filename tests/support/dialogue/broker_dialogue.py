@@ -485,7 +485,7 @@ class Stage:
 
     def runs(self) -> None:
         """One call of the timers."""
-        self.broker.run(self.now, 0.002)
+        self.broker.run(self.now)
 
     def waits(self, seconds: float) -> None:
         """Time passes, and the timers are called."""

@@ -179,7 +179,7 @@ def test_i19_memory_is_never_above_its_limit_by_more_than_a_tenth_and_ends_at_no
     assert highest >= limit
     assert waited > 0
     for _ in range(2_000):
-        scene.broker.run(scene.now, 0.002)
+        scene.broker.run(scene.now)
         for listener in listeners:
             listener.acknowledges_all()
     assert scene.broker.statistics().parked_sends == 0

@@ -86,7 +86,7 @@ class FakeBroker:
     def next_timeout(self) -> float | None:
         return self.due
 
-    def run(self, now: Time, budget: float) -> None:
+    def run(self, now: Time) -> None:
         self.runs.append(now.monotonic)
         if self.fails:
             raise RuntimeError("planted")
