@@ -37,3 +37,9 @@ def played_on_spanwire(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Spa
     directory = tmp_path_factory.mktemp("spanwire")
     with played_spanwire(directory) as process:
         yield SpanwireBroker(process, directory / "own")
+
+
+@pytest.fixture
+def take(request: pytest.FixtureRequest) -> int:
+    """Which attempt of the test this is: 1, or more where it failed and is tried again."""
+    return int(getattr(request.node, "execution_count", 1))

@@ -32,10 +32,13 @@ def scenarios(*modules: str) -> dict[str, Scenario]:
 
 
 def play(
-    java: JavaProcess, broker: PlayedBroker, name: str, scenario: Scenario, patience_ms: int = PATIENCE_MS
+    java: JavaProcess, broker: PlayedBroker, name: str, scenario: Scenario, take: int, patience_ms: int = PATIENCE_MS
 ) -> list[str]:
-    """The transcript of one scenario on one broker. A refusal of something that all the rest needs ends it."""
-    stage = Stage(java, broker, name.rpartition(".")[2], patience_ms)
+    """The transcript of one scenario on one broker. A refusal of something that all the rest needs ends it. Another
+    take of it has destinations of its own, so that it finds nothing that the one before left behind.
+    """
+    played = name.rpartition(".")[2]
+    stage = Stage(java, broker, played if take == 1 else f"{played}_{take}", patience_ms)
     try:
         scenario(stage)
     except Failed:

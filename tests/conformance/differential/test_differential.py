@@ -24,13 +24,14 @@ def test_a_java_client_sees_what_it_sees_on_classic(
     remote: JavaProcess,
     played_on_classic: ClassicBroker,
     played_on_spanwire: SpanwireBroker,
+    take: int,
 ) -> None:
-    classics = play(remote, played_on_classic, name, scenario)
+    classics = play(remote, played_on_classic, name, scenario, take)
     if name in NOT_YET:
-        ours = play(remote, played_on_spanwire, name, scenario, MISSING_PATIENCE_MS)
+        ours = play(remote, played_on_spanwire, name, scenario, take, MISSING_PATIENCE_MS)
         is_refused_or_told(NOT_YET[name], ours, classics, played_on_spanwire.log)
         return
-    ours = play(remote, played_on_spanwire, name, scenario)
+    ours = play(remote, played_on_spanwire, name, scenario, take)
     lines = unlike(ours, classics)
     if name not in DEVIATIONS:
         assert not lines, "\n".join(["Classic (-) and Spanwire (+) differ:", *lines])

@@ -68,12 +68,12 @@ def check_row(row: dict[str, Any], transcript: list[str]) -> None:
 
 @pytest.mark.parametrize("name", PLAYED)
 def test_a_row_is_as_it_was_observed_and_the_same_on_both(
-    name: str, remote: JavaProcess, played_on_classic: ClassicBroker, played_on_spanwire: SpanwireBroker
+    name: str, remote: JavaProcess, played_on_classic: ClassicBroker, played_on_spanwire: SpanwireBroker, take: int
 ) -> None:
     scenario_name = name.replace("-", "_")
-    classics = play(remote, played_on_classic, scenario_name, PLAYED[name], PATIENCE_MS)
+    classics = play(remote, played_on_classic, scenario_name, PLAYED[name], take, PATIENCE_MS)
     check_row(ROWS[name], classics)
-    ours = play(remote, played_on_spanwire, scenario_name, PLAYED[name], PATIENCE_MS)
+    ours = play(remote, played_on_spanwire, scenario_name, PLAYED[name], take, PATIENCE_MS)
     lines = unlike(ours, classics)
     added = [line for line in lines if line.startswith("+ ")]
     if name in FAILURES_NOT_YET:

@@ -76,9 +76,14 @@ def on_spanwire(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SpanwireBr
     ("name", "scenario"), [pytest.param(name, scenario, id=name) for name, scenario in SCENARIOS.items()]
 )
 def test_a_java_client_sees_what_it_sees_on_classic(
-    name: str, scenario: Scenario, remote: JavaProcess, on_classic: ClassicBroker, on_spanwire: SpanwireBroker
+    name: str,
+    scenario: Scenario,
+    remote: JavaProcess,
+    on_classic: ClassicBroker,
+    on_spanwire: SpanwireBroker,
+    take: int,
 ) -> None:
-    classics = play(remote, on_classic, name, scenario)
-    ours = play(remote, on_spanwire, name, scenario)
+    classics = play(remote, on_classic, name, scenario, take)
+    ours = play(remote, on_spanwire, name, scenario, take)
     lines = unlike(ours, classics)
     assert not lines, "\n".join(["Classic (-) and Spanwire (+) differ:", *lines])

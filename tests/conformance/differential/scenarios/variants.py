@@ -90,6 +90,7 @@ def the_older_connection_ends(jms: Stage) -> None:
     session = first.session()
     jms.connection(client_id=f"{jms.scenario}.id").survives()
     jms.ask(do="heard", on=first.name, count=1, timeout=jms.patience_ms)  # Spanwire tells the reason as well
+    jms.passes(500)  # the client closes its sessions a moment after it has told of the end
     session.tries_producer(jms.queue("Q"))
 
 
