@@ -1,0 +1,118 @@
+"""A message consumer of an asyncio session."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from types import TracebackType
+from typing import Final, Self
+
+from spanwire.client.aio_connection import CoreConnection, Sleeper
+from spanwire.client.consumer import ClientConsumer
+from spanwire.client.message import Message
+from spanwire.client.session import ClientSession
+from spanwire.model.errors import IllegalStateError
+
+
+class Consumer(Sleeper):
+    """Receives messages; also ``async for message in consumer``, which ends when the consumer is closed."""
+
+    def __init__(self, session: ClientSession, core: ClientConsumer, shared: CoreConnection) -> None:
+        self.core: Final = core
+        self._session: Final = session
+        self._shared: Final = shared
+        self._waiters: list[asyncio.Future[None]] = []
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def __aiter__(self) -> AsyncIterator[Message]:
+        while not self.core.is_closed:
+            try:
+                message = await self.receive()
+            except IllegalStateError:
+                if self.core.is_closed:
+                    return
+                raise
+            if message is None:
+                return
+            yield message
+
+    def receive_no_wait(self) -> Message | None:
+        """The next message that is here already."""
+        shared = self._shared
+        shared.check_process()
+        message = self.core.next_message(shared.machine.now())
+        if shared.core.pending_bytes():
+            shared.flush_soon()
+        return message
+
+    async def receive(self, timeout: float | None = None) -> Message | None:
+        """The next message; None when ``timeout`` seconds are over. Without one it waits as long as it takes."""
+        message = self.receive_no_wait()
+        if message is not None:
+            return message
+        shared = self._shared
+        end = None if timeout is None else shared.machine.now().monotonic + timeout
+        core = self.core
+        core.begin_receive()
+        while not core.ended:
+            core.before_waiting()
+            now = shared.machine.now()
+            until = core.pull_until(end, now)
+            shared.flush_soon()
+            if until is not None and now.monotonic >= until:
+                return None
+            await self.woken(self._until(until), now.monotonic)
+            message = self.receive_no_wait()
+            if message is not None:
+                return message
+        return None
+
+    def _until(self, end: float | None) -> float | None:
+        resume_at = self.core.resume_at
+        if resume_at > 0.0:
+            return resume_at if end is None else min(end, resume_at)
+        return end
+
+    async def woken(self, until: float | None, now: float) -> None:
+        """Wait until something came for this consumer, or the time is over."""
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[None] = loop.create_future()
+        self._waiters.append(future)
+        self.core.waiting = True
+        timer = None if until is None else loop.call_later(max(0.0, until - now), _finish, future)
+        try:
+            await future
+        finally:
+            if timer is not None:
+                timer.cancel()
+            if future in self._waiters:
+                self._waiters.remove(future)
+
+    def wake(self) -> None:
+        """Something came, or the consumer failed."""
+        waiters = self._waiters
+        self._waiters = []
+        for future in waiters:
+            _finish(future)
+
+    async def close(self) -> None:
+        """The consumer leaves; in a transaction with messages of it, at its end."""
+        shared = self._shared
+        shared.check_process()
+        request = None if shared.core.failure is not None else self._session.close_consumer(self.core)
+        if not self.core.closes_with_transaction:
+            shared.remove_consumer(self.core)
+        self.wake()
+        await shared.answer_close(request)
+
+
+def _finish(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)

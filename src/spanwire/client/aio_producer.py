@@ -1,0 +1,88 @@
+"""A message producer of an asyncio session."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Final, Self
+
+from spanwire.client.aio_connection import CoreConnection
+from spanwire.client.outgoing import Outgoing
+from spanwire.client.producer import ClientProducer
+from spanwire.client.session import ClientSession
+from spanwire.model.destination import Destination
+
+
+class Producer:
+    """Sends messages."""
+
+    def __init__(self, session: ClientSession, core: ClientProducer, shared: CoreConnection) -> None:
+        self.core: Final = core
+        self._session: Final = session
+        self._shared: Final = shared
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    @property
+    def destination(self) -> Destination | None:
+        """Where everything goes, if the producer is bound to it."""
+        return self.core.destination
+
+    async def send(
+        self,
+        body: object = None,
+        properties: Mapping[str, object] | None = None,
+        destination: Destination | str | None = None,
+        message_type: str | None = None,
+        correlation_id: str | None = None,
+        reply_to: Destination | str | None = None,
+        persistent: bool | None = None,
+        priority: int | None = None,
+        time_to_live_ms: int | None = None,
+        group_id: str | None = None,
+        group_sequence: int = 0,
+        wait: bool | None = None,
+    ) -> None:
+        """Send one message.
+
+        ``body``: str, bytes, dict, list, None or a received `Message`. ``wait`` None: a persistent message outside of a
+        transaction waits until the broker has it synced, unless the URL says ``jms.useAsyncSend=true``; any other is on
+        its way when this returns.
+        """
+        shared = self._shared
+        shared.check_process()
+        if not shared.core.is_online:
+            await shared.ready()
+        timeout_ms = shared.core.settings.send_timeout_ms
+        timeout = timeout_ms / 1000 if timeout_ms else None
+        await shared.room(timeout)
+        outgoing = Outgoing(
+            body,
+            properties,
+            destination,
+            message_type,
+            correlation_id,
+            reply_to,
+            persistent,
+            priority,
+            time_to_live_ms,
+            group_id,
+            group_sequence,
+        )
+        request = self.core.send(outgoing, wait, shared.machine.now())
+        if request is None:
+            await shared.sent()
+            return
+        await shared.answer(request, timeout)
+
+    async def close(self) -> None:
+        """The producer leaves."""
+        self._shared.check_process()
+        request = None if self._shared.core.failure is not None else self._session.close_producer(self.core)
+        await self._shared.answer_close(request)

@@ -1,0 +1,89 @@
+"""A message consumer of a blocking session."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from types import TracebackType
+from typing import Final, Self
+
+from spanwire.client.blocking_connection import CoreConnection
+from spanwire.client.consumer import ClientConsumer
+from spanwire.client.message import Message
+from spanwire.client.session import ClientSession
+from spanwire.model.errors import IllegalStateError
+
+
+class Consumer:
+    """Receives messages; also ``for message in consumer``, which ends when the consumer is closed."""
+
+    def __init__(self, session: ClientSession, core: ClientConsumer, shared: CoreConnection) -> None:
+        self.core: Final = core
+        self._session: Final = session
+        self._shared: Final = shared
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __iter__(self) -> Iterator[Message]:
+        while not self.core.is_closed:
+            try:
+                message = self.receive()
+            except IllegalStateError:
+                if self.core.is_closed:
+                    return
+                raise
+            if message is None:
+                return
+            yield message
+
+    def receive_no_wait(self) -> Message | None:
+        """The next message that is here already."""
+        shared = self._shared
+        shared.check_process()
+        with shared.lock:
+            message = self.core.next_message(shared.machine.now())
+            if message is None and shared.core.failure is None:
+                shared.look()
+                message = self.core.next_message(shared.machine.now())
+            shared.wrote()
+            return message
+
+    def receive(self, timeout: float | None = None) -> Message | None:
+        """The next message; None when ``timeout`` seconds are over. Without one it waits as long as it takes."""
+        shared = self._shared
+        shared.check_process()
+        core = self.core
+        with shared.lock:
+            message = core.next_message(shared.machine.now())
+            if message is not None:
+                shared.wrote()
+                return message
+            end = None if timeout is None else shared.machine.now().monotonic + timeout
+            core.begin_receive()
+            while not core.ended:
+                core.before_waiting()
+                core.waiting = True  # before the lock may be given away
+                until = core.pull_until(end, shared.machine.now())
+                shared.flush()
+                is_over = not shared.wait_woken(core, until)
+                message = core.next_message(shared.machine.now())
+                if message is not None or is_over:
+                    shared.wrote()
+                    return message
+            return None
+
+    def close(self) -> None:
+        """The consumer leaves; in a transaction with messages of it, at its end."""
+        shared = self._shared
+        shared.check_process()
+        with shared.lock:
+            request = None if shared.core.failure is not None else self._session.close_consumer(self.core)
+            if not self.core.closes_with_transaction:
+                shared.core.remove_consumer(self.core)
+            shared.changed()
+            shared.answer_close(request)

@@ -1,0 +1,88 @@
+"""A message producer of a blocking session."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Final, Self
+
+from spanwire.client.blocking_connection import CoreConnection
+from spanwire.client.outgoing import Outgoing
+from spanwire.client.producer import ClientProducer
+from spanwire.client.session import ClientSession
+from spanwire.model.destination import Destination
+
+
+class Producer:
+    """Sends messages."""
+
+    def __init__(self, session: ClientSession, core: ClientProducer, shared: CoreConnection) -> None:
+        self.core: Final = core
+        self._session: Final = session
+        self._shared: Final = shared
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @property
+    def destination(self) -> Destination | None:
+        """Where everything goes, if the producer is bound to it."""
+        return self.core.destination
+
+    def send(
+        self,
+        body: object = None,
+        properties: Mapping[str, object] | None = None,
+        destination: Destination | str | None = None,
+        message_type: str | None = None,
+        correlation_id: str | None = None,
+        reply_to: Destination | str | None = None,
+        persistent: bool | None = None,
+        priority: int | None = None,
+        time_to_live_ms: int | None = None,
+        group_id: str | None = None,
+        group_sequence: int = 0,
+        wait: bool | None = None,
+    ) -> None:
+        """Send one message.
+
+        ``body``: str, bytes, dict, list, None or a received `Message`. ``wait`` None: a persistent message outside of a
+        transaction waits until the broker has it synced, unless the URL says ``jms.useAsyncSend=true``; any other is on
+        its way when this returns.
+        """
+        outgoing = Outgoing(
+            body,
+            properties,
+            destination,
+            message_type,
+            correlation_id,
+            reply_to,
+            persistent,
+            priority,
+            time_to_live_ms,
+            group_id,
+            group_sequence,
+        )
+        shared = self._shared
+        timeout_ms = shared.core.settings.send_timeout_ms
+        timeout = timeout_ms / 1000 if timeout_ms else None
+        with shared.ready():
+            shared.room(timeout)
+            request = self.core.send(outgoing, wait, shared.machine.now())
+            if request is None:
+                shared.wrote()
+                return
+            shared.answer(request, timeout)
+
+    def close(self) -> None:
+        """The producer leaves."""
+        shared = self._shared
+        shared.check_process()
+        with shared.lock:
+            request = None if shared.core.failure is not None else self._session.close_producer(self.core)
+            shared.answer_close(request)
