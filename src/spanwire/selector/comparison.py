@@ -51,10 +51,10 @@ class Comparison(Condition):
 
     def __init__(self, left: Expression, right: Expression, operator: int, is_converting: bool) -> None:
         super().__init__(1 + max(left.depth, right.depth))
-        self._left: Final = left
-        self._right: Final = right
-        self._operator: Final = operator
-        self._is_converting: Final = is_converting
+        self.left: Final = left
+        self.right: Final = right
+        self.operator: Final = operator
+        self.is_converting: Final = is_converting
         # An integer literal beyond long is a type of its own, which compares with nothing but another of them.
         self._is_impossible: Final = _is_beyond_long(left) != _is_beyond_long(right)
 
@@ -69,9 +69,9 @@ class Comparison(Condition):
                 return compare_strings(left, right)
             return self._text_number_order(left, right, source)
         if isinstance(right, str):
-            if not self._is_converting:
+            if not self.is_converting:
                 return _INCOMPARABLE
-            order = self._read_order(right, left, self._left.value_type(source))
+            order = self._read_order(right, left, self.left.value_type(source))
             return order if order == _INCOMPARABLE else -order
         if isinstance(left, int) and isinstance(right, int):
             return compare_integers(left, right)
@@ -81,16 +81,16 @@ class Comparison(Condition):
         if isinstance(left, bool):
             if isinstance(right, bool):
                 return compare_integers(int(left), int(right))
-            if self._is_converting and isinstance(right, str):
+            if self.is_converting and isinstance(right, str):
                 raise SelectorEvaluationError("a boolean cannot be compared with a text on its right")
-        elif self._is_converting and isinstance(left, str):
+        elif self.is_converting and isinstance(left, str):
             return compare_integers(int(left.lower() == "true"), int(right is True))
         return _INCOMPARABLE
 
     def _text_number_order(self, left: str, right: object, source: MessageValues) -> int:
-        if not self._is_converting:
+        if not self.is_converting:
             return _INCOMPARABLE
-        return self._read_order(left, right, self._right.value_type(source))
+        return self._read_order(left, right, self.right.value_type(source))
 
     def _read_order(self, text: str, number: object, value_type: int) -> int:
         """The order of the number that `text` spells against `number`."""
@@ -108,25 +108,25 @@ class Comparison(Condition):
         """At least one of the two is a floating-point number, or no value of JMS at all."""
         if isinstance(left, float):
             if isinstance(right, float):
-                left_type, right_type = self._left.value_type(source), self._right.value_type(source)
+                left_type, right_type = self.left.value_type(source), self.right.value_type(source)
                 if left_type != FLOAT_VALUE and right_type == FLOAT_VALUE:
                     raise SelectorEvaluationError("a double cannot be compared with a float on its right")
                 return compare_doubles(left, right)
             if isinstance(right, int):
-                is_float = self._left.value_type(source) == FLOAT_VALUE
+                is_float = self.left.value_type(source) == FLOAT_VALUE
                 return compare_doubles(left, float_of_integer(right) if is_float else float(right))
         elif isinstance(left, int) and isinstance(right, float):
-            is_float = self._right.value_type(source) == FLOAT_VALUE
+            is_float = self.right.value_type(source) == FLOAT_VALUE
             return compare_doubles(float_of_integer(left) if is_float else float(left), right)
         return self._foreign_order()
 
     def _foreign_order(self) -> int:
-        if self._operator == EQUAL:
+        if self.operator == EQUAL:
             return _INCOMPARABLE
         raise SelectorEvaluationError("a value that is neither text, number nor boolean cannot be compared")
 
     def __str__(self) -> str:
-        return f"({self._left} {_SYMBOLS[self._operator]} {self._right})"
+        return f"({self.left} {_SYMBOLS[self.operator]} {self.right})"
 
 
 class Equality(Comparison):
@@ -136,8 +136,8 @@ class Equality(Comparison):
         super().__init__(left, right, EQUAL, is_converting)
 
     def evaluate(self, source: MessageValues) -> object:
-        left = self._left.evaluate(source)
-        right = self._right.evaluate(source)
+        left = self.left.evaluate(source)
+        right = self.right.evaluate(source)
         if isinstance(left, str) and isinstance(right, str):
             return left == right
         if left is None:
@@ -148,11 +148,11 @@ class Equality(Comparison):
 
     def narrowings(self) -> list[Narrowing]:
         """Of a property beside a text or an integer; other literals are rare."""
-        left, right = self._left, self._right
+        left, right = self.left, self.right
         if isinstance(left, Property) and isinstance(right, Literal):
-            return _beside(left, right, self._is_converting)
+            return _beside(left, right, self.is_converting)
         if isinstance(left, Literal) and isinstance(right, Property):
-            return _beside(right, left, self._is_converting)
+            return _beside(right, left, self.is_converting)
         return []
 
 
@@ -160,12 +160,12 @@ class Ordering(Comparison):
     """``<``, ``<=``, ``>`` or ``>=``. A null on either side is unknown."""
 
     def evaluate(self, source: MessageValues) -> object:
-        left = self._left.evaluate(source)
+        left = self.left.evaluate(source)
         return None if left is None else self.test(left, source)
 
     def test(self, left: object, source: MessageValues) -> object:
         """The answer for an operand on the left that is already evaluated and not None."""
-        right = self._right.evaluate(source)
+        right = self.right.evaluate(source)
         if right is None:
             return None
         if type(left) is int and type(right) is int and not self._is_impossible:
@@ -174,7 +174,7 @@ class Ordering(Comparison):
             order = self.order(left, right, source)
             if order == _INCOMPARABLE:
                 return False
-        operator = self._operator
+        operator = self.operator
         if operator == GREATER:
             return order > 0
         if operator == GREATER_OR_EQUAL:
@@ -189,24 +189,24 @@ class Between(Condition):
         """`low` and `high` compare `operand` with the bounds: >= and <=, or < and > if negated."""
         super().__init__(1 + max(low.depth, high.depth))
         self._operand: Final = operand
-        self._low: Final = low
-        self._high: Final = high
-        self._is_negated: Final = is_negated
+        self.low: Final = low
+        self.high: Final = high
+        self.is_negated: Final = is_negated
 
     def evaluate(self, source: MessageValues) -> object:
         value = self._operand.evaluate(source)
         if value is None:
             return None
-        first = self._low.test(value, source)
-        if first is self._is_negated:
+        first = self.low.test(value, source)
+        if first is self.is_negated:
             return first
-        second = self._high.test(value, source)
-        if second is self._is_negated:
+        second = self.high.test(value, source)
+        if second is self.is_negated:
             return second
         return None if first is None else second
 
     def __str__(self) -> str:
-        return f"({self._low} {'OR' if self._is_negated else 'AND'} {self._high})"
+        return f"({self.low} {'OR' if self.is_negated else 'AND'} {self.high})"
 
 
 class IsNull(Condition):
@@ -214,13 +214,13 @@ class IsNull(Condition):
 
     def __init__(self, inner: Expression) -> None:
         super().__init__(inner.depth + 1)
-        self._inner: Final = inner
+        self.inner: Final = inner
 
     def evaluate(self, source: MessageValues) -> object:
-        return self._inner.evaluate(source) is None
+        return self.inner.evaluate(source) is None
 
     def __str__(self) -> str:
-        return f"({self._inner} IS NULL)"
+        return f"({self.inner} IS NULL)"
 
 
 class Membership(Condition):
@@ -228,29 +228,29 @@ class Membership(Condition):
 
     def __init__(self, inner: Expression, texts: list[str], is_negated: bool) -> None:
         super().__init__(inner.depth + 1)
-        self._inner: Final = inner
-        self._texts: Final = texts
+        self.inner: Final = inner
+        self.texts: Final = texts
         self._members: Final = frozenset(texts)
-        self._is_negated: Final = is_negated
+        self.is_negated: Final = is_negated
 
     def evaluate(self, source: MessageValues) -> object:
-        value = self._inner.evaluate(source)
+        value = self.inner.evaluate(source)
         if isinstance(value, str):
-            return (value in self._members) != self._is_negated
+            return (value in self._members) != self.is_negated
         return None
 
     def narrowings(self) -> list[Narrowing]:
         """Of a property that must be one of the texts."""
-        inner = self._inner
-        if self._is_negated or not isinstance(inner, Property):
+        inner = self.inner
+        if self.is_negated or not isinstance(inner, Property):
             return []
         values: list[object] = []
-        values.extend(self._texts)
+        values.extend(self.texts)
         return [Narrowing(inner.name, values, False)]
 
     def __str__(self) -> str:
-        texts = ", ".join([str(Literal(text)) for text in self._texts])
-        return f"({self._inner} {'NOT ' if self._is_negated else ''}IN ({texts}))"
+        texts = ", ".join([str(Literal(text)) for text in self.texts])
+        return f"({self.inner} {'NOT ' if self.is_negated else ''}IN ({texts}))"
 
 
 class Like(Condition):
@@ -258,20 +258,20 @@ class Like(Condition):
 
     def __init__(self, inner: Expression, pattern: str, escape: str | None) -> None:
         super().__init__(inner.depth + 1)
-        self._inner: Final = inner
-        self._text: Final = pattern
-        self._escape: Final = escape
+        self.inner: Final = inner
+        self.text: Final = pattern
+        self.escape: Final = escape
         self._pattern: Final = LikePattern(pattern, escape)
 
     def evaluate(self, source: MessageValues) -> object:
-        value = self._inner.evaluate(source)
+        value = self.inner.evaluate(source)
         if isinstance(value, str):
             return self._pattern.matches(value)
         return None if value is None else False
 
     def __str__(self) -> str:
-        escape = "" if self._escape is None else f" ESCAPE {Literal(self._escape)}"
-        return f"({self._inner} LIKE {Literal(self._text)}{escape})"
+        escape = "" if self.escape is None else f" ESCAPE {Literal(self.escape)}"
+        return f"({self.inner} LIKE {Literal(self.text)}{escape})"
 
 
 class RegexCall(Condition):
@@ -279,21 +279,21 @@ class RegexCall(Condition):
 
     def __init__(self, pattern: str, inner: Expression) -> None:
         super().__init__(inner.depth + 1)
-        self._inner: Final = inner
-        self._text: Final = pattern
+        self.inner: Final = inner
+        self.text: Final = pattern
         self._expression: Final = RegularExpression(pattern)
 
     def evaluate(self, source: MessageValues) -> object:
-        value = self._inner.evaluate(source)
+        value = self.inner.evaluate(source)
         if value is None:
             return False
-        text = value if isinstance(value, str) else text_of_value(value, self._inner.value_type(source))
+        text = value if isinstance(value, str) else text_of_value(value, self.inner.value_type(source))
         if len(text) > MAX_SUBJECT:
             raise SelectorEvaluationError(f"REGEX looks at {MAX_SUBJECT} characters at most")
         return self._expression.is_found_in(text)
 
     def __str__(self) -> str:
-        return f"REGEX({Literal(self._text)}, {self._inner})"
+        return f"REGEX({Literal(self.text)}, {self.inner})"
 
 
 def _beside(named: Property, literal: Literal, is_converting: bool) -> list[Narrowing]:

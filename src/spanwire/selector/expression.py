@@ -198,14 +198,14 @@ class BooleanProperty(Condition):
 
     def __init__(self, inner: Expression) -> None:
         super().__init__(inner.depth + 1)
-        self._property: Final = inner
+        self.inner: Final = inner
 
     def evaluate(self, source: MessageValues) -> object:
-        value = self._property.evaluate(source)
+        value = self.inner.evaluate(source)
         return None if value is None else value is True
 
     def __str__(self) -> str:
-        return str(self._property)
+        return str(self.inner)
 
 
 class Not(Condition):
@@ -213,14 +213,14 @@ class Not(Condition):
 
     def __init__(self, inner: Expression) -> None:
         super().__init__(inner.depth + 1)
-        self._inner: Final = inner
+        self.inner: Final = inner
 
     def evaluate(self, source: MessageValues) -> object:
-        value = self._inner.evaluate(source)
+        value = self.inner.evaluate(source)
         return None if value is None else value is not True
 
     def __str__(self) -> str:
-        return f"(NOT {self._inner})"
+        return f"(NOT {self.inner})"
 
 
 class And(Condition):
@@ -228,11 +228,11 @@ class And(Condition):
 
     def __init__(self, terms: list[Expression]) -> None:
         super().__init__(1 + max([term.depth for term in terms]))
-        self._terms: Final = terms
+        self.terms: Final = terms
 
     def evaluate(self, source: MessageValues) -> object:
         answer: object = True
-        for term in self._terms:
+        for term in self.terms:
             value = term.evaluate(source)
             if value is False:
                 return False
@@ -243,14 +243,14 @@ class And(Condition):
     def narrowings(self) -> list[Narrowing]:
         """Those of all terms."""
         found: list[Narrowing] = []
-        for term in self._terms:
+        for term in self.terms:
             found.extend(term.narrowings())
             if len(found) >= MAX_NARROWINGS:
                 break
         return found[:MAX_NARROWINGS]
 
     def __str__(self) -> str:
-        return "(" + " AND ".join([str(term) for term in self._terms]) + ")"
+        return "(" + " AND ".join([str(term) for term in self.terms]) + ")"
 
 
 class Or(Condition):
@@ -258,11 +258,11 @@ class Or(Condition):
 
     def __init__(self, terms: list[Expression]) -> None:
         super().__init__(1 + max([term.depth for term in terms]))
-        self._terms: Final = terms
+        self.terms: Final = terms
 
     def evaluate(self, source: MessageValues) -> object:
         answer: object = False
-        for term in self._terms:
+        for term in self.terms:
             value = term.evaluate(source)
             if value is True:
                 return True
@@ -272,8 +272,8 @@ class Or(Condition):
 
     def narrowings(self) -> list[Narrowing]:
         """For each property that every term narrows, the values of all terms."""
-        joined = self._terms[0].narrowings()
-        for term in self._terms[1:]:
+        joined = self.terms[0].narrowings()
+        for term in self.terms[1:]:
             narrowings = term.narrowings()
             kept: list[Narrowing] = []
             for before in joined:
@@ -287,7 +287,7 @@ class Or(Condition):
         return joined
 
     def __str__(self) -> str:
-        return "(" + " OR ".join([str(term) for term in self._terms]) + ")"
+        return "(" + " OR ".join([str(term) for term in self.terms]) + ")"
 
 
 class Selector:
@@ -297,24 +297,24 @@ class Selector:
         """`uses_properties`: whether anything but JMS headers is read, so that a message's properties are needed."""
         self.text: Final = text
         self.uses_properties: Final = uses_properties
-        self._root: Final = root
+        self.root: Final = root
 
     def matches(self, source: MessageValues) -> bool:
         """Whether the selector is true for this message. Unknown, false and what cannot be evaluated are not."""
         try:
-            return self._root.evaluate(source) is True
+            return self.root.evaluate(source) is True
         except SelectorEvaluationError:
             return False
 
     def evaluate(self, source: MessageValues) -> bool | None:
         """True, False or None for unknown; raises SelectorEvaluationError. For explanations, not for dispatch."""
-        value = self._root.evaluate(source)
+        value = self.root.evaluate(source)
         return None if value is None else value is True
 
     def narrowings(self) -> list[Narrowing]:
         """What must hold, each for itself, of single properties wherever the selector matches."""
-        return self._root.narrowings()
+        return self.root.narrowings()
 
     def __str__(self) -> str:
         """The selector as it was understood, with all parentheses."""
-        return str(self._root)
+        return str(self.root)
