@@ -56,8 +56,9 @@ class Crossing(Forwarding):
         self._settings: Final[BridgeSettings] = settings
         self._remote: Final[RemoteBroker] = remote
         self._forwarder: Final[MessageForwarder] = MessageForwarder(
-            broker.broker_id, remote.producer_id, broker.formats, message_format, version, wire_format.max_frame_size
-        )
+            broker.broker_id, remote.producer_id, broker.formats, message_format, version, wire_format.max_frame_size,
+            settings.compresses,
+        )  # fmt: skip
         self._sent: Final[dict[int, Forwarded]] = {}
         self._unflushed: Final[list[Forwarded]] = []
         self._over = False

@@ -8,7 +8,7 @@
 In the id the place of the broker's sequence holds the number by which the next broker knows a repetition
 (`spanwire.broker.producer_audit`). Everything else stays: id, body and properties are the same octets in every broker.
 The head is cut where the message before was cut when the octets up to there are the same, a tail that is the same as
-before is made once.
+before is made once. A connector with useCompression has the body deflated, if it was not.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from spanwire.protocols.base import MAX_FRAME_SIZE
 from spanwire.protocols.openwire import _marshallers as wire
 from spanwire.protocols.openwire.codec import decode_message
 from spanwire.protocols.openwire.loose import LooseWriter
+from spanwire.protocols.openwire.message_body import KINDS, deflated
 from spanwire.protocols.openwire.message_format import CANONICAL_VERSIONS, FLAG_BITS, OpenWireMessageFormat
 from spanwire.protocols.openwire.message_layout import ROUTE_START, MessageScanner
 from spanwire.protocols.openwire.output import SEPARATE_CHUNK_BYTES, OutputBuffer
@@ -36,7 +37,7 @@ NUMBER_OCTETS: Final = 8
 
 class MessageForwarder:
     """Writes messages of one bridge into its output. ``producer_id`` is the bridge's producer at the remote broker,
-    ``largest`` the bytes of the largest frame that broker takes.
+    ``largest`` the bytes of the largest frame that broker takes. With ``compresses`` bodies cross compressed.
     """
 
     def __init__(
@@ -47,7 +48,9 @@ class MessageForwarder:
         message_format: OpenWireMessageFormat,
         version: int,
         largest: int = MAX_FRAME_SIZE,
+        compresses: bool = False,
     ) -> None:
+        self._compresses: Final[bool] = compresses
         self._largest: Final[int] = largest
         self._broker_id: Final[str] = broker_id
         self._producer: Final[bytes] = _nested(producer_id, version)
@@ -68,6 +71,9 @@ class MessageForwarder:
         or `ProtocolError` when it cannot be brought into the remote broker's format, or would be too large there.
         """
         own = self._in_format(message)
+        if self._compresses:
+            output.append(self._compressed(own, command_id, answered, count, number))
+            return
         if own.size + (len(own.head) if own.head is not None else 0) > self._largest:  # its overhead stands for the hop
             raise JmsError(f"it is larger than the {self._largest} bytes that broker takes")
         plain = own.raw[own.tail_start : own.tail_start + 2] == b"\x00\x00"
@@ -135,6 +141,21 @@ class MessageForwarder:
         self._old_count = count
         self._new_tail = out.getvalue()
         return self._new_tail
+
+    def _compressed(self, message: Message, command_id: int, answered: bool, count: int, number: int) -> wire.Message:
+        """The same with its body deflated; one that is compressed already, or has no body, is as it is."""
+        structure = self._rewritten(message, command_id, answered, count, number)
+        content = structure.content
+        size = message.size
+        if content is not None and not structure.compressed:
+            smaller = deflated(KINDS[structure.type_id()], content)
+            if smaller is not None:
+                structure.content = smaller
+                structure.compressed = True
+                size += len(smaller) - len(content)
+        if size > self._largest:
+            raise JmsError(f"it is larger than the {self._largest} bytes that broker takes")
+        return structure
 
     def _rewritten(self, message: Message, command_id: int, answered: bool, count: int, number: int) -> wire.Message:
         """The same by its fields, for what is rare: messages that carry a structure, tight connections."""

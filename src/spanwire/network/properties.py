@@ -48,6 +48,7 @@ def properties_of(settings: BridgeSettings, broker_name: str) -> str:
                 "dynamicOnly": _flag(settings.dynamic_only),
                 "clientIdToken": settings.client_id_token,
                 "advisoryForFailedForward": _flag(settings.tells_failures),
+                "useCompression": _flag(settings.compresses),
             }
         )
         if settings.advisory_filter is not None:
@@ -92,6 +93,7 @@ def settings_of(text: str) -> BridgeSettings:
         dynamic_only=_is_set(entries, "dynamicOnly", False),
         client_id_token=entries.get("clientIdToken") or "_",
         tells_failures=_is_set(entries, "advisoryForFailedForward", False),
+        compresses=_is_set(entries, "useCompression", False),
         duplex=True,
     )
 

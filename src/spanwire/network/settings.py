@@ -26,7 +26,8 @@ class BridgeSettings:
     are any, no others are but the ``static`` ones, which go whether or not anybody consumes. ``advisory_filter`` is
     ActiveMQ's destinationFilter, ``virtual_demand`` its useVirtualDestSubs, ``check_duplicates`` its
     checkDuplicateMessagesOnDuplex: what the other end of a duplex link repeats is known by its makers, as from a broker
-    of another kind. With ``tells_failures`` an advisory tells of each message that could not be forwarded.
+    of another kind. With ``tells_failures`` an advisory tells of each message that could not be forwarded, with
+    ``compresses`` (useCompression) bodies cross compressed.
     """
 
     name: str = DEFAULT_NAME
@@ -58,6 +59,7 @@ class BridgeSettings:
     check_duplicates: bool = False
     client_id_token: str = "_"
     tells_failures: bool = False
+    compresses: bool = False
 
     @property
     def let_through(self) -> tuple[Destination, ...]:

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import zlib
+from random import Random
+
 import pytest
 
 from spanwire.broker.formats import MessageFormats
 from spanwire.model.destination import parse_destination
+from spanwire.model.errors import JmsError
 from spanwire.model.message import Message
 from spanwire.network.forwarding import MessageForwarder
+from spanwire.protocols.base import MAX_FRAME_SIZE
 from spanwire.protocols.openwire import _marshallers as wire
 from spanwire.protocols.openwire.codec import FrameDecoder, decode_message
+from spanwire.protocols.openwire.message_body import KINDS, MAX_DEFLATED_OCTETS, neutral_body
 from spanwire.protocols.openwire.message_format import CANONICAL_VERSIONS, OpenWireMessageFormat, format_id_of
 from spanwire.protocols.openwire.output import SEPARATE_CHUNK_BYTES, OutputBuffer
 from spanwire.protocols.openwire.wire_format import WireFormat
@@ -23,12 +29,22 @@ NUMBER = -0x1234_5678_9ABC_DEF0
 PRODUCER = wire.ProducerId(connection_id="ID:bridge", session_id=1, value=1)
 
 
-def forwarded(message: Message, version: int, wire_format: WireFormat, count: int = 0, number: int = 0) -> wire.Message:
+def forwarded(
+    message: Message,
+    version: int,
+    wire_format: WireFormat,
+    count: int = 0,
+    number: int = 0,
+    *,
+    compresses: bool = False,
+    largest: int = MAX_FRAME_SIZE,
+) -> wire.Message:
     """What the remote broker reads."""
     output = OutputBuffer()
     output.negotiated(wire_format)
     message_format = FORMATS[format_id_of(version)]
-    forwarder = MessageForwarder("A", PRODUCER, MessageFormats({**FORMATS}), message_format, version)
+    formats = MessageFormats({**FORMATS})
+    forwarder = MessageForwarder("A", PRODUCER, formats, message_format, version, largest, compresses)
     forwarder.append(output, message, 77, True, count, number)
     decoder = FrameDecoder(pass_messages=False)
     decoder.authenticated()
@@ -132,3 +148,58 @@ def test_copies_of_a_forwarded_message_keep_its_number() -> None:
     elsewhere = message_format.readdressed(arrived, parse_destination("queue://ELSEWHERE"))
     stored = message_format.index(elsewhere.encoded())
     assert [one.link_number for one in (arrived, arrived.twin(), elsewhere, stored)] == [NUMBER] * 4
+
+
+@pytest.mark.parametrize("version", [1, 9, 12])
+@pytest.mark.parametrize("tight", [False, True])
+def test_a_compressed_crossing_changes_the_body_and_nothing_else(version: int, tight: bool) -> None:
+    wire_format = WireFormat(version=version, tight=tight, cache=tight)
+    deflated = 0
+    for message in golden(version):
+        plain = forwarded(message, version, wire_format, 1, NUMBER)
+        got = forwarded(message, version, wire_format, 1, NUMBER, compresses=True)
+        if plain.content is None or plain.compressed:
+            assert values_of(got, version, True) == values_of(plain, version, True)
+            continue
+        assert got.compressed and got.content is not None
+        inflated = got.content[4:] if isinstance(got, wire.ActiveMQBytesMessage) else got.content
+        assert zlib.decompress(inflated) == plain.content
+        if isinstance(got, wire.ActiveMQBytesMessage):
+            assert int.from_bytes(got.content[:4], "big") == len(plain.content)
+        got.content, got.compressed = plain.content, False
+        assert values_of(got, version, True) == values_of(plain, version, True)
+        deflated += 1
+    assert deflated >= 5
+
+
+def text_message(octets: bytes, structure: wire.Message | None = None) -> Message:
+    made = structure if structure is not None else wire.ActiveMQTextMessage()
+    made.destination = wire.ActiveMQQueue("Q")
+    made.message_id = wire.MessageId(producer_id=PRODUCER, producer_sequence_id=1)
+    made.content = len(octets).to_bytes(4, "big") + octets
+    message_format = FORMATS[format_id_of(12)]
+    return message_format.index(message_format.octets_of(made))
+
+
+def test_a_body_that_is_compressed_can_be_read_by_the_next_broker_whatever_it_holds() -> None:
+    noise = Random(1).randbytes(100_000).hex().encode("ascii")
+    for octets in (b"", b"x", b"abc " * 1_000, noise, b"0" * (MAX_DEFLATED_OCTETS - 4)):
+        got = forwarded(text_message(octets), 12, WireFormat(), compresses=True)
+        assert neutral_body(KINDS[got.type_id()], got.content, got.compressed) == octets
+        assert got.compressed is (len(octets) < 1_000_000)  # nothing a reader takes inflates a thousandfold
+
+
+def test_a_body_too_large_to_be_compressed_at_once_crosses_as_it_is() -> None:
+    octets = Random(1).randbytes(MAX_DEFLATED_OCTETS // 2).hex().encode("ascii")
+    assert not forwarded(text_message(octets), 12, WireFormat(), compresses=True).compressed
+    assert forwarded(text_message(octets[4:]), 12, WireFormat(), compresses=True).compressed
+
+
+def test_what_is_small_enough_only_when_it_is_compressed_crosses() -> None:
+    message = text_message(b"abc " * 10_000)
+    assert forwarded(message, 12, WireFormat(), compresses=True, largest=20_000).compressed
+    with pytest.raises(JmsError, match="larger than the 20000 bytes"):
+        forwarded(message, 12, WireFormat(), largest=20_000)
+    noise = text_message(Random(1).randbytes(20_000).hex().encode("ascii"))
+    with pytest.raises(JmsError, match="larger than the 20000 bytes"):
+        forwarded(noise, 12, WireFormat(), compresses=True, largest=20_000)

@@ -38,6 +38,7 @@ MIB: Final = 1024 * 1024
 MAX_INFLATED_OCTETS: Final = 100 * MIB  # the largest body
 MAX_INFLATION: Final = 100  # times the compressed octets; a zlib bomb reaches 1,030
 FREE_INFLATED_OCTETS: Final = MIB  # up to here any ratio is harmless: real texts of one repeated line
+MAX_DEFLATED_OCTETS: Final = 4 * MIB  # a larger body is not compressed on its way: all else would wait for it
 NULL_TEXT_LENGTH: Final = -1
 EMPTY_MAP: Final = b"\x00\x00\x00\x00"
 
@@ -97,6 +98,21 @@ def inflate(octets: bytes, allowed: int) -> bytes:
     if not stream.eof:
         raise MessageFormatError("a compressed body is cut")
     return data
+
+
+def deflated(kind: int, content: bytes) -> bytes | None:
+    """The compressed content field for a content that is none (ActiveMQMessage.compress); None where it stays as it is:
+    it is too large to do so at once, or would inflate more than a reader takes.
+    """
+    if len(content) > MAX_DEFLATED_OCTETS:
+        return None
+    stream = zlib.compress(content)
+    if kind == BYTES:
+        out = BytesWriter()
+        write_i32_be(out, len(content))
+        out.write(stream)
+        stream = out.getvalue()
+    return stream if len(content) <= _allowed(len(stream)) else None
 
 
 def _allowed(octets: int) -> int:

@@ -19,7 +19,6 @@ from spanwire.model.routing import DEFAULT_PRIORITY_BASE, MIN_CONSUMER_PRIORITY
 from spanwire.model.secret import Secret
 from spanwire.network.connector import DiscoverySettings, NetworkConnectorSettings, RemoteAddress
 from spanwire.network.settings import DEFAULT_NAME, DEFAULT_PREFETCH, DEFAULT_TTL, BridgeSettings
-from spanwire.service.config import words
 from spanwire.service.config.decryption import Decryption
 from spanwire.service.config.document import Element, Findings
 from spanwire.service.config.tls import Stores
@@ -47,10 +46,6 @@ ADVISED: Final = Rule(NO_EFFECT, note="a bridge reads advisories at a fixed pace
 JAVA: Final = Rule(NO_EFFECT, note="it tunes the Java implementation")
 
 
-def _only(value: str, feature: str = LINKS) -> Rule:
-    return Rule(words.ONLY, tuple(value.split()), feature)
-
-
 CONNECTOR: Final = Words(
     settings={
         **dict.fromkeys(
@@ -59,12 +54,11 @@ CONNECTOR: Final = Words(
             "remotePassword suppressDuplicateQueueSubscriptions suppressDuplicateTopicSubscriptions staticBridge "
             "destinationFilter dynamicOnly conduitNetworkQueueSubscriptions clientIdToken duplex "
             "syncDurableSubs checkDuplicateMessagesOnDuplex useVirtualDestSubs sendLoginToDiscovered autoStart "
-            "advisoryForFailedForward".split(),
+            "advisoryForFailedForward useCompression".split(),
             YES,
         ),
         "id": YES,  # Spring's name of the bean; nothing here refers to it
         "dispatchAsync": Rule(NO_EFFECT, ("true", "false"), "dispatch never waits for a socket"),
-        "useCompression": _only("false", "compression by a bridge"),
         "advisoryPrefetchSize": ADVISED,
         "advisoryAckPercentage": ADVISED,
         "gcDestinationViews": JAVA,
@@ -254,6 +248,7 @@ class NetworkReader:
             duplex=settings.flag("duplex", False),
             check_duplicates=settings.flag("checkDuplicateMessagesOnDuplex", False),
             tells_failures=settings.flag("advisoryForFailedForward", False),
+            compresses=settings.flag("useCompression", False),
             client_id_token=settings.text("clientIdToken") or "_",
         )
 

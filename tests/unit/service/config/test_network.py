@@ -141,7 +141,7 @@ def test_every_obstacle_is_told_at_once(tmp_path: Path) -> None:
         '<networkConnector uri="static:()"/><networkConnector name="a"/>'
         '<networkConnector name="b" uri="tcp://b:1"/><networkConnector name="c" uri="zeroconf://default"/>'
         '<networkConnector name="d" uri="static:(tcp://b:1,stomp://b:2)?maxDelay=1" prefetchSize="0" nam="x"/>'
-        '<networkConnector name="e" uri="static:(tcp://b:1)" useCompression="true" networkTTL="many"/>',
+        '<networkConnector name="e" uri="static:(tcp://b:1)" useCompression="yes" networkTTL="many"/>',
     )
     assert sorted(found) == sorted(
         [
@@ -154,8 +154,7 @@ def test_every_obstacle_is_told_at_once(tmp_path: Path) -> None:
             "prefetchSize of <networkConnector> is '0', it must be a whole number from 1 to 32766",
             "unknown transport of a network connector 'stomp'",
             "unknown option of static: 'maxDelay'; did you mean maxReconnectDelay?",
-            "useCompression of <networkConnector> with another value than false is not yet supported (later feature: "
-            "compression by a bridge); remove it or start with --skip-unsupported",
+            "useCompression of <networkConnector> is 'yes', it must be true or false",
             "networkTTL of <networkConnector> is 'many', it must be a whole number from -1 to 64",
         ]
     )
@@ -185,10 +184,10 @@ def test_a_bad_option_of_the_agent_is_named(tmp_path: Path, option: str) -> None
 
 
 def test_what_is_skipped_leaves_the_rest_of_a_connector(tmp_path: Path) -> None:
-    text = '<networkConnector uri="static:(tcp://b:1)" useCompression="true"/>'
+    text = '<networkConnector uri="static:(tcp://b:1?socket.soTimeout=5)"/>'
     configuration = load(tmp_path, text, skip=True)
     assert len(configuration.network_connectors) == 1
-    assert "useCompression" in configuration.skipped[0]
+    assert "socket.soTimeout" in configuration.skipped[0]
 
 
 @pytest.mark.parametrize(
