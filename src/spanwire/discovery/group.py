@@ -36,6 +36,11 @@ class MulticastSettings:
     loopback: bool = True
     interface: str = ""
 
+    @property
+    def place(self) -> str:
+        """The group for people."""
+        return f"group {self.group} at {self.host}:{self.port}"
+
 
 def parse_multicast(text: str) -> MulticastSettings:
     """Takes ``multicast://host:port?group=name`` apart; ``multicast://default`` is the default address, and there

@@ -9,12 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from spanwire.discovery.composite import parse_composite
 from spanwire.model.errors import ConfigurationError
 
 SCHEME: Final = "static"
 MASTER_SLAVE: Final = "masterslave"
 SCHEMES: Final = (SCHEME, "simple", MASTER_SLAVE)
-MAX_URIS: Final = 100  # brokers of one connector: a bridge and its prefetched messages each
 
 
 @dataclass(frozen=True)
@@ -44,31 +44,7 @@ def parse_list(scheme: str, rest: str) -> tuple[tuple[str, ...], str]:
     """The URIs and the options of ``(uri,uri)?options``, which is what follows ``scheme:``. Raises
     `ConfigurationError`.
     """
-    rest = rest.removeprefix("//") if rest.startswith("//(") else rest
-    options = ""
-    if rest.startswith("("):
-        inner, closing, after = rest[1:].rpartition(")")
-        if not closing or (after and not after.startswith("?")):
-            raise ConfigurationError(f"the parentheses of the {scheme}: uri are not closed")
-        options = after.removeprefix("?")
-    else:
-        inner = rest
-    uris = tuple(part.strip() for part in _parts(inner) if part.strip())
-    if not uris:
-        raise ConfigurationError(f"the {scheme}: uri names no broker; write {scheme}:(tcp://host:port)")
-    if len(uris) > MAX_URIS:
-        raise ConfigurationError(f"the {scheme}: uri names {len(uris)} brokers, {MAX_URIS} are the most")
-    return uris, options
-
-
-def _parts(text: str) -> list[str]:
-    """The text cut at its commas, but for those in parentheses, which belong to an inner list."""
-    found: list[str] = []
-    depth = start = 0
-    for place, character in enumerate(text):
-        if character == "," and depth == 0:
-            found.append(text[start:place])
-            start = place + 1
-        else:
-            depth += (character == "(") - (character == ")")
-    return [*found, text[start:]]
+    found = parse_composite(f"{scheme}:{rest}")
+    if found.path:
+        raise ConfigurationError(f"a path stands behind the parentheses of the {scheme}: uri; write ?option=value")
+    return found.parts, found.query

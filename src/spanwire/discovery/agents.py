@@ -1,0 +1,86 @@
+"""The agents that find brokers which nobody has listed, and what their URIs say: ``multicast://default?group=name``,
+``zeroconf://name`` (once called rendezvous) and ``fabric://name?zookeeper.url=host:2181`` (ActiveMQ, Discovery Agents).
+
+Only settings: `MulticastAgent` and the others of `spanwire.registry.AGENTS` do the work.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from spanwire.discovery.beacon import DEFAULT_GROUP, check_group
+from spanwire.discovery.composite import parse_options
+from spanwire.discovery.group import SCHEME as MULTICAST
+from spanwire.discovery.group import MulticastSettings, parse_multicast
+from spanwire.discovery.reconnect import OPTIONS as RECONNECT_OPTIONS
+from spanwire.model.errors import ConfigurationError
+
+ZEROCONF: Final = "zeroconf"
+RENDEZVOUS: Final = "rendezvous"  # what zeroconf was called
+FABRIC: Final = "fabric"
+AGENTS: Final = (MULTICAST, ZEROCONF, RENDEZVOUS, FABRIC)
+GROUP: Final = "group"
+HOSTS: Final = "zookeeper.url"
+NAME: Final = re.compile(r"(?://)?([A-Za-z0-9_][A-Za-z0-9_.\-]{0,62})?/?", re.ASCII)
+ZEROCONF_NAME: Final = re.compile(r"[A-Za-z0-9_.\-]{1,63}", re.ASCII)
+HOST_LIST: Final = re.compile(r"[A-Za-z0-9_.\-]+(:[0-9]{1,5})?(,[A-Za-z0-9_.\-]+(:[0-9]{1,5})?){0,15}", re.ASCII)
+
+
+@dataclass(frozen=True)
+class ZeroconfSettings:
+    """A group of DNS-SD (Bonjour) on the local network."""
+
+    group: str = DEFAULT_GROUP
+
+    @property
+    def place(self) -> str:
+        """The group for people."""
+        return f"group {self.group} of zeroconf"
+
+
+@dataclass(frozen=True)
+class FabricSettings:
+    """A group in a registry of ZooKeeper. ``hosts`` "" stands for the environment's ``ZOOKEEPER_URL``."""
+
+    group: str = DEFAULT_GROUP
+    hosts: str = ""
+
+    @property
+    def place(self) -> str:
+        """The group for people."""
+        return f"group {self.group} of the registry"
+
+
+AgentSettings = MulticastSettings | ZeroconfSettings | FabricSettings
+
+
+def parse_agent(text: str) -> AgentSettings:
+    """What the URI of an agent says; options that say when to try again are left to others. Raises
+    `ConfigurationError`.
+    """
+    scheme, _, rest = text.strip().partition(":")
+    scheme = scheme.lower()
+    if scheme == MULTICAST:
+        return parse_multicast(text)
+    if scheme not in AGENTS:
+        raise ConfigurationError(f"{scheme[:60]}: is no discovery agent; there are {', '.join(AGENTS)}")
+    address, _, query = rest.partition("?")
+    options = {name: value for name, value in parse_options(scheme, query).items() if name not in RECONNECT_OPTIONS}
+    known = (GROUP,) if scheme != FABRIC else (GROUP, HOSTS)
+    for name in options:
+        if name not in known:
+            raise ConfigurationError(f"the {scheme} agent has no option {name[:60]!r}; it knows {', '.join(known)}")
+    found = NAME.fullmatch(address)
+    if found is None:
+        raise ConfigurationError(f"the {scheme} agent needs the name of a group; write {scheme}://NAME")
+    group = check_group(options.get(GROUP) or found.group(1) or DEFAULT_GROUP)
+    if not ZEROCONF_NAME.fullmatch(group):
+        raise ConfigurationError(f"a group of the {scheme} agent has letters, digits, '.', '_' and '-', 63 at most")
+    if scheme != FABRIC:
+        return ZeroconfSettings(group)
+    hosts = options.get(HOSTS, "")
+    if hosts and not HOST_LIST.fullmatch(hosts):
+        raise ConfigurationError(f"{HOSTS} of the fabric agent is no list of hosts; write host:2181,host:2181")
+    return FabricSettings(group, hosts)

@@ -1,0 +1,133 @@
+"""URIs that stand for several others: ``scheme:(uri,uri)/path?options``, nested as deep as one likes within limits
+(ActiveMQ, Connection Configuration URIs: composite URIs). Clients and network connectors read them here.
+
+    failover://(tcp://a:1?x=1,static:(tcp://b:2,tcp://c:3))?randomize=false
+
+``//`` before the parentheses and the parentheses themselves may go. Without them everything belongs to the inner URIs,
+options too. Only takes a URI apart; what parts, paths and options mean is the reader's business. No error of this
+module shows the text, which may hold secrets.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import Final
+from urllib.parse import unquote
+
+from spanwire.model.errors import ConfigurationError
+
+MAX_URI: Final = 4_096  # characters of one URI with all that is inside
+MAX_DEPTH: Final = 8  # lists inside lists; nobody has written more than three
+MAX_PARTS: Final = 100  # URIs of one list: a socket each
+MAX_OPTIONS: Final = 64
+SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+]{0,31}", re.ASCII)
+OPTION: Final = re.compile(r"[A-Za-z][A-Za-z0-9.]{0,127}", re.ASCII)
+LISTS: Final = ("broker", "discovery", "failover", "fanout", "masterslave", "network", "proxy", "simple", "static")
+DISCOVERY: Final = "discovery"
+
+
+@dataclass(frozen=True)
+class Composite:
+    """A URI that is taken apart. One without a list has an ``address``, which is all from its colon to its options.
+
+    ``parts`` are the inner URIs as they were written, ``path`` what stands between the closing parenthesis and the
+    question mark, ``query`` the ``options`` as they were written.
+    """
+
+    scheme: str
+    address: str = ""
+    is_list: bool = False
+    parts: tuple[str, ...] = ()
+    path: str = ""
+    options: dict[str, str] = field(default_factory=dict, repr=False)
+    query: str = field(default="", repr=False)
+
+
+def parse_composite(text: str, depth: int = 0) -> Composite:
+    """Takes one level apart. ``depth`` says how many lists the text stands in. Raises `ConfigurationError`."""
+    text = text.strip()
+    if len(text) > MAX_URI:
+        raise ConfigurationError(f"a URI of {len(text)} characters is longer than {MAX_URI}")
+    if depth > MAX_DEPTH:
+        raise ConfigurationError(f"a URI has more than {MAX_DEPTH} lists inside each other")
+    scheme, colon, rest = text.partition(":")
+    if not colon or not SCHEME.fullmatch(scheme):
+        raise ConfigurationError("a URI begins with no scheme; write scheme://host:port or scheme:(uri,uri)")
+    scheme = scheme.lower()
+    body = rest.removeprefix("//")
+    if body.startswith("("):
+        return _with_parentheses(scheme, body)
+    if scheme in LISTS:
+        return Composite(scheme, is_list=True, parts=split_parts(scheme, body))
+    address, _, query = rest.partition("?")
+    return Composite(scheme, address, options=parse_options(scheme, query), query=query)
+
+
+def parse_options(scheme: str, query: str) -> dict[str, str]:
+    """``a=1&b=2``; ``wireformat.`` of older documents is read as ``wireFormat.``. Raises `ConfigurationError`."""
+    options: dict[str, str] = {}
+    pairs = [pair for pair in query.split("&") if pair]
+    if len(pairs) > MAX_OPTIONS:
+        raise ConfigurationError(f"a {scheme}: uri has more than {MAX_OPTIONS} options")
+    for pair in pairs:
+        name, _, value = pair.partition("=")
+        if not OPTION.fullmatch(name):
+            raise ConfigurationError(f"an option's name of the {scheme}: uri holds more than letters, digits and dots")
+        options[name.replace("wireformat.", "wireFormat.")] = unquote(value).strip()
+    return options
+
+
+def split_parts(scheme: str, text: str) -> tuple[str, ...]:
+    """The text cut at its commas, but for those of inner lists. Raises `ConfigurationError`."""
+    parts = tuple([part.strip() for part in _cut(scheme, text) if part.strip()])
+    if not parts and scheme == DISCOVERY:
+        raise ConfigurationError("the discovery: uri names no agent; write discovery:(multicast://default)")
+    if not parts:
+        raise ConfigurationError(f"the {scheme}: uri names no broker; write {scheme}:(tcp://host:port)")
+    if len(parts) > MAX_PARTS:
+        raise ConfigurationError(f"the {scheme}: uri names {len(parts)} brokers, {MAX_PARTS} are the most")
+    return parts
+
+
+def _cut(scheme: str, text: str) -> list[str]:
+    found: list[str] = []
+    depth = start = 0
+    for place, character in enumerate(text):
+        depth += (character == "(") - (character == ")")
+        if depth < 0:
+            break
+        if depth > MAX_DEPTH:
+            raise ConfigurationError(f"a URI has more than {MAX_DEPTH} lists inside each other")
+        if character == "," and depth == 0:
+            found.append(text[start:place])
+            start = place + 1
+    if depth:
+        raise _unbalanced(scheme)
+    return [*found, text[start:]]
+
+
+def _with_parentheses(scheme: str, body: str) -> Composite:
+    end = _closing(body)
+    if end < 0:
+        raise _unbalanced(scheme)
+    path, _, query = body[end + 1 :].partition("?")
+    if path and not path.startswith("/"):
+        raise ConfigurationError(f"something stands behind the parentheses of the {scheme}: uri; write ?option=value")
+    inner = body[1:end]
+    parts = () if scheme == "broker" and not inner.strip() else split_parts(scheme, inner)
+    return Composite(scheme, "", True, parts, path.removeprefix("/"), parse_options(scheme, query), query)
+
+
+def _closing(body: str) -> int:
+    """Where the parenthesis closes that the text begins with; -1 for one that does not."""
+    depth = 0
+    for place, character in enumerate(body):
+        depth += (character == "(") - (character == ")")
+        if depth == 0:
+            return place
+    return -1
+
+
+def _unbalanced(scheme: str) -> ConfigurationError:
+    return ConfigurationError(f"the parentheses of the {scheme}: uri do not match")
