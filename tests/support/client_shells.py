@@ -11,10 +11,18 @@ from collections.abc import AsyncIterator, Iterator
 from typing import Any, Final, Self
 
 from spanwire.client import aio, blocking
+from spanwire.client.blocking_xa import XaResource
 
 SHELLS: Final = ("aio", "blocking")
 SYNCHRONOUS: Final = ("session", "create_browser", "receive_no_wait")
-WRAPPED: Final = (blocking.Connection, blocking.Session, blocking.Producer, blocking.Consumer, blocking.Browser)
+WRAPPED: Final = (
+    blocking.Connection,
+    blocking.Session,
+    blocking.Producer,
+    blocking.Consumer,
+    blocking.Browser,
+    XaResource,
+)
 
 
 def opened(shell: str, url: str, *arguments: Any, **named: Any) -> Any:
@@ -57,7 +65,7 @@ class Face:
     def __getattr__(self, name: str) -> Any:
         attribute = getattr(self.inner, name)
         if not callable(attribute):
-            return attribute
+            return face(attribute)
         if name in SYNCHRONOUS:
             return lambda *arguments, **named: face(attribute(*arguments, **named))
 

@@ -11,6 +11,7 @@ from spanwire.client.aio_connection import CoreConnection
 from spanwire.client.aio_consumer import Consumer
 from spanwire.client.aio_producer import Producer
 from spanwire.client.aio_requestor import Requestor
+from spanwire.client.aio_xa import XaResource
 from spanwire.client.consumer_options import ConsumerOptions, consumer_info
 from spanwire.client.message import Message
 from spanwire.client.producer import SendDefaults
@@ -26,6 +27,7 @@ class Session:
         self.core: Final = core
         self._shared: Final = shared
         self._requestor: Final = requestor
+        self.xa: Final = XaResource(shared, core)
 
     async def __aenter__(self) -> Self:
         return self

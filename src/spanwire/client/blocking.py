@@ -78,7 +78,7 @@ class Connection:
         return list(self.shared.core.errors)
 
     def session(self, acknowledge: str = "auto") -> Session:
-        """A session; ``acknowledge`` is ``auto``, ``client``, ``dups_ok``, ``individual`` or ``transacted``."""
+        """A session; ``acknowledge`` is ``auto``, ``client``, ``dups_ok``, ``individual``, ``transacted`` or ``xa``."""
         shared = self.shared
         shared.check()
         with shared.lock:

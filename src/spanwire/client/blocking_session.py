@@ -10,6 +10,7 @@ from spanwire.client.blocking_connection import CoreConnection
 from spanwire.client.blocking_consumer import Consumer
 from spanwire.client.blocking_producer import Producer
 from spanwire.client.blocking_requestor import Requestor
+from spanwire.client.blocking_xa import XaResource
 from spanwire.client.consumer_options import ConsumerOptions, consumer_info
 from spanwire.client.message import Message
 from spanwire.client.producer import SendDefaults
@@ -25,6 +26,7 @@ class Session:
         self.core: Final = core
         self._shared: Final = shared
         self._requestor: Final = requestor
+        self.xa: Final = XaResource(shared, core)
 
     def __enter__(self) -> Self:
         return self

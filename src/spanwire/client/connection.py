@@ -26,7 +26,7 @@ from typing import Final
 from spanwire.client.address import BrokerAddress, BrokerUrl
 from spanwire.client.consumer import ClientConsumer
 from spanwire.client.failover import Failover
-from spanwire.client.line import COMMIT, Line, Request
+from spanwire.client.line import COMMIT, XA, Line, Request
 from spanwire.client.link import Link, LinkReceiver
 from spanwire.client.options import ClientSettings
 from spanwire.client.refusal import one_line, refusal
@@ -208,7 +208,7 @@ class ClientConnection(LinkReceiver):
         mode = mode_of(acknowledge)
         self._last_session += 1
         session_id = wire.SessionId(connection_id=self.connection_id, value=self._last_session)
-        session = ClientSession(self.line, session_id, mode, self.settings)
+        session = ClientSession(self.line, session_id, mode, self.settings, acknowledge == "xa")
         self.sessions[session.number] = session
         self.line.send(session.announcement())
         return session
@@ -367,9 +367,20 @@ class ClientConnection(LinkReceiver):
             session = self.sessions.get(request.owner)
             if session is not None:
                 session.commit_answered(error, self._now)
+        elif request.kind == XA:
+            self._branch_answered(request, response, error)
         self.line.complete(request, error)
         if self._replays:
             self._replay_answered(request)
+
+    def _branch_answered(self, request: Request, response: wire.Response, error: JmsError | None) -> None:
+        if isinstance(response, wire.IntegerResponse):
+            request.result = response.result
+        elif isinstance(response, wire.DataArrayResponse):
+            request.structures = response.data or []
+        session = self.sessions.get(request.owner)
+        if session is not None and session.xa is not None:
+            session.xa.answered(request, error, self._now)
 
     def _logged_in(self, response: wire.Response) -> None:
         self._login = None

@@ -280,10 +280,23 @@ class ClientConsumer:
 
     def rollback(self, now: Time) -> None:
         """What was delivered comes again, or has had all its chances and goes to the dead letters."""
+        messages = self.take_delivered()
+        self.redeliver(messages, now)
+
+    def take_delivered(self) -> list[Message]:
+        """What the application has got and nobody has settled; the consumer forgets it."""
+        messages = list(self._delivered.values())
+        self._forget_delivered()
+        return messages
+
+    def redeliver(self, messages: list[Message], now: Time) -> None:
+        """These come again, or go to the dead letters. Those of an earlier link do not: the broker sends them again."""
         policy = self._settings.redelivery
         again: list[Message] = []
         most = 0
-        for message in self._delivered.values():
+        for message in messages:
+            if self.is_closed or message.epoch != self._line.epoch:
+                continue
             before = message.redelivery_count
             message.redelivery_count = before + 1
             if policy.is_exceeded(before + 1):
@@ -293,7 +306,6 @@ class ClientConsumer:
                 self._acknowledge(REDELIVERED_ACK, message, message, 1, NULL)
             again.append(message)
             most = max(most, before + 1)
-        self._forget_delivered()
         if not again:
             return
         again.reverse()

@@ -20,6 +20,7 @@ MAX_COMMAND_ID: Final = 2**31 - 1  # then the numbers start again
 ORDINARY: Final = 0
 COMMIT: Final = 1
 MESSAGE: Final = 2
+XA: Final = 3
 
 
 class Request:
@@ -35,6 +36,8 @@ class Request:
         self.raw = b""
         self.version = 0
         self.in_transaction = False
+        self.result = 0  # of an IntegerResponse
+        self.structures: list[DataStructure] = []  # of a DataArrayResponse
 
     def raise_error(self) -> None:
         """Raise what the broker refused, if it did."""

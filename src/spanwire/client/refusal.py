@@ -19,6 +19,7 @@ from spanwire.model.errors import (
     MessageFormatError,
     ResourceAllocationError,
     TransactionRolledBackError,
+    XaError,
 )
 from spanwire.protocols.openwire.schema import Throwable
 
@@ -38,6 +39,8 @@ def refusal(thrown: Throwable | None, logging_in: bool = False) -> JmsError:
         return InvalidSelectorError(f"the broker refuses the selector {text!r}: {one_line(thrown.cause.message)}")
     if name == "XAException" and is_rolled_back(thrown):
         return TransactionRolledBackError(f"the broker rolled the transaction back: {deepest_text(thrown)}")
+    if name == "XAException":
+        return XaError(text)
     return named_refusal(name, text, logging_in)
 
 

@@ -11,6 +11,7 @@ from spanwire.client.message import Message, MessageAcknowledger
 from spanwire.client.options import ClientSettings
 from spanwire.client.producer import ClientProducer, SendDefaults
 from spanwire.client.transaction import LocalTransaction
+from spanwire.client.xa import ReceivedMessages, XaBranches, XaTransaction
 from spanwire.model.acks import LAST_DELIVERED_UNSET
 from spanwire.model.destination import Destination
 from spanwire.model.environment import Time
@@ -29,6 +30,7 @@ MODES: Final[dict[str, int]] = {
     "client": CLIENT,
     "dups_ok": DUPS_OK,
     "individual": INDIVIDUAL,
+    "xa": TRANSACTED,
 }
 BROKEN_TRANSACTION: Final = "the connection broke inside the transaction, which the broker has rolled back"
 
@@ -36,7 +38,9 @@ BROKEN_TRANSACTION: Final = "the connection broke inside the transaction, which 
 class ClientSession:
     """What one thread of work does. Its ids come from the connection, its commands go over the line."""
 
-    def __init__(self, line: Line, session_id: wire.SessionId, mode: int, settings: ClientSettings) -> None:
+    def __init__(
+        self, line: Line, session_id: wire.SessionId, mode: int, settings: ClientSettings, is_xa: bool = False
+    ) -> None:
         assert session_id.connection_id is not None
         self.number: Final[int] = session_id.value
         self.mode: Final[int] = mode
@@ -44,8 +48,14 @@ class ClientSession:
         self.producers: Final[dict[int, ClientProducer]] = {}
         self.consumers: Final[dict[int, ClientConsumer]] = {}
         self._left: list[ClientConsumer] = []
-        self.transaction: Final[LocalTransaction] = LocalTransaction(
-            line, session_id.connection_id, session_id.value, mode == TRANSACTED
+        branch = XaTransaction(line, session_id.connection_id, session_id.value) if is_xa else None
+        self.xa: Final[XaBranches | None] = (
+            None if branch is None else XaBranches(line, branch, self._end_of_branch, self._close_leaving)
+        )
+        self.transaction: Final[LocalTransaction] = (
+            LocalTransaction(line, session_id.connection_id, session_id.value, mode == TRANSACTED)
+            if branch is None
+            else branch
         )
         self._id: Final[wire.SessionId] = session_id
         self._line: Final[Line] = line
@@ -166,7 +176,9 @@ class ClientSession:
 
     def interrupted(self) -> None:
         """The link is gone."""
-        if self.mode == TRANSACTED and self._has_delivered():
+        if self.xa is not None:
+            self.xa.interrupted()
+        elif self.mode == TRANSACTED and self._has_delivered():
             self.transaction.begin()  # what was delivered in it is lost to it, too
         self.transaction.broke()
         for consumer in self.consumers.values():
@@ -175,8 +187,22 @@ class ClientSession:
 
     def _check_transacted(self) -> None:
         self.check_open()
+        if self.xa is not None:
+            raise IllegalStateError("a branch is settled by its id: xa.commit(xid), xa.rollback(xid)")
         if self.mode != TRANSACTED:
             raise IllegalStateError("the session is not transacted")
+
+    def branches(self) -> XaBranches:
+        """The distributed transactions of an XA session. Raises `IllegalStateError` for any other."""
+        self.check_open()
+        if self.xa is None:
+            raise IllegalStateError('only a session("xa") works in branches of distributed transactions')
+        return self.xa
+
+    def _end_of_branch(self) -> ReceivedMessages:
+        """Acknowledge in the branch what was received since it began, and give it."""
+        self.acknowledge_all()
+        return [(consumer, consumer.take_delivered()) for consumer in self.consumers.values()]
 
     def _has_delivered(self) -> bool:
         return any(consumer.has_delivered for consumer in self.consumers.values())

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from spanwire.client.consumer import ClientConsumer
-from spanwire.client.line import COMMIT, Line, Request
+from spanwire.client.line import COMMIT, XA, Line, Request
 from spanwire.client.session import ClientSession
 from spanwire.model.destination import Destination
 from spanwire.model.errors import JmsError, TransactionRolledBackError
@@ -32,6 +32,10 @@ def settle_interrupted(line: Line, sessions: list[ClientSession]) -> None:
             line.complete(
                 request,
                 TransactionRolledBackError("the connection broke during the commit, whose outcome is not known"),
+            )
+        elif request.kind == XA:
+            line.complete(
+                request, JmsError("the connection broke during this step of the branch; xa.recover tells its state")
             )
         elif request.in_transaction or isinstance(command, (wire.TransactionInfo, wire.RemoveInfo)):
             line.complete(request, None)  # the broker did it when the connection ended

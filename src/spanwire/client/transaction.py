@@ -25,8 +25,8 @@ class LocalTransaction:
         self.is_broken = False
         self._line: Final[Line] = line
         self._connection_id: Final[wire.ConnectionId] = wire.ConnectionId(connection_id)
-        self._session: Final[int] = session
-        self._id: wire.LocalTransactionId | None = None
+        self.session: Final[int] = session
+        self._id: wire.TransactionId | None = None
 
     @property
     def is_begun(self) -> bool:
@@ -38,31 +38,40 @@ class LocalTransaction:
         if self._id is not None or self.is_broken or not self.is_transacted:
             return
         transaction_id = wire.LocalTransactionId(value=self._line.next_transaction(), connection_id=self._connection_id)
+        self.set_id(transaction_id)
+        self._line.send(self._info(BEGIN))
+
+    def set_id(self, transaction_id: wire.TransactionId) -> None:
+        """The transaction that messages and acknowledgements name from now on."""
         self._id = transaction_id
         self.octets = nested_octets(transaction_id)
-        self._line.send(self._info(BEGIN))
 
     def commit(self) -> Request:
         """Ask for everything at once; the transaction is over."""
         command = self._info(COMMIT_ONE_PHASE)
-        self._end()
-        return self._line.request(command, COMMIT, self._session)
+        self.ended()
+        return self._line.request(command, COMMIT, self.session)
 
     def rollback(self) -> Request:
         """Undo everything; the transaction is over."""
         command = self._info(ROLLBACK)
-        self._end()
-        return self._line.request(command, owner=self._session)
+        self.ended()
+        return self._line.request(command, owner=self.session)
 
     def broke(self) -> None:
         """The link is gone, and with it what was done so far."""
         if self._id is not None:
             self.is_broken = True
-            self._end()
+            self.ended()
 
-    def _end(self) -> None:
+    def ended(self) -> None:
+        """Messages and acknowledgements name no transaction."""
         self._id = None
         self.octets = NULL
 
     def _info(self, kind: int) -> wire.TransactionInfo:
-        return wire.TransactionInfo(connection_id=self._connection_id, transaction_id=self._id, type=kind)
+        return self.step(kind, self._id)
+
+    def step(self, kind: int, transaction_id: wire.TransactionId | None) -> wire.TransactionInfo:
+        """The command for one step of a transaction."""
+        return wire.TransactionInfo(connection_id=self._connection_id, transaction_id=transaction_id, type=kind)
