@@ -124,7 +124,9 @@ def test_a_duplex_connector_carries_both_directions_and_both_ends_show_the_link(
             shown = spanwire("network", "map", "--data-directory", str(far.data)).stdout
             assert "  <-> near by link (" in shown
             near.kill()
-            assert eventually(lambda: links(far) == [])
+            assert eventually(lambda: [link["state"] for link in links(far)] == ["waiting"])
+            (gone,) = links(far)
+            assert (gone["remote"], gone["reason"], gone["enqueued"]) == ("near", "the connection was closed", 1)
 
 
 def test_a_connector_without_auto_start_waits_for_an_operator_who_may_also_stop_it(tmp_path: Path) -> None:

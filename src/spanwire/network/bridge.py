@@ -10,6 +10,9 @@ is dispatched again, marked as redelivered.
     STARTING     both connections are opened; login and subscription have to be answered
     RUNNING      demand and messages
     CLOSED       ``reason`` says why
+
+What leads from one to the next is in `TRANSITIONS`, and nowhere else. A bridge that is closed stays so; the connector
+makes the next one.
 """
 
 from __future__ import annotations
@@ -39,6 +42,7 @@ from spanwire.protocols.openwire.schema import DataStructure
 from spanwire.protocols.openwire.wire_format import WireFormatPreferences
 
 START_DEADLINE: Final = 15.0  # seconds from the socket to a running bridge; ActiveMQ waits as long for a WireFormatInfo
+NEWS_PATIENCE: Final = 60.0  # seconds in which consumers there, if there are any, were told of
 
 logger = logging.getLogger(__name__)
 
@@ -51,6 +55,46 @@ class State(Enum):
     STARTING = 2
     RUNNING = 3
     CLOSED = 4
+
+
+class Event(Enum):
+    """What may happen to a bridge; the values are the words of the documentation."""
+
+    NEGOTIATED = "its WireFormatInfo"
+    MET = "its BrokerInfo"
+    LET_IN = "login answered"
+    HEARS = "subscription answered"
+    CUT = "connection closed"
+    SILENT = "silence"
+    BROKEN = "protocol broken"
+    REFUSED = "refusal"
+    CLASHED = "our own id"
+    LEFT = "it stops"
+    ENDED = "we stop"
+    FAILED = "failure here"
+
+
+LIVING: Final = (State.NEGOTIATING, State.MEETING, State.STARTING, State.RUNNING)
+ENDINGS: Final = (
+    Event.CUT,
+    Event.SILENT,
+    Event.BROKEN,
+    Event.REFUSED,
+    Event.CLASHED,
+    Event.LEFT,
+    Event.ENDED,
+    Event.FAILED,
+)
+# What is absent for a state that lives is a broken protocol.
+TRANSITIONS: Final[dict[tuple[State, Event], State]] = {
+    (State.NEGOTIATING, Event.NEGOTIATED): State.MEETING,
+    (State.MEETING, Event.MET): State.STARTING,
+    (State.STARTING, Event.MET): State.STARTING,  # brokers repeat it when their cluster changes
+    (State.STARTING, Event.LET_IN): State.STARTING,
+    (State.STARTING, Event.HEARS): State.RUNNING,
+    (State.RUNNING, Event.MET): State.RUNNING,
+    **{(state, event): State.CLOSED for state in LIVING for event in ENDINGS},
+}
 
 
 class NetworkBridge(ClientConnection, ProtocolConnection):
@@ -75,6 +119,8 @@ class NetworkBridge(ClientConnection, ProtocolConnection):
         self.was_running = False
         self.met_itself = False
         self.running_since = 0.0  # monotonic seconds
+        self.tells_silence = True
+        self.heard_nothing = False  # of any consumer there, for so long that there is none or advisories are off
         self._broker: Final[Broker] = broker
         self._broker_url: Final[str] = broker_url
         self._routes: Final[NetworkRoutes] = routes if routes is not None else NetworkRoutes()
@@ -89,6 +135,7 @@ class NetworkBridge(ClientConnection, ProtocolConnection):
         self._login_id = 0
         self._subscribe_id = 0
         self._wrote = False
+        self._awaits_news = False
 
     @property
     def remote_name(self) -> str:
@@ -149,13 +196,13 @@ class NetworkBridge(ClientConnection, ProtocolConnection):
             if self._crossing is not None:
                 self._crossing.settle(now)
         except RemoteProtocolError as error:
-            self._fail(f"the remote broker broke the protocol: {error}", now)
+            self._fail(Event.BROKEN, f"the remote broker broke the protocol: {error}", now)
         except (JmsError, StoreError) as refusal:  # the names differ because a compiled variable has one type
-            self._fail(str(refusal), now)
+            self._fail(Event.FAILED, str(refusal), now)
 
     def receive_eof(self, now: Time) -> None:
         """The link is broken: what was not answered goes back in line."""
-        self._fail("the connection was closed", now)
+        self._fail(Event.CUT, "the connection was closed", now)
 
     def data_to_send(self) -> list[bytes]:
         """Take what is to be written."""
@@ -178,26 +225,35 @@ class NetworkBridge(ClientConnection, ProtocolConnection):
             self._inbound.unsent(count, now)
 
     def next_timeout(self) -> float | None:
-        """The deadline of the start, then what the keep-alives ask for."""
+        """The deadline of the start, then what the keep-alives and messages that were refused ask for."""
         if self.closed:
             return None
-        if self.state is not State.RUNNING or self._monitor is None:
+        monitor, crossing = self._monitor, self._crossing
+        if self.state is not State.RUNNING or monitor is None or crossing is None:
             return self._deadline
-        return self._monitor.next_timeout()
+        dues = [monitor.next_timeout(), crossing.next_timeout()]
+        if self._awaits_news:
+            dues.append(self.running_since + NEWS_PATIENCE)
+        return min([due for due in dues if due is not None], default=None)
 
     def handle_timeout(self, now: Time) -> None:
-        """Send a keep-alive; give up a link that is silent."""
+        """Send a keep-alive, and what was refused once more; give up a link that is silent."""
         if self.closed:
             return
-        monitor = self._monitor
-        if self.state is not State.RUNNING:
+        monitor, crossing = self._monitor, self._crossing
+        if self.state is not State.RUNNING or monitor is None or crossing is None:
             if now.monotonic >= self._deadline:
-                self._fail(f"no answer within {START_DEADLINE:g} s (the peer accepts and stays silent)", now)
-        elif monitor is not None:
-            if monitor.is_silent(now.monotonic):
-                self._fail("the remote broker was silent for too long", now)
-            elif monitor.is_keep_alive_due(now.monotonic):
-                self._remote.says(wire.KeepAliveInfo())
+                reason = f"no answer within {START_DEADLINE:g} s (the peer accepts and stays silent)"
+                self._fail(Event.SILENT, reason, now)
+            return
+        if monitor.is_silent(now.monotonic):
+            self._fail(Event.SILENT, "the remote broker was silent for too long", now)
+            return
+        if monitor.is_keep_alive_due(now.monotonic):
+            self._remote.says(wire.KeepAliveInfo())
+        crossing.handle_timeout(now)
+        if self._awaits_news and now.monotonic >= self.running_since + NEWS_PATIENCE:
+            self._misses_news()
 
     @property
     def wants_read(self) -> bool:
@@ -226,7 +282,7 @@ class NetworkBridge(ClientConnection, ProtocolConnection):
         if self.closed:
             return
         self._remote.says(wire.ShutdownInfo())
-        self._fail(str(error), self._broker.environment.now())
+        self._fail(Event.ENDED, str(error), self._broker.environment.now())
 
     # -- commands ------------------------------------------------------------------------------------------------------
 
@@ -273,9 +329,9 @@ class NetworkBridge(ClientConnection, ProtocolConnection):
             if self._crossing is not None:
                 self._crossing.synchronised(command, now)
         elif isinstance(command, wire.ConnectionError):
-            self._fail(f"the remote broker refused: {said(command.exception)}", now)
+            self._fail(Event.REFUSED, f"the remote broker refused: {said(command.exception)}", now)
         elif isinstance(command, wire.ShutdownInfo):
-            self._fail("the remote broker is stopping", now)
+            self._fail(Event.LEFT, "the remote broker is stopping", now)
         elif isinstance(command, (wire.MessageFrame, wire.BaseCommand)) and not isinstance(
             command, (wire.ConnectionControl, wire.ConsumerControl)
         ):
@@ -283,21 +339,23 @@ class NetworkBridge(ClientConnection, ProtocolConnection):
             raise OpenWireProtocolError(f"a {name} is nothing that a bridge is sent")
 
     def _negotiate(self, command: wire.WireFormatInfo, now: Time) -> None:
+        self._go_on(Event.NEGOTIATED)
         wire_format = self._remote.negotiate(command)
         self._monitor = InactivityMonitor(
             wire_format.max_inactivity_ms / 1000, wire_format.max_inactivity_initial_delay_ms / 1000, now.monotonic
         )
-        self.state = State.MEETING
 
     def _meet(self, command: wire.BrokerInfo, now: Time) -> None:
         """Both brokers know each other: log in here and there."""
-        if self.state is not State.MEETING:
-            return  # brokers repeat it when their cluster changes
+        is_first = self.state is State.MEETING
+        self._go_on(Event.MET)
+        if not is_first:
+            return
         remote, broker, settings = self._remote, self._broker, self.settings
         remote.met(command)
         if remote.broker_id == broker.broker_id:
             self.met_itself = True
-            self._fail("the remote broker is this broker itself, or one with the same brokerId", now)
+            self._fail(Event.CLASHED, "the remote broker is this broker itself, or one with the same brokerId", now)
             return
         login = local_login(settings, broker.ids.next_id(), broker.name, remote.name)
         self._crossing = Crossing(broker, settings, remote, self, login, self._routes, now)
@@ -309,51 +367,67 @@ class NetworkBridge(ClientConnection, ProtocolConnection):
                 remote.says(subscription_info(broker, settings))  # after the login, for it may be large
                 remote.logged_in()  # and so may be what the other end tells before it begins its direction
         self._subscribe_id = remote.subscribes(settings.advisory_topics(), not settings.duplex)
-        self.state = State.STARTING
 
     def _response(self, command: wire.Response, now: Time) -> None:
         crossing = self._crossing
         if crossing is not None and crossing.answered(command.correlation_id):
             return
-        if self.settings.duplex:
+        if self.settings.duplex or self.state is not State.STARTING:
             return
         if command.correlation_id == self._login_id:
             self._accepted(now)
-        elif command.correlation_id == self._subscribe_id and self.state is State.STARTING:
+        elif command.correlation_id == self._subscribe_id:
             self._is_running(now)
 
     def _accepted(self, now: Time) -> None:
         """The remote broker has let this one in."""
+        self._go_on(Event.LET_IN)
         self._remote.logged_in()
         if self._crossing is not None:
             self._crossing.local.starts(now)
 
     def _is_running(self, now: Time) -> None:
-        self.state = State.RUNNING
+        self._go_on(Event.HEARS)
+        self._awaits_news = not self.settings.static_bridge
         self.running_since = now.monotonic
         self.was_running = True
         logger.info("network connector %s: bridge to broker %s is up", self.settings.name, self._remote.name)
 
+    def _misses_news(self) -> None:
+        """A broker tells at once of the consumers that it has, and a broker without advisories never does."""
+        self._awaits_news = False
+        self.heard_nothing = True
+        if self.tells_silence:
+            logger.warning(
+                "network connector %s: broker %s has told of no consumer in %g s: it has none, or it has "
+                "advisorySupport=\"false\", and then only static destinations are forwarded",
+                self.settings.name, self._remote.name, NEWS_PATIENCE,
+            )  # fmt: skip
+
     def _refused(self, command: wire.ExceptionResponse, now: Time) -> None:
-        refusal = None if self._crossing is None else self._crossing.refused(command)
-        if refusal is None:
+        if self._crossing is None or not self._crossing.refused(command, now):
             what = "login" if command.correlation_id == self._login_id else "subscription to advisories"
-            refusal = f"the remote broker refused the {what}: {said(command.exception)}"
-        if refusal:
-            self._fail(refusal, now)
+            self._fail(Event.REFUSED, f"the remote broker refused the {what}: {said(command.exception)}", now)
 
     def _advisory(self, subject: DataStructure | None, now: Time) -> None:
         if self._crossing is None:
             raise OpenWireProtocolError("an advisory came before the bridge asked for any")
+        self._awaits_news = False
         self._crossing.told(subject, now)
 
-    # -- the end -------------------------------------------------------------------------------------------------------
+    # -- states and the end --------------------------------------------------------------------------------------------
 
-    def _fail(self, reason: str, now: Time) -> None:
+    def _go_on(self, event: Event) -> None:
+        following = TRANSITIONS.get((self.state, event))
+        if following is None:
+            raise OpenWireProtocolError(f"{event.value} came in state {self.state.name}")
+        self.state = following
+
+    def _fail(self, event: Event, reason: str, now: Time) -> None:
         """The first reason counts."""
         if self.state is State.CLOSED:
             return
-        self.state = State.CLOSED
+        self._go_on(event)
         self.reason = "".join([character if character.isprintable() else "?" for character in reason[:300]])
         if self._crossing is not None:
             self._crossing.leave(now)

@@ -22,7 +22,7 @@ from spanwire.model.environment import Time
 from spanwire.model.errors import ConfigurationError
 from spanwire.network.bridge import NetworkBridge, State
 from spanwire.network.counts import LinkCounts
-from spanwire.network.duplex import DuplexBridge
+from spanwire.network.duplex import AcceptedLink
 from spanwire.network.routes import NetworkRoutes
 from spanwire.network.settings import BridgeSettings
 from spanwire.protocols.base import ProtocolConnection
@@ -39,6 +39,7 @@ MAX_SHOWN: Final = 100  # destinations of one link in a view
 MAX_REASON: Final = 1_000  # characters of why none of several brokers could be used
 STOPPED: Final = "stopped"  # the state of a link that nobody has started, or that an operator has stopped
 CONNECT_TIMEOUT: Final = 30.0  # seconds for a socket and its TLS handshake, ActiveMQ's connectionTimeout
+LEAST_CONNECT_TIMEOUT: Final = 15.0  # of links that are to try again sooner, as long as the greeting may take
 
 _TLS_REFUSALS: Final = {
     "TLSV13_ALERT_CERTIFICATE_REQUIRED": "the remote broker wants a client certificate; give <sslContext> a keyStore",
@@ -115,27 +116,33 @@ class LinkView:
     ways: tuple[tuple[str, ...], ...] = ()
 
 
-def accepted_view(bridge: DuplexBridge) -> LinkView:
-    """The same of a duplex link that the remote broker has opened."""
-    crossing = bridge.crossing
-    counts = bridge.counts()
+def accepted_view(link: AcceptedLink, now: float) -> LinkView:
+    """The same of a duplex link that the remote broker has opened, ``now`` in monotonic seconds. While there is none it
+    is waiting: only the remote broker can connect.
+    """
+    bridge = link.bridge
+    crossing = None if bridge is None else bridge.crossing
+    demand = None if crossing is None else crossing.local.demand
+    counts = link.counts()
     return LinkView(
-        name=bridge.settings.name,
-        uri=crossing.local.client.info.remote_address,
-        remote=bridge.remote.name,
-        state="running",
-        reason="",
-        demand=len(crossing.local.demand.subscriptions),
-        in_flight=crossing.in_flight,
+        name=link.name,
+        uri=link.address,
+        remote=link.remote_name,
+        state="waiting" if bridge is None else "running",
+        reason=link.reason if bridge is None else "",
+        demand=0 if demand is None else len(demand.subscriptions),
+        in_flight=0 if crossing is None else crossing.in_flight,
         enqueued=counts.sent,
         dequeued=counts.answered,
         duplex=True,
-        destinations=crossing.local.demand.destinations(MAX_SHOWN),
+        destinations=() if demand is None else demand.destinations(MAX_SHOWN),
+        since_s=max(0.0, round(now - link.changed, 3)),
+        reconnects=max(0, link.lives - 1),
         received=counts.received,
         failed=counts.failed,
         filtered=counts.refusals.by_reason(),
         unserved=counts.unserved,
-        ways=crossing.local.demand.ways(MAX_SHOWN),
+        ways=() if demand is None else demand.ways(MAX_SHOWN),
     )
 
 
@@ -158,6 +165,7 @@ class Link:
         self._broker_url: Final = broker_url
         self._turn: Final = turn
         self._reconnect: Final = Reconnect(settings.reconnect)
+        self._patience: Final = connect_timeout(settings.reconnect)
         self._bridge: NetworkBridge | None = None
         self._pump: SocketPump | None = None
         self._trying: RemoteAddress = remote
@@ -170,11 +178,31 @@ class Link:
         self._reason = ""
         self._past: Final = LinkCounts()  # of earlier bridges
         self._lives = 0
+        self._told_silence = False
         self._changed = 0.0  # when the state began, in monotonic seconds
 
     def start(self) -> None:
         """Begin to connect."""
         self._task = asyncio.get_running_loop().create_task(self._run())
+        self._task.add_done_callback(self._done)
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        """The life of the link is over: as it should be, or by an error of ours, after which it goes on as well."""
+        error = None if task.cancelled() else task.exception()
+        if error is None or self._task is not task:
+            return
+        self._reason = f"unexpected error: {type(error).__name__}"
+        self._state = "waiting"
+        self._changed = self._turn.clock.now().monotonic
+        delay = self._settings.reconnect.max_delay_ms / 1000
+        name, uri = self._settings.bridge.name, self._trying.uri
+        logger.error("network connector %s: %s: %s; next try in %g s", name, uri, self._reason, delay, exc_info=error)
+        self._task = asyncio.get_running_loop().create_task(self._run_later(delay))
+        self._task.add_done_callback(self._done)
+
+    async def _run_later(self, delay: float) -> None:
+        await asyncio.sleep(delay)
+        await self._run()
 
     def stop(self) -> None:
         """Connect no more; a socket that is open is closed with all others."""
@@ -239,6 +267,7 @@ class Link:
         self._bridge = NetworkBridge(
             self._broker, self._settings.bridge, self._broker_url, preferences, now, self._routes
         )
+        self._bridge.tells_silence = not self._told_silence
         return self._bridge
 
     def gone(self, transport: StreamTransport) -> None:
@@ -307,9 +336,9 @@ class Link:
                 ssl=context,
                 server_hostname=None if context is None else remote.host,
             )
-            await asyncio.wait_for(connecting, CONNECT_TIMEOUT)
+            await asyncio.wait_for(connecting, self._patience)
         except TimeoutError:
-            return f"no connection within {CONNECT_TIMEOUT:g} s"
+            return f"no connection within {self._patience:g} s"
         except ConfigurationError as error:
             return str(error)
         except (OSError, ValueError) as error:
@@ -322,8 +351,16 @@ class Link:
         self._was_running = bridge.was_running
         self._met_itself = bridge.met_itself
         self._lives += bridge.was_running
+        self._told_silence = self._told_silence or bridge.heard_nothing
         self._past.add(bridge.counts())
         return bridge.reason or "the connection was closed"
+
+
+def connect_timeout(settings: ReconnectSettings) -> float:
+    """Seconds for a socket: an attempt takes no longer than the longest wait behind it, so that a link is up again
+    within two of these after whatever was wrong.
+    """
+    return min(CONNECT_TIMEOUT, max(LEAST_CONNECT_TIMEOUT, settings.max_delay_ms / 1000))
 
 
 def connect_reason(error: Exception) -> str:

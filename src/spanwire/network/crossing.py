@@ -5,8 +5,10 @@ Opening the link and what else is said on it is left to `spanwire.network.bridge
 
 from __future__ import annotations
 
+import logging
 from typing import Final
 
+from spanwire.broker.audit import printable
 from spanwire.broker.broker import Broker
 from spanwire.broker.ports import ClientConnection
 from spanwire.broker.reference import MessageReference
@@ -19,6 +21,7 @@ from spanwire.network.counts import LinkCounts
 from spanwire.network.demand import BRIDGE_SESSION, DemandSubscription, Forwarded, Forwarding, RemoteConsumer
 from spanwire.network.forwarding import MessageForwarder
 from spanwire.network.local import LocalBroker
+from spanwire.network.refused import RefusedMessage, RefusedMessages
 from spanwire.network.remote import RemoteBroker, said
 from spanwire.network.routes import NetworkRoutes
 from spanwire.network.settings import BridgeSettings
@@ -28,6 +31,9 @@ from spanwire.protocols.openwire.schema import DataStructure
 
 FLAGGED: Final = 1  # deliveries before, as the next broker is told: breaks of a link alone make no poisoned message
 GONE_DESTINATION: Final = "org.apache.activemq.DestinationDoesNotExistException"
+MAX_LOGGED_REFUSALS: Final = 10  # messages of one link; a remote broker that refuses all must not fill the log
+
+logger = logging.getLogger(__name__)
 
 
 class Crossing(Forwarding):
@@ -61,12 +67,14 @@ class Crossing(Forwarding):
         )  # fmt: skip
         self._sent: Final[dict[int, Forwarded]] = {}
         self._unflushed: Final[list[Forwarded]] = []
+        self._refused: Final[RefusedMessages] = RefusedMessages()
+        self._refusals_logged = 0
         self._over = False
 
     @property
     def in_flight(self) -> int:
         """How many messages are on their way: forwarded and not answered."""
-        return len(self._sent) + len(self._unflushed)
+        return len(self._sent) + len(self._unflushed) + self._refused.waiting
 
     def counts(self) -> LinkCounts:
         """What crossed and what did not; what is received is the business of the link."""
@@ -124,22 +132,62 @@ class Crossing(Forwarding):
         entry = self._sent.pop(correlation_id, None)
         if entry is None:
             return False
+        if self._refused.known:
+            self._refused.answered(entry)
         self.local.answered(entry)
         return True
 
-    def refused(self, command: wire.ExceptionResponse) -> str | None:
-        """An ExceptionResponse came. Gives why the link cannot go on: empty when it can, None when it is the answer to
-        something else than a message.
+    def refused(self, command: wire.ExceptionResponse, now: Time) -> bool:
+        """An ExceptionResponse came; False when it is none to a message. The message is sent again after a while, and
+        goes to the dead letters when that was of no use.
         """
         entry = self._sent.pop(command.correlation_id, None)
         if entry is None:
-            return None
+            return False
         words = said(command.exception)
-        if command.exception is not None and command.exception.class_name == GONE_DESTINATION:
+        kind = None if command.exception is None else command.exception.class_name
+        if kind == GONE_DESTINATION:
             self.local.gives_up(entry, words)  # whoever waited for it there is gone, which is nobody's fault
-            return ""
-        self.local.fails(entry, words)
-        return f"the remote broker refused message {entry.message_id}: {words}"
+            return True
+        message = self._refused.known.get(entry)
+        if message is None:
+            reference = self.local.reference_of(entry)
+            if reference is None:
+                return True  # it is out no more: its subscription has ended
+            message = RefusedMessage(entry, reference)
+            self.local.fails(entry, words)
+            self._log_refusal(entry, words)
+        if not self._refused.hold(message, kind, now.monotonic):
+            self.local.buries(entry, f"refused {message.tries} times: {words}")
+        return True
+
+    def _log_refusal(self, entry: Forwarded, words: str) -> None:
+        self._refusals_logged += 1
+        if self._refusals_logged <= MAX_LOGGED_REFUSALS:
+            more = "" if self._refusals_logged < MAX_LOGGED_REFUSALS else "; others are not reported"
+            logger.warning("broker %s refused message %s, which is tried again: %s%s",
+                           self._remote.name, printable(str(entry.message_id)), printable(words), more)  # fmt: skip
+
+    def next_timeout(self) -> float | None:
+        """When to call `handle_timeout`, in monotonic seconds."""
+        return self._refused.next_timeout()
+
+    def handle_timeout(self, now: Time) -> None:
+        """Send again what was refused long enough ago."""
+        for message in self._refused.take_due(now.monotonic):
+            self._send_again(message)
+
+    def _send_again(self, refused: RefusedMessage) -> None:
+        entry, reference = refused.entry, refused.reference
+        subscription = entry.demand.subscription
+        if subscription is None or subscription.removed:
+            self._refused.answered(entry)
+            return
+        command_id = self._remote.next_command_id()
+        number = self._broker.producer_audit.number_of(reference.home.destination, reference.sequence)
+        count = min(reference.redelivery_count, FLAGGED)
+        self._forwarder.append(self._remote.output, reference.message, command_id, True, count, number)
+        self._sent[command_id] = entry
 
     def told(self, subject: DataStructure | None, now: Time) -> None:
         """An advisory came."""
@@ -174,3 +222,4 @@ class Crossing(Forwarding):
         self.local.leaves(now)
         self._sent.clear()
         self._unflushed.clear()
+        self._refused.clear()

@@ -36,6 +36,46 @@ MAX_DUPLEX_LINKS: Final = 1_000  # of one broker
 logger = logging.getLogger(__name__)
 
 
+class AcceptedLink:
+    """The links of one connector of a remote broker, one after the other: the one there is, and what was before.
+
+    ``changed`` is when it came up or broke, in monotonic seconds, ``reason`` why it broke.
+    """
+
+    def __init__(self, name: str, remote_name: str, address: str) -> None:
+        self.name: Final[str] = name
+        self.remote_name: Final[str] = remote_name
+        self.address = address
+        self.bridge: DuplexBridge | None = None
+        self.lives = 0
+        self.changed = 0.0
+        self.reason = ""
+        self._past: Final[LinkCounts] = LinkCounts()
+
+    def comes_up(self, bridge: DuplexBridge, address: str, now: Time) -> None:
+        """There is a link again."""
+        self.bridge = bridge
+        self.address = address
+        self.lives += 1
+        self.changed = now.monotonic
+
+    def breaks(self, bridge: DuplexBridge, reason: str, now: Time) -> None:
+        """It is over."""
+        if self.bridge is bridge:
+            self.bridge = None
+            self.reason = reason
+            self.changed = now.monotonic
+        self._past.add(bridge.counts())
+
+    def counts(self) -> LinkCounts:
+        """Of all of them."""
+        counts = LinkCounts()
+        counts.add(self._past)
+        if self.bridge is not None:
+            counts.add(self.bridge.counts())
+        return counts
+
+
 class DuplexBridge(ReverseBridge):
     """This broker's bridge over a link that the remote broker has opened."""
 
@@ -55,6 +95,7 @@ class DuplexBridge(ReverseBridge):
         self.crossing: Final[Crossing] = crossing
         self._acceptor: Final[DuplexAcceptor] = acceptor
         self._reason = ""
+        self._is_over = False
         self.received = 0
 
     def counts(self) -> LinkCounts:
@@ -72,10 +113,8 @@ class DuplexBridge(ReverseBridge):
         """Act on an answer or an advisory of the peer; False for what a client sends."""
         crossing = self.crossing
         if isinstance(command, wire.ExceptionResponse):
-            refusal = crossing.refused(command)
-            if refusal is None:
-                refusal = f"the remote broker refused a request: {said(command.exception)}"
-            self._reason = refusal
+            if not crossing.refused(command, now):
+                self._reason = f"the remote broker refused a request: {said(command.exception)}"
         elif isinstance(command, wire.Response):
             crossing.answered(command.correlation_id)
         elif isinstance(command, wire.MessageDispatch):
@@ -105,18 +144,32 @@ class DuplexBridge(ReverseBridge):
         """The transport still holds ``count`` bytes."""
         self.crossing.unsent(count, now)
 
-    def leave(self, now: Time) -> None:
+    def next_timeout(self) -> float | None:
+        """When messages that were refused are to be sent again."""
+        return self.crossing.next_timeout()
+
+    def handle_timeout(self, now: Time) -> None:
+        """Send them again."""
+        self.crossing.handle_timeout(now)
+
+    def leave(self, reason: str, now: Time) -> None:
         """The connection is over."""
+        if self._is_over:
+            return
+        self._is_over = True
         self.crossing.leave(now)
-        self._acceptor.forget(self)
+        self._acceptor.forget(self, reason, now)
 
 
 class DuplexAcceptor(NetworkAcceptor):
-    """Makes the bridges of one broker that go over links of others, ``most`` at a time, and knows them."""
+    """Makes the bridges of one broker that go over links of others, ``most`` at a time, and knows them; ``links`` are
+    also those that were, for an operator: as many of these at most.
+    """
 
     def __init__(self, broker: Broker, routes: NetworkRoutes, most: int = MAX_DUPLEX_LINKS) -> None:
         self._most: Final[int] = most
         self.bridges: Final[dict[str, DuplexBridge]] = {}
+        self.links: Final[dict[str, AcceptedLink]] = {}
         self._broker: Final[Broker] = broker
         self._routes: Final[NetworkRoutes] = routes
 
@@ -141,7 +194,7 @@ class DuplexAcceptor(NetworkAcceptor):
         if older is not None:
             logger.warning("duplex link %s is replaced by a newer one", printable(key))
             older.connection.close_with(JmsError("a newer link of this connector has replaced this one"))
-            older.leave(now)
+            older.leave("replaced by a newer link", now)
         if len(self.bridges) >= self._most:
             raise JmsError(f"this broker has {self._most} duplex links of other brokers, more are refused")
         crossing = Crossing(
@@ -149,12 +202,17 @@ class DuplexAcceptor(NetworkAcceptor):
         )
         made = DuplexBridge(self, key, settings, remote, connection, crossing)
         self.bridges[key] = made
+        self._link(key, settings.name, remote.name).comes_up(made, state.info.remote_address, now)
         state.network_role = True
         remote.logs_in(settings, broker.name, None, None, False)
         remote.subscribes(settings.advisory_topics(), False)
         crossing.local.starts(now)
         logger.info("network connector %s of broker %s: duplex link is up", printable(settings.name), remote.name)
         return made
+
+    def now(self) -> Time:
+        """The time at this broker."""
+        return self._broker.environment.now()
 
     def subscriptions(self, info: wire.BrokerInfo, version: int) -> wire.BrokerSubscriptionInfo | None:
         """What the connector of the remote broker asks to be told of durable subscriptions; None for nothing."""
@@ -163,10 +221,27 @@ class DuplexAcceptor(NetworkAcceptor):
         settings = settings_of(info.network_properties or "")
         return subscription_info(self._broker, settings) if settings.sync_durable else None
 
-    def forget(self, bridge: DuplexBridge) -> None:
+    def forget(self, bridge: DuplexBridge, reason: str, now: Time) -> None:
         """The link of ``bridge`` is over."""
         if self.bridges.get(bridge.key) is bridge:
             del self.bridges[bridge.key]
+        link = self.links.get(bridge.key)
+        if link is not None:
+            link.breaks(bridge, printable(reason), now)
+
+    def _link(self, key: str, name: str, remote_name: str) -> AcceptedLink:
+        """What is known of the links of this connector; a broker that has come back with another id is the same."""
+        found = self.links.pop(key, None)
+        over = [old for old, link in self.links.items() if link.bridge is None]
+        for old in over:
+            link = self.links[old]
+            if found is None and link.name == name and link.remote_name == remote_name:
+                found = self.links.pop(old)
+        if found is None and len(over) >= self._most:
+            del self.links[over[0]]
+        link = found if found is not None else AcceptedLink(name, remote_name, "")
+        self.links[key] = link
+        return link
 
 
 def advisory_in(command: wire.MessageFrame) -> wire.Message | None:

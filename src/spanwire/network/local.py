@@ -13,6 +13,7 @@ from spanwire.broker.audit import printable
 from spanwire.broker.broker import Broker
 from spanwire.broker.connection_state import ConnectionState
 from spanwire.broker.ports import NO_TOKEN, LinkedBroker
+from spanwire.broker.reference import MessageReference
 from spanwire.broker.subscription import Subscription
 from spanwire.model.acks import INDIVIDUAL_ACK, LAST_DELIVERED_UNSET, POISON_ACK, STANDARD_ACK
 from spanwire.model.destination import Destination
@@ -272,19 +273,31 @@ class LocalBroker:
     def gives_up(self, entry: Forwarded, cause: str) -> None:
         """This message can never be forwarded."""
         self.fails(entry, cause)
-        self._given_up.append((entry, cause))
+        self.buries(entry, cause)
 
     def fails(self, entry: Forwarded, cause: str) -> None:
         """This message could not be forwarded, now at least: count it, and tell whoever listens to that."""
         self.failed += 1
         advisories = self._broker.advisories
-        subscription = entry.demand.subscription
-        if advisories is None or not self._settings.tells_failures or subscription is None:
+        if advisories is None or not self._settings.tells_failures:
             return
+        reference = self.reference_of(entry)
+        if reference is not None:
+            advisories.forward_failed(reference.message, cause)
+
+    def buries(self, entry: Forwarded, cause: str) -> None:
+        """What has failed is not tried again: it goes to the dead letters."""
+        self._given_up.append((entry, cause))
+
+    def reference_of(self, entry: Forwarded) -> MessageReference | None:
+        """Where a message that is out stands here; None when it is out no more."""
+        subscription = entry.demand.subscription
+        if subscription is None or subscription.removed:
+            return None
         for reference in subscription.dispatched[subscription.first :]:
             if reference.message.message_id == entry.message_id:
-                advisories.forward_failed(reference.message, cause)
-                return
+                return reference
+        return None
 
     def settle(self, now: Time) -> None:
         """Acknowledge here what the remote broker has answered."""

@@ -106,8 +106,11 @@ class Networking:
     def views(self) -> list[dict[str, object]]:
         """One per link, as plain values."""
         found = [asdict(view) for connector in self._connectors.values() for view in connector.views()]
-        accepted = [] if self._acceptor is None else self._acceptor.bridges.values()
-        return found + [asdict(accepted_view(bridge)) for bridge in accepted]
+        acceptor = self._acceptor
+        if acceptor is None:
+            return found
+        now = acceptor.now().monotonic
+        return found + [asdict(accepted_view(link, now)) for link in acceptor.links.values()]
 
 
 def announced_uri(connector: TransportConnector, host_name: str) -> str:

@@ -36,7 +36,7 @@ def test_both_ends_of_a_duplex_link_count_what_goes_in_and_out() -> None:
     b.client().sends("queue://BACK", "back")
     network.settles()
     near = bridge_of(link).counts()
-    far = accepted_view(b.acceptor.bridges["twin@A"])
+    far = accepted_view(b.acceptor.links["twin@A"], network.now.monotonic)
     assert (near.sent, near.answered, near.received, near.failed) == (3, 3, 1, 0)
     assert (far.enqueued, far.dequeued, far.received, far.failed) == (1, 1, 3, 0)
 

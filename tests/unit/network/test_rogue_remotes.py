@@ -137,22 +137,6 @@ def test_answers_to_nothing_change_nothing() -> None:
     assert remote.bridge.state is State.RUNNING
 
 
-def test_a_refused_message_ends_the_bridge_and_stays_in_the_queue() -> None:
-    remote = Remote().runs()
-    remote.advises(remote.consumer())
-    remote.site.client().sends(Q, "one", persistent=False)
-    remote.listens()
-    (message,) = remote.asked()
-    remote.says(
-        wire.ExceptionResponse(
-            correlation_id=message.command_id, exception=Throwable("java.lang.SecurityException", "not\nyou")
-        )
-    )
-    assert remote.bridge.closed
-    assert "java.lang.SecurityException: not?you" in remote.bridge.reason
-    assert remote.site.queue("Q")[:2] == (1, 0)
-
-
 def test_a_message_larger_than_the_remote_broker_takes_goes_to_the_dead_letters_and_the_others_cross() -> None:
     remote = Remote()
     offer = WireFormatPreferences(max_frame_size=10_000)

@@ -158,7 +158,7 @@ class OpenWireBrokerConnection(ClientConnection, ProtocolConnection):
     def receive_eof(self, now: Time) -> None:
         """The peer is gone: free what it holds in the broker."""
         self._enter(State.CLOSED)
-        self._leave_broker(now)
+        self._leave_broker("the connection was closed", now)
 
     def data_to_send(self) -> list[bytes]:
         """Take what is to be written."""
@@ -188,7 +188,8 @@ class OpenWireBrokerConnection(ClientConnection, ProtocolConnection):
             return None
         if self._client is None or self._state is State.CLOSING or self._monitor is None:
             return self._deadline
-        return self._monitor.next_timeout()
+        reverse = None if self._reverse is None else self._reverse.next_timeout()
+        return min([due for due in (self._monitor.next_timeout(), reverse) if due is not None], default=None)
 
     def handle_timeout(self, now: Time) -> None:
         """Send a keep-alive, or close what is silent or late."""
@@ -207,6 +208,8 @@ class OpenWireBrokerConnection(ClientConnection, ProtocolConnection):
                 self._break_off(OpenWireProtocolError(f"Channel was inactive for too long: {silence} ms"), now)
             elif monitor.is_keep_alive_due(now.monotonic):
                 self._output.append(wire.KeepAliveInfo())
+            if self._reverse is not None and not self._is_ending:
+                self._reverse.handle_timeout(now)
 
     @property
     def wants_read(self) -> bool:
@@ -386,7 +389,7 @@ class OpenWireBrokerConnection(ClientConnection, ProtocolConnection):
             error = refusal
         self._log_refusal("BrokerInfo", error)
         self._say(throwable_of(error), None)
-        self._leave_broker(now)
+        self._leave_broker(str(error), now)
         self._enter(State.CLOSING)
         self._deadline = now.monotonic + CLOSE_DELAY
 
@@ -468,7 +471,8 @@ class OpenWireBrokerConnection(ClientConnection, ProtocolConnection):
         else:
             logger.warning("OpenWire connection of %s closed: %s", address, printable(error))
             self._say(throwable_of(error), None)
-        self.receive_eof(now)
+        self._enter(State.CLOSED)
+        self._leave_broker(str(error), now)
 
     def _log_refusal(self, what: str, error: SpanwireError) -> None:
         self._refusals_logged += 1
@@ -481,9 +485,9 @@ class OpenWireBrokerConnection(ClientConnection, ProtocolConnection):
         self._working = self._client if state is State.CONNECTED and self._reverse is None else None
         self._is_ending = state is State.CLOSING or state is State.CLOSED
 
-    def _leave_broker(self, now: Time) -> None:
+    def _leave_broker(self, reason: str, now: Time) -> None:
         if self._reverse is not None:
-            self._reverse.leave(now)
+            self._reverse.leave(reason, now)
         if self._client is not None:
             self._broker.remove_connection(self._client.state, now)
 

@@ -36,8 +36,16 @@ class ReverseBridge(Protocol):
         """The transport still holds ``count`` bytes."""
         ...
 
-    def leave(self, now: Time) -> None:
-        """The connection is over. May be called twice."""
+    def next_timeout(self) -> float | None:
+        """When to call `handle_timeout`, in monotonic seconds; None for never."""
+        ...
+
+    def handle_timeout(self, now: Time) -> None:
+        """That time has come, or another."""
+        ...
+
+    def leave(self, reason: str, now: Time) -> None:
+        """The connection is over, for ``reason``. May be called twice; the first reason counts."""
         ...
 
 
