@@ -39,6 +39,7 @@ ELEMENTS: Final[dict[str, Words]] = {
     "abortSlowConsumerStrategy": words.ABORT_SLOW,
     "abortSlowAckConsumerStrategy": words.ABORT_SLOW_ACK,
     "dispatchPolicy": words.DISPATCH,
+    "clientIdFilterDispatchPolicy": words.CLIENT_ID_FILTER,
     "subscriptionRecoveryPolicy": words.RECOVERY,
     "fixedCountSubscriptionRecoveryPolicy": words.FIXED_COUNT,
     "fixedSizedSubscriptionRecoveryPolicy": words.FIXED_SIZE,

@@ -109,6 +109,7 @@ class Acknowledgements:
             subscription.put_back(references, place)
             transaction.spoil(error)
             raise
+        subscription.acknowledged_later(len(references))
         self._consuming.refill(subscription)
 
     def _note(self, subscription: Subscription, ack_type: int, first: MessageId | None, last: MessageId) -> bool:

@@ -120,6 +120,7 @@ class Committing:
             subscription = ack.subscription
             if subscription is not None and not subscription.removed:
                 subscription.put_back(ack.references, ack.place)
+                subscription.transaction_ended(len(ack.references))
                 continue
             for reference in ack.references:
                 home = reference.home
@@ -222,6 +223,8 @@ class Committing:
 
     def _settle(self, transaction: Transaction) -> None:
         for ack in transaction.acks:
+            if ack.subscription is not None:
+                ack.subscription.transaction_ended(len(ack.references))
             for reference in ack.references:
                 if ack.ack_type == EXPIRED_ACK:
                     reference.home.expired += 1

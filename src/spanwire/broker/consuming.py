@@ -85,6 +85,7 @@ class Consuming(ConsumerRemover):
         if durable is not None:
             selector = None  # what it does not let through never came into the line
         subscription = self._made(state, info, consumer, selector, automatic)
+        subscription.client_id = state.info.client_id or ""
         self._apply_policy(subscription, parts[0])
         state.consumers[key] = subscription
         self._owners[subscription] = state
@@ -119,6 +120,8 @@ class Consuming(ConsumerRemover):
     def _apply_policy(self, subscription: Subscription, destination: Destination) -> None:
         """A policy's prefetch holds for consumers that did not choose one of their own."""
         asked = subscription.info.prefetch_size
+        if not subscription.info.browser:
+            subscription.keeps_window = not self._policies.entry_for(destination).prefetch_extension
         if asked < 0:
             subscription.pulls = False
             subscription.prefetch_size = CLIENT_QUEUE_PREFETCH

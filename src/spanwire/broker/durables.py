@@ -10,6 +10,7 @@ import logging
 from typing import Final
 
 from spanwire.broker.audit import printable
+from spanwire.broker.client_id_filter import FilteredDurableSubscription
 from spanwire.broker.connection_state import ConnectionState
 from spanwire.broker.context import BrokerContext
 from spanwire.broker.destination_map import DestinationMap
@@ -116,13 +117,19 @@ class Durables:
         policy = self._policies.entry_for(terms.topic.parts()[0])
         queue = new_line(line, policy, self._usage, self._context, terms.topic.parts()[0])
         queue.slow_consumers = self._map.slow_consumers(policy)
-        durable = DurableSubscription(terms, selector, queue, self._values)
+        durable = self._made(terms, selector, queue)
         durable.offline_since = self._context.monotonic
         self._map.durables[terms.key] = durable
         for topic in self._map.topics.values():
             if durable.covers(topic.destination):
                 topic.serve([*topic.durables, durable])
         return durable
+
+    def _made(self, terms: SubscriptionTerms, selector: Selector | None, line: Queue) -> DurableSubscription:
+        if not self._policies.filters_by_client_id():
+            return DurableSubscription(terms, selector, line, self._values)
+        formats = self._context.formats
+        return FilteredDurableSubscription(terms, selector, line, self._values, self._policies, formats)
 
     def attach(self, durable: DurableSubscription, subscription: Subscription) -> None:
         """Its consumer is there; dispatch begins when that is started."""

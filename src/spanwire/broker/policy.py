@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from spanwire.broker.advisory_policy import AdvisoryPolicy
 from spanwire.broker.queue_policy import QueuePolicy
 from spanwire.broker.slow_policy import SlowConsumerPolicy
-from spanwire.broker.topic_policy import TopicPolicy
+from spanwire.broker.topic_policy import CLIENT_ID_FILTER, TopicPolicy
 from spanwire.model.destination import QUEUE, TOPIC, Destination, check_name
 from spanwire.model.errors import InvalidDestinationError
 
@@ -96,7 +96,9 @@ class PolicyEntry:
     """The tuning of all destinations that ``destination``, a name or wildcard pattern, matches.
 
     ``memory_limit_bytes`` 0 means that only the broker's limit holds; ``expire_messages_period_ms`` 0 turns the scan
-    off (messages still expire when their turn comes); a prefetch of -1 leaves the consumer's own.
+    off (messages still expire when their turn comes); a prefetch of -1 leaves the consumer's own. Without
+    ``prefetch_extension`` what a consumer has not acknowledged for good counts against its prefetch, also what it has
+    delivered, or acknowledged in a transaction that is open.
 
     Without ``producer_flow_control`` the destination's memory limit holds no send up: what is not persistent goes to
     the store when ``cursor_memory_high_water_mark`` percent of it are in use (queues), or takes the broker's memory.
@@ -113,6 +115,7 @@ class PolicyEntry:
     queue_prefetch: int = -1
     topic_prefetch: int = -1
     queue_browser_prefetch: int = -1
+    prefetch_extension: bool = True
     expire_messages_period_ms: int = DEFAULT_EXPIRE_PERIOD_MS
     dispatch_before_sync: bool = True
     producer_flow_control: bool = True
@@ -149,6 +152,14 @@ class PolicyMap:
         """After how many milliseconds each queues are looked through for expired messages; each period once."""
         entries = [*self._entries, self._queue_default, self._topic_default]
         return sorted({entry.expire_messages_period_ms for entry in entries if entry.expire_messages_period_ms > 0})
+
+    def filters_by_client_id(self) -> bool:
+        """Whether some topic's messages may be for one client alone."""
+        for entry in self._entries:
+            dispatch = entry.topic.dispatch
+            if dispatch is not None and dispatch.kind == CLIENT_ID_FILTER:
+                return True
+        return False
 
     def tells_of_dispatches(self) -> bool:
         """Whether any destination tells which consumers its messages go to."""

@@ -40,8 +40,9 @@ class Subscription:
 
     ``dispatched[first:]`` are the references it has and did not acknowledge, in dispatch order. The window closes when
     as many as ``prefetch_size`` are out; ``extension`` are those the client told us it has handed to the application
-    already. ``pending`` serves topics only: what a subscriber cannot take yet. Deciding what to dispatch is left to
-    `Queue`, `Topic` and `Browse`.
+    already. One that ``keeps_window`` has no extension, and what it acknowledged in a transaction counts as out until
+    that ends: its ``extension`` is negative then. ``pending`` serves topics only: what a subscriber cannot take yet.
+    Deciding what to dispatch is left to `Queue`, `Topic` and `Browse`.
     """
 
     def __init__(
@@ -69,6 +70,8 @@ class Subscription:
         self.dispatched: list[MessageReference] = []
         self.first = 0
         self.extension = 0
+        self.keeps_window = False
+        self.client_id = ""  # of its connection
         self.pulled = 0
         self.pull_deadline = 0.0
         self.started = False
@@ -267,7 +270,18 @@ class Subscription:
     def delivered(self, last: MessageId) -> None:
         """The client has handed everything up to ``last`` to the application: the window moves on."""
         position = self._find(last, self.first)
-        self.extension = max(self.extension, position - self.first + 1)
+        if not self.keeps_window:
+            self.extension = max(self.extension, position - self.first + 1)
+
+    def acknowledged_later(self, count: int) -> None:
+        """``count`` references were acknowledged in a transaction, which has not ended yet."""
+        if self.keeps_window:
+            self.extension -= count
+
+    def transaction_ended(self, count: int) -> None:
+        """The transaction in which ``count`` references were acknowledged has ended."""
+        if self.keeps_window:
+            self.extension = min(0, self.extension + count)
 
     def in_range(self, first: MessageId | None, last: MessageId) -> list[MessageReference]:
         """The dispatched references from ``first`` to ``last``, which stay dispatched."""

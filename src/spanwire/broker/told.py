@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from spanwire.broker.client_id_filter import ClientIdFilter
 from spanwire.broker.context import BrokerContext
 from spanwire.broker.news import (
     CONSUMED_NEWS,
@@ -27,7 +28,8 @@ from spanwire.broker.reference import MessageReference
 from spanwire.broker.slow_consumers import SlowConsumerWatch
 from spanwire.broker.subscription import Subscription
 from spanwire.broker.topic import Topic
-from spanwire.broker.tuned_topic import TunedTopic
+from spanwire.broker.topic_policy import CLIENT_ID_FILTER
+from spanwire.broker.tuned_topic import ClientIdTopic, TunedTopic
 from spanwire.broker.usage import MemoryUsage
 from spanwire.model.destination import Destination
 from spanwire.model.errors import JmsError
@@ -157,7 +159,7 @@ class ToldTopic(TunedTopic):
         for durable in self.durables:
             if durable.wants(message):
                 return True
-        return any(subscription.accepts(reference) for subscription in self.subscriptions)
+        return any(subscription.accepts(reference) for subscription in self._recipients)
 
     def _look_for_slow(self) -> None:
         """More than a whole window waits for a slow subscriber; one that has caught up is slow no more."""
@@ -186,6 +188,17 @@ class ToldTopic(TunedTopic):
         self._slow.pop(subscription, None)
         self._discarded.pop(subscription, None)
         super().detach(subscription)
+
+
+class ToldClientIdTopic(ToldTopic):
+    """The same where messages may be for one client alone."""
+
+    def accept(self, message: Message, sequence: int = 0) -> None:
+        """Hand ``message`` to those for whom it is, and tell."""
+        chosen = ClientIdFilter(self._context.formats)
+        self._recipients = chosen.recipients(self._dispatch, self.destination, message, self.subscriptions)
+        super().accept(message, sequence)
+        self.count_forms(message)
 
 
 class ToldConsumer(MessageConsumer):
@@ -253,8 +266,14 @@ def new_topic(
 ) -> Topic:
     """A topic of the kind that its policy asks for; what advisory topics carry is no news."""
     news = told(policy, context)
+    tuning = policy.topic
+    by_client_id = tuning.dispatch is not None and tuning.dispatch.kind == CLIENT_ID_FILTER
     if news is not None and not destination.is_advisory:
+        if by_client_id:
+            return ToldClientIdTopic(destination, policy, usage, context, memory, slow, news)
         return ToldTopic(destination, policy, usage, context, memory, slow, news)
-    if slow is None and policy.topic.recovery is None and policy.topic.pending_limit is None:
+    if by_client_id:
+        return ClientIdTopic(destination, policy, usage, context, memory, slow)
+    if slow is None and tuning.recovery is None and tuning.pending_limit is None and tuning.dispatch is None:
         return Topic(destination, policy, usage, context)
     return TunedTopic(destination, policy, usage, context, memory, slow)

@@ -21,6 +21,14 @@ OLDEST: Final = "oldestMessageEvictionStrategy"
 LOWEST_PRIORITY: Final = "oldestMessageWithLowestPriorityEvictionStrategy"
 UNIQUE_PROPERTY: Final = "uniquePropertyMessageEvictionStrategy"
 
+# Who gets a topic's messages, and in which order (ActiveMQ's dispatchPolicy), where that is not all in any order.
+PRIORITY: Final = "priorityDispatchPolicy"
+PRIORITY_NETWORK: Final = "priorityNetworkDispatchPolicy"
+CLIENT_ID_FILTER: Final = "clientIdFilterDispatchPolicy"
+
+DEFAULT_CLIENT_ID_PROPERTY: Final = "PTP_CLIENTID"  # ptpClientId, as ActiveMQ has it
+DEFAULT_CLIENT_ID_SUFFIX: Final = ".PTP"  # ptpSuffix
+
 DEFAULT_EXPIRED_MARK: Final = 1_000  # evictExpiredMessagesHighWatermark
 DEFAULT_MULTIPLIER: Final = 0.5  # of the prefetch, where it sets the limit of what waits
 
@@ -55,6 +63,20 @@ class EvictionPolicy:
 
 
 @dataclass(frozen=True)
+class DispatchPolicy:
+    """To whom a message goes first, or at all.
+
+    By `PRIORITY` to the consumers of the highest priority first; by `PRIORITY_NETWORK` only to the best of those
+    bridges that stand for the same consumer; by `CLIENT_ID_FILTER`, where the message has ``client_id_property``, only
+    to the client of that id, and only in topics whose name ends with ``name_suffix``.
+    """
+
+    kind: str
+    client_id_property: str = DEFAULT_CLIENT_ID_PROPERTY
+    name_suffix: str = DEFAULT_CLIENT_ID_SUFFIX
+
+
+@dataclass(frozen=True)
 class TopicPolicy:
     """The tuning of a topic, each attribute as ActiveMQ's policy entry has it; ``durable_prefetch`` -1 leaves a durable
     subscriber its own.
@@ -65,3 +87,4 @@ class TopicPolicy:
     recovery: RecoveryPolicy | None = None
     pending_limit: PendingLimit | None = None
     eviction: EvictionPolicy = field(default_factory=EvictionPolicy)
+    dispatch: DispatchPolicy | None = None

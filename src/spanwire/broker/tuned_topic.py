@@ -10,6 +10,7 @@ from collections import deque
 from itertools import islice
 from typing import Final
 
+from spanwire.broker.client_id_filter import ClientIdFilter
 from spanwire.broker.context import BrokerContext
 from spanwire.broker.eviction import MAX_CANDIDATES, Eviction
 from spanwire.broker.policy import PolicyEntry
@@ -18,7 +19,8 @@ from spanwire.broker.reference import MessageReference
 from spanwire.broker.slow_consumers import SlowConsumerWatch
 from spanwire.broker.subscription import Subscription
 from spanwire.broker.topic import Topic
-from spanwire.broker.topic_policy import PendingLimit, TopicPolicy
+from spanwire.broker.topic_dispatch import recipients
+from spanwire.broker.topic_policy import DispatchPolicy, PendingLimit, TopicPolicy
 from spanwire.broker.usage import MemoryUsage
 from spanwire.model.destination import Destination
 from spanwire.model.message import Message
@@ -51,6 +53,8 @@ class TunedTopic(Topic):
             None if tuning.recovery is None else KeptMessages(destination, tuning.recovery, memory, context)
         )
         self._watch: Final[SlowConsumerWatch | None] = slow
+        self._dispatch: Final[DispatchPolicy | None] = tuning.dispatch
+        self._recipients: list[Subscription] = self.subscriptions
         self._perishable = False  # a message that expires has come here
         self.discarded = 0
 
@@ -60,13 +64,14 @@ class TunedTopic(Topic):
         kept = self._kept
         if kept is not None:
             message = kept.add(message)
-        if not self.subscriptions:
+        chosen = self._recipients
+        if not chosen:
             return
         if message.expiration_ms > 0:
             self._perishable = True
         reference = MessageReference(self, message, 0, self._context.next_order(), 0)
         self.hold(message)
-        for subscription in self.subscriptions:
+        for subscription in chosen:
             if not subscription.accepts(reference):
                 continue
             message.holders += 1
@@ -82,6 +87,7 @@ class TunedTopic(Topic):
     def attach(self, subscription: Subscription) -> None:
         """Add a subscription; a retroactive one gets what is kept first, as far as memory takes it."""
         super().attach(subscription)
+        self._choose_recipients()
         if self._watch is not None:
             self._watch.join(subscription, self)
         if not (self._always_retroactive or subscription.info.retroactive):
@@ -91,6 +97,15 @@ class TunedTopic(Topic):
             if subscription.accepts(reference) and self.usage.takes(message.size):
                 self.hold(message)
                 self._let_wait(subscription, reference)
+
+    def detach(self, subscription: Subscription) -> None:
+        """Remove a subscription that leaves."""
+        super().detach(subscription)
+        self._choose_recipients()
+
+    def _choose_recipients(self) -> None:
+        if self._dispatch is not None:
+            self._recipients = recipients(self._dispatch, self.subscriptions)
 
     def kept_messages(self) -> list[Message]:
         """Copies of what is kept for consumers to come, oldest first."""
@@ -183,6 +198,17 @@ class TunedTopic(Topic):
                 reference.home.expired += 1
                 self._context.dead_letter(_take(subscription.pending, place), "expired")
                 return
+
+
+class ClientIdTopic(TunedTopic):
+    """A topic whose messages may be for one client alone."""
+
+    def accept(self, message: Message, sequence: int = 0) -> None:
+        """Hand ``message`` to those for whom it is."""
+        chosen = ClientIdFilter(self._context.formats)
+        self._recipients = chosen.recipients(self._dispatch, self.destination, message, self.subscriptions)
+        super().accept(message, sequence)
+        self.count_forms(message)
 
 
 def limit_of(limit: PendingLimit, subscription: Subscription) -> int:

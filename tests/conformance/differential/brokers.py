@@ -182,6 +182,17 @@ INSIDE: Final = """\
           <policyEntry topic="PULLED.&gt;" topicPrefetch="0"/>
           <policyEntry queue="BROWSED.&gt;" queueBrowserPrefetch="0"/>
           <policyEntry queue="BROWSEDFEW.&gt;" queueBrowserPrefetch="2"/>
+          <policyEntry queue="CLOSED.&gt;" usePrefetchExtension="false"/>
+          <policyEntry topic="CLOSED.&gt;" usePrefetchExtension="false"/>
+          <policyEntry topic="FORONE.&gt;">
+            <dispatchPolicy><clientIdFilterDispatchPolicy/></dispatchPolicy>
+          </policyEntry>
+          <policyEntry topic="RANKED.&gt;">
+            <dispatchPolicy><priorityDispatchPolicy/></dispatchPolicy>
+          </policyEntry>
+          <policyEntry topic="ROUTED.&gt;">
+            <dispatchPolicy><priorityNetworkDispatchPolicy/></dispatchPolicy>
+          </policyEntry>
           <policyEntry topic="DURABLEFEW.&gt;" durableTopicPrefetch="2"/>
           <policyEntry queue="TOLD.&gt;" advisoryForDelivery="true" advisoryForConsumed="true"
                        sendAdvisoryIfNoConsumers="true"/>

@@ -15,7 +15,7 @@ Scenario = Callable[[Stage], None]
 
 MODULES: Final = (
     "acknowledgement", "queues", "topics", "transactions", "destinations", "timing", "advisories", "messages",
-    "statistics", "dead_letters", "policies",
+    "statistics", "dead_letters", "policies", "windows",
 )  # fmt: skip
 PACKAGE: Final = "tests.conformance.differential.scenarios"
 

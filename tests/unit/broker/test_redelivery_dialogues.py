@@ -83,6 +83,23 @@ def test_a_message_comes_back_after_each_failure_and_is_a_dead_letter_in_the_end
     assert stage.store.facts.get(3, {}) == {}
 
 
+def test_temporary_queues_have_a_policy_of_their_own() -> None:
+    stage = played(of("temp-queue://>"))
+    peer = stage.peer("c")
+    temporary = peer.temporary()
+    listener, other = peer.consumes(temporary), peer.consumes(Q)
+    producer = stage.peer("p")
+    producer.sends(temporary, "a", persistent=False)
+    producer.sends(Q, "b")
+    stage.settle()
+    fails(listener)
+    fails(other, "b")
+    passes(stage, 2)
+    assert listener.redelivery_counts() == [("a", 0), ("a", 1)]
+    assert other.out == ["b"]
+    assert stage.view(DLQ).pending == 1
+
+
 def test_the_message_says_how_long_it_waited_and_nothing_of_its_schedule() -> None:
     stage = played(of(Q))
     listener = stage.peer("c").consumes(Q)

@@ -25,6 +25,7 @@ from spanwire.model.destination import QUEUE, TOPIC
 from spanwire.model.errors import InvalidSelectorError
 from spanwire.service.config import words
 from spanwire.service.config.document import Element, Findings
+from spanwire.service.config.policies import TEMPORARY
 from spanwire.service.config.values import Settings
 from spanwire.service.config.words import JAVA, NO_EFFECT, YES, Rule, Words
 
@@ -67,13 +68,9 @@ REDELIVERY_ENTRIES: Final = Words({}, {"redeliveryPolicy": YES})
 REDELIVERY_POLICY: Final = Words(
     {
         **dict.fromkeys(
-            "queue topic maximumRedeliveries initialRedeliveryDelay redeliveryDelay maximumRedeliveryDelay "
-            "useExponentialBackOff backOffMultiplier useCollisionAvoidance collisionAvoidancePercent".split(),
+            "queue topic tempQueue tempTopic maximumRedeliveries initialRedeliveryDelay redeliveryDelay "
+            "maximumRedeliveryDelay useExponentialBackOff backOffMultiplier useCollisionAvoidance collisionAvoidancePercent".split(),
             YES,
-        ),
-        **dict.fromkeys(
-            ("tempQueue", "tempTopic"),
-            Rule(words.ONLY, ("false",), "policies of temporary destinations", "write them into <defaultEntry>"),
         ),
         "preDispatchCheck": CLIENT_ONLY,
         "id": JAVA,
@@ -206,12 +203,16 @@ class PluginReader:
         )
 
     def _entry(self, element: Element) -> list[RedeliveryEntry]:
+        settings = self._settings(element)
         named = [name for name in ("queue", "topic") if name in element.attributes]
-        if len(named) != 1:
+        temporary = [name for name in TEMPORARY if settings.flag(name, False)]
+        if len(named) + len(temporary) != 1:
             self.findings.error(element.line, "<redeliveryPolicy> must name either a queue or a topic")
             return []
+        if temporary:
+            return [RedeliveryEntry(TEMPORARY[temporary[0]], self._policy(element))]
         kind = QUEUE if named[0] == "queue" else TOPIC
-        destination = self._settings(element).destination(named[0], kind, pattern=True)
+        destination = settings.destination(named[0], kind, pattern=True)
         return [] if destination is None else [RedeliveryEntry(destination, self._policy(element))]
 
     def _policy(self, element: Element) -> RedeliveryPolicy:

@@ -73,7 +73,6 @@ class PolicyInterpreter:
 
     def _entry(self, element: Element, destination: Destination) -> PolicyEntry:
         settings = Settings(element, self.findings)
-        self.inner(element, "dispatchPolicy", words.DISPATCH)
         topics = TopicPolicyReader(self.findings, self.inner)
         given = element.attributes
         return PolicyEntry(
@@ -81,6 +80,7 @@ class PolicyInterpreter:
             memory_limit_bytes=settings.size("memoryLimit", 0),
             queue_prefetch=settings.number("queuePrefetch", -1, 0, MAX_PREFETCH),
             topic_prefetch=settings.number("topicPrefetch", -1, 0, MAX_PREFETCH + 1),
+            prefetch_extension=settings.flag("usePrefetchExtension", True),
             queue_browser_prefetch=settings.number("queueBrowserPrefetch", -1, 0, MAX_PREFETCH),
             expire_messages_period_ms=settings.number("expireMessagesPeriod", DEFAULT_EXPIRE_PERIOD_MS, 0, MAX_DAY_MS),
             dead_letter=self._dead_letter_strategy(element),

@@ -8,6 +8,9 @@ from typing import Final
 
 from spanwire.broker.slow_policy import DEFAULT_SLOW_MS, SlowConsumerPolicy
 from spanwire.broker.topic_policy import (
+    CLIENT_ID_FILTER,
+    DEFAULT_CLIENT_ID_PROPERTY,
+    DEFAULT_CLIENT_ID_SUFFIX,
     DEFAULT_EXPIRED_MARK,
     DEFAULT_KEPT_BYTES,
     DEFAULT_KEPT_COUNT,
@@ -18,9 +21,12 @@ from spanwire.broker.topic_policy import (
     LAST_IMAGE,
     LOWEST_PRIORITY,
     OLDEST,
+    PRIORITY,
+    PRIORITY_NETWORK,
     RETAINED,
     TIMED,
     UNIQUE_PROPERTY,
+    DispatchPolicy,
     EvictionPolicy,
     PendingLimit,
     RecoveryPolicy,
@@ -70,6 +76,7 @@ class TopicPolicyReader:
         durable_prefetch = settings.number("durableTopicPrefetch", -1, 0, MAX_PREFETCH)
         always_retroactive = settings.flag("alwaysRetroactive", False)
         if "queue" in entry.attributes or as_flag(entry.value("tempQueue") or ""):
+            self.inner(entry, "dispatchPolicy", words.DISPATCH)
             for name, reason in OF_TOPICS_ALONE.items():
                 found = entry.child(name)
                 if found is not None:
@@ -81,7 +88,25 @@ class TopicPolicyReader:
             self._recovery(entry, "subscriptionRecoveryPolicy"),
             self._pending_limit(entry),
             self._eviction(entry),
+            self._dispatch(entry),
         )
+
+    def _dispatch(self, entry: Element) -> DispatchPolicy | None:
+        found: DispatchPolicy | None = None
+        for element in self.inner(entry, "dispatchPolicy", words.DISPATCH):
+            for kind in (PRIORITY, PRIORITY_NETWORK):
+                if self.inner(element, kind, words.WITHOUT_SETTINGS):
+                    found = DispatchPolicy(kind)
+            for chosen in self.inner(element, CLIENT_ID_FILTER, words.CLIENT_ID_FILTER):
+                settings = Settings(chosen, self.findings)
+                name = settings.text("ptpClientId")
+                suffix = settings.text("ptpSuffix")
+                found = DispatchPolicy(
+                    CLIENT_ID_FILTER,
+                    DEFAULT_CLIENT_ID_PROPERTY if name is None else name,
+                    DEFAULT_CLIENT_ID_SUFFIX if suffix is None else suffix,
+                )
+        return found
 
     def slow_consumers(self, entry: Element) -> SlowConsumerPolicy | None:
         """What becomes of slow consumers; None: nothing."""

@@ -205,7 +205,7 @@ POLICY_ENTRY: Final = Words(
             "prioritizedMessages useConsumerPriority strictOrderDispatch allConsumersExclusiveByDefault "
             "timeBeforeDispatchStarts consumersBeforeDispatchStarts lazyDispatch messageGroupMapFactoryType "
             "gcInactiveDestinations gcWithNetworkConsumers inactiveTimeoutBeforeGC inactiveTimoutBeforeGC "
-            "durableTopicPrefetch alwaysRetroactive",
+            "durableTopicPrefetch alwaysRetroactive usePrefetchExtension",
         ),
         **_all(
             YES,
@@ -220,7 +220,6 @@ POLICY_ENTRY: Final = Words(
         ),
         "persistJMSRedelivered": Rule(NO_EFFECT, ("true", "false"), "the journal always tells what was delivered"),
         **_all(_only("false", "dead letters of duplicates"), "sendDuplicateFromStoreToDLQ"),
-        **_all(_only("true", "a choice of the prefetch window"), "usePrefetchExtension"),
         **_all(
             JAVA,
             "doOptimzeMessageStorage enableAudit "
@@ -296,17 +295,19 @@ ABORT_SLOW: Final = Words(
 ABORT_SLOW_ACK: Final = Words(
     settings={**ABORT_SLOW.settings, **_all(YES, "maxTimeSinceLastAck ignoreIdleConsumers")}, children={}
 )
-# A broker with one thread dispatches each topic in one order to all its consumers, which is all that these ask for.
+# A broker with one thread dispatches each topic in one order to all its consumers: all that the first three ask for.
 DISPATCH: Final = Words(
     settings={},
     children={
-        **_all(YES, "strictOrderDispatchPolicy roundRobinDispatchPolicy simpleDispatchPolicy"),
         **_all(
-            _later("a choice of the order of dispatch"),
-            "priorityDispatchPolicy priorityNetworkDispatchPolicy clientIdFilterDispatchPolicy bean",
+            YES,
+            "strictOrderDispatchPolicy roundRobinDispatchPolicy simpleDispatchPolicy priorityDispatchPolicy "
+            "priorityNetworkDispatchPolicy clientIdFilterDispatchPolicy",
         ),
+        "bean": _later("a choice of the order of dispatch by a Java class"),
     },
 )
+CLIENT_ID_FILTER: Final = Words(settings={**_all(YES, "ptpClientId ptpSuffix"), "id": JAVA}, children={})
 RECOVERY: Final = Words(
     settings={},
     children={
@@ -317,7 +318,8 @@ RECOVERY: Final = Words(
             "retainedMessageSubscriptionRecoveryPolicy",
         ),
         "queryBasedSubscriptionRecoveryPolicy": _later(
-            "messages that a query finds for consumers to come", "Spanwire runs no Java classes; remove it"
+            "messages that a query finds for consumers to come",
+            "a query is a Java class, and none runs here: write <fixedCountSubscriptionRecoveryPolicy>, which keeps some",
         ),
         "bean": _later("messages for consumers to come by a Java class"),
     },

@@ -91,7 +91,7 @@ def test_redelivery_is_read_with_its_policies() -> None:
         '<redeliveryPolicy queue="A.&gt;" maximumRedeliveries="-1" initialRedeliveryDelay="2000" '
         'redeliveryDelay="3000" maximumRedeliveryDelay="4000" useExponentialBackOff="true" backOffMultiplier="1.5" '
         'useCollisionAvoidance="true" collisionAvoidancePercent="20"/>'
-        '<redeliveryPolicy topic="T"/>'
+        '<redeliveryPolicy topic="T"/><redeliveryPolicy tempQueue="true" maximumRedeliveries="1"/>'
         "</redeliveryPolicyEntries>"
         '<defaultEntry><redeliveryPolicy maximumRedeliveries="0"/></defaultEntry>'
         "</redeliveryPolicyMap></redeliveryPolicyMap></redeliveryPlugin>",
@@ -104,6 +104,7 @@ def test_redelivery_is_read_with_its_policies() -> None:
             (
                 RedeliveryEntry(parse_destination("queue://A.>"), full),
                 RedeliveryEntry(parse_destination("topic://T"), RedeliveryPolicy()),
+                RedeliveryEntry(parse_destination("temp-queue://>"), RedeliveryPolicy(maximum_redeliveries=1)),
             ),
             RedeliveryPolicy(maximum_redeliveries=0),
             False,
@@ -148,7 +149,8 @@ def test_what_is_wrong_is_told(inside: str, expected: str) -> None:
         ('queue="A" redeliveryDelay="0"', "redeliveryDelay of <redeliveryPolicy> is '0'"),
         ('queue="A" backOffMultiplier="many"', "backOffMultiplier of <redeliveryPolicy> is 'many'"),
         ('queue="A" maximumRedeliveries="-2"', "maximumRedeliveries of <redeliveryPolicy> is '-2'"),
-        ('queue="A" tempQueue="true"', "policies of temporary destinations"),
+        ('queue="A" tempQueue="true"', "<redeliveryPolicy> must name either a queue or a topic"),
+        ('tempTopic="true" tempQueue="true"', "<redeliveryPolicy> must name either a queue or a topic"),
     ],
 )
 def test_what_is_wrong_with_a_redelivery_policy_is_told(policy: str, expected: str) -> None:

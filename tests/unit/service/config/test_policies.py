@@ -10,7 +10,16 @@ from spanwire.broker.advisory_policy import AdvisoryPolicy
 from spanwire.broker.policy import DeadLetterStrategy, IndividualNames, PolicyMap
 from spanwire.broker.queue_policy import GroupMap, QueuePolicy
 from spanwire.broker.slow_policy import SlowConsumerPolicy
-from spanwire.broker.topic_policy import EvictionPolicy, PendingLimit, RecoveryPolicy, TopicPolicy
+from spanwire.broker.topic_policy import (
+    CLIENT_ID_FILTER,
+    PRIORITY,
+    PRIORITY_NETWORK,
+    DispatchPolicy,
+    EvictionPolicy,
+    PendingLimit,
+    RecoveryPolicy,
+    TopicPolicy,
+)
 from spanwire.model.destination import QUEUE, TEMP_QUEUE, TEMP_TOPIC, TOPIC, Destination
 from spanwire.model.errors import ConfigurationError
 from spanwire.service.config.loading import read_configuration
@@ -89,6 +98,39 @@ def test_what_holds_anyway_is_neither_an_obstacle_nor_worth_a_warning(inside: st
     assert len(configuration.policies) == 1
 
 
+@pytest.mark.parametrize(
+    ("inside", "expected"),
+    [
+        ("<priorityDispatchPolicy/>", DispatchPolicy(PRIORITY)),
+        ("<priorityNetworkDispatchPolicy/>", DispatchPolicy(PRIORITY_NETWORK)),
+        ("<clientIdFilterDispatchPolicy/>", DispatchPolicy(CLIENT_ID_FILTER, "PTP_CLIENTID", ".PTP")),
+        (
+            "<clientIdFilterDispatchPolicy ptpClientId='to' ptpSuffix='.ONE'/>",
+            DispatchPolicy(CLIENT_ID_FILTER, "to", ".ONE"),
+        ),
+    ],
+)
+def test_a_topic_may_choose_who_gets_its_messages(inside: str, expected: DispatchPolicy) -> None:
+    configuration = policies(f'<policyEntry topic="&gt;"><dispatchPolicy>{inside}</dispatchPolicy></policyEntry>')
+    assert configuration.warnings == ()
+    assert configuration.policies[0].topic.dispatch == expected
+
+
+def test_the_window_of_a_consumer_may_stay_closed_until_the_commit() -> None:
+    assert policies('<policyEntry queue="&gt;"/>').policies[0].prefetch_extension
+    configuration = policies('<policyEntry queue="&gt;" usePrefetchExtension="false"/>')
+    assert configuration.warnings == ()
+    assert not configuration.policies[0].prefetch_extension
+
+
+def test_messages_that_a_query_finds_are_refused_with_what_to_write_instead() -> None:
+    inside = "<queryBasedSubscriptionRecoveryPolicy query='#mine'/>"
+    with pytest.raises(ConfigurationError, match="write <fixedCountSubscriptionRecoveryPolicy>, which keeps some"):
+        policies(
+            f'<policyEntry topic="&gt;"><subscriptionRecoveryPolicy>{inside}</subscriptionRecoveryPolicy></policyEntry>'
+        )
+
+
 @pytest.mark.parametrize(("limit", "expected"), [("1000", 1000), ("0", 0), ("-1", -1)])
 def test_a_topic_may_limit_what_waits_for_a_slow_consumer(limit: str, expected: int) -> None:
     strategy = f"<constantPendingMessageLimitStrategy limit='{limit}'/>"
@@ -142,7 +184,7 @@ def test_a_queue_keeps_its_messages_whatever_limit_waits_for_slow_consumers() ->
 @pytest.mark.parametrize(
     ("inside", "feature"),
     [
-        ("<dispatchPolicy><priorityDispatchPolicy/></dispatchPolicy>", "a choice of the order of dispatch"),
+        ("<dispatchPolicy><bean class='x.Y'/></dispatchPolicy>", "a choice of the order of dispatch"),
         (
             "<subscriptionRecoveryPolicy><queryBasedSubscriptionRecoveryPolicy/></subscriptionRecoveryPolicy>",
             "messages that a query finds for consumers to come",
