@@ -1,8 +1,9 @@
-"""Broker URLs of a client: ``tcp://host:port?options``, ``ssl:``, ``vm:``, ``peer:``, ``failover:(a,b)?options`` and
-``discovery:(agent)?options``, where the agent is ``multicast://default?group=name`` or a list, ``static:(a,b)``.
+"""Broker URLs of a client: ``tcp://host:port?options``, ``ssl:``, ``vm:``, ``peer:``, ``failover:(a,b)?options``,
+``fanout:(a,b)?options`` and ``discovery:(agent)?options``, where the agent is ``multicast://default?group=name``,
+``zeroconf://name``, ``fabric://name`` or a list, ``static:(a,b)`` or ``masterslave:(a,b)``. Lists may stand in lists.
 
-Options of the client itself (``jms.…``) stand at the outermost URL; ``nested.…`` of a failover URL hold for each of its
-addresses. A URL in an error shows neither user, password nor option values.
+Options of the client itself (``jms.…``) stand at the outermost URL; ``nested.…`` or ``discovered.…`` of a list hold for
+each of its addresses. A URL in an error shows neither user, password nor option values.
 """
 
 from __future__ import annotations
@@ -13,11 +14,8 @@ from typing import Final
 from urllib.parse import unquote
 
 from spanwire.client.options import (
-    DISCOVERY,
-    FAILOVER,
     JMS,
-    MAX_WORD,
-    NO_RECONNECT,
+    MAX_NUMBER,
     SOCKET,
     SOCKET_PREFIX,
     TLS,
@@ -25,16 +23,25 @@ from spanwire.client.options import (
     ClientSettings,
     Known,
     Options,
-    ReconnectPolicy,
     SocketSettings,
     client_settings,
-    reconnect_policy,
     socket_settings,
 )
+from spanwire.client.reconnect_policy import (
+    DISCOVERY,
+    FAILOVER,
+    FANOUT,
+    NO_RECONNECT,
+    FanoutPolicy,
+    ReconnectPolicy,
+    fanout_policy,
+    reconnect_policy,
+)
+from spanwire.client.redaction import AUTHORITY, redacted
 from spanwire.discovery.address import read_address
+from spanwire.discovery.agents import AGENTS, AgentSettings, parse_agent
+from spanwire.discovery.composite import Composite, parse_composite
 from spanwire.discovery.group import OPTIONS as GROUP_OPTIONS
-from spanwire.discovery.group import SCHEME as MULTICAST
-from spanwire.discovery.group import MulticastSettings, parse_multicast
 from spanwire.model.errors import ConfigurationError
 
 MAX_URL: Final = 4_096  # characters
@@ -42,31 +49,41 @@ MAX_OPTIONS: Final = 64
 MAX_ADDRESSES: Final = 64  # of one failover URL
 PLAIN_SCHEMES: Final = ("tcp", "nio", "auto", "auto+nio")
 TLS_SCHEMES: Final = ("ssl", "nio+ssl", "auto+ssl", "auto+nio+ssl")
-IN_PROCESS_SCHEMES: Final = ("vm", "peer")
+FANOUT_SCHEME: Final = "fanout"
+IN_PROCESS_SCHEMES: Final = ("vm", "peer", FANOUT_SCHEME)
 FAILOVER_SCHEME: Final = "failover"
 DISCOVERY_SCHEME: Final = "discovery"
-LIST_SCHEMES: Final = ("static", "simple")
-LATER_AGENTS: Final = ("fabric", "http", "https", "masterslave", "rendezvous", "zeroconf")
-LATER_SCHEMES: Final = ("fanout", "http", "https", "ws", "wss")
+MASTER_SLAVE: Final = "masterslave"
+LIST_SCHEMES: Final = ("static", "simple", MASTER_SLAVE)
+# What else may stand in a URL, and what to do instead.
+OTHERS: Final[dict[str, str]] = {
+    **dict.fromkeys(
+        ("http", "https"), "OpenWire over HTTP comes with the web connectors, which are not there yet; write tcp://"
+    ),
+    **dict.fromkeys(
+        ("ws", "wss"), "WebSocket comes with the web connectors, which are not there yet; write tcp:// or ssl://"
+    ),
+    **dict.fromkeys(
+        ("stomp", "stomp+nio", "stomp+ssl", "stomp+nio+ssl"),
+        "STOMP is for other clients: this one speaks OpenWire; write tcp://host:port or ssl://host:port",
+    ),
+    **dict.fromkeys(
+        ("broker", "properties", "xbean"), "it configures a broker; write vm:(broker:(…)) or vm://NAME?brokerConfig=…"
+    ),
+    **dict.fromkeys(AGENTS, "an agent is no transport; write discovery:(agent)"),
+}
 DISCOVERED_PREFIX: Final = "discovered."
 JMS_PREFIX: Final = "jms."
 NESTED_PREFIX: Final = "nested."
+BROKER_URI: Final = "(broker)"  # what stands in the parentheses of vm:(…); no option that one could write
 
-AUTHORITY: Final = re.compile(r"//(?:\[([0-9A-Fa-f:.%]+)\]|([\w.\-]*))(?::([0-9]{1,5}))?/?", re.ASCII)
-SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+]*", re.ASCII)
 OPTION: Final = re.compile(r"[A-Za-z][A-Za-z0-9.]*", re.ASCII)
-ALL_OPTIONS: Final = re.compile(r"\?.*", re.DOTALL)
-NESTED_OPTIONS: Final = re.compile(
-    r"\?.*?(?=,\s*[A-Za-z][A-Za-z0-9+]*://|\)\?|\)?\s*$)", re.DOTALL
-)  # up to the next address
-USER: Final = re.compile(r"//(?:(?!,\s*[A-Za-z][A-Za-z0-9+]*://).)*@", re.DOTALL)
-AFTER_SLASHES: Final = re.compile(r"//[^?,()]*")
 
 
 @dataclass(frozen=True)
 class BrokerAddress:
     """One broker. ``url`` is what the caller wrote, without options; those of a transport in this process are in
-    ``options``, unread.
+    ``options``, unread; ``inner`` are the brokers of a ``fanout:`` URL, which is one for the connection.
     """
 
     scheme: str
@@ -75,6 +92,7 @@ class BrokerAddress:
     port: int = 0
     settings: SocketSettings = field(default_factory=SocketSettings)
     options: dict[str, str] = field(default_factory=dict, repr=False)
+    inner: BrokerUrl | None = field(default=None, repr=False)
 
     @property
     def is_secure(self) -> bool:
@@ -89,16 +107,30 @@ class BrokerAddress:
 
 @dataclass(frozen=True)
 class BrokerUrl:
-    """Everything that a URL says. With ``group`` the addresses are those that are announced there; each has the options
+    """Everything that a URL says. With ``group`` the addresses are those that are found there; each has the options
     ``discovered``, and the login is sent to those whom TLS has verified, or to anybody if ``sends_login``.
     """
 
     addresses: tuple[BrokerAddress, ...]
     reconnect: ReconnectPolicy
     settings: ClientSettings
-    group: MulticastSettings | None = None
+    group: AgentSettings | None = None
     discovered: dict[str, str] = field(default_factory=dict, repr=False)
     sends_login: bool = False
+    fanout: FanoutPolicy | None = None
+
+
+class Login:
+    """Credentials that the caller gives beside a URL."""
+
+    def __init__(self, user_name: str | None, password: str | None, client_id: str | None) -> None:
+        self.user_name: Final[str | None] = user_name
+        self.password: Final[str | None] = password
+        self.client_id: Final[str | None] = client_id
+
+    def settings(self, options: Options) -> ClientSettings:
+        """What the URL says, and these before it."""
+        return client_settings(options, self.user_name, self.password, self.client_id)
 
 
 def parse_url(
@@ -107,63 +139,126 @@ def parse_url(
     """Read a URL; credentials given beside it go before those in it. Raises `ConfigurationError` in one line."""
     if len(text) > MAX_URL:
         raise ConfigurationError(f"a broker URL of {len(text)} characters is longer than {MAX_URL}")
-    scheme, rest, query = split_url(text.strip())
-    given = options_of(query, text)
-    jms = {name: value for name, value in given.items() if name.startswith(JMS_PREFIX)}
-    others = {name: value for name, value in given.items() if not name.startswith(JMS_PREFIX)}
-    if scheme in LIST_SCHEMES:
-        scheme, rest = DISCOVERY_SCHEME, f"{scheme}:{rest}"
-    if scheme == DISCOVERY_SCHEME:
-        discovered = {name: value for name, value in others.items() if is_discovered_option(name)}
-        outer = {name: value for name, value in given.items() if name not in discovered}
-        return discovery_url(rest, discovered, outer, text, (user_name, password, client_id))
-    if scheme != FAILOVER_SCHEME:
-        address = broker_address(scheme, rest, others, text, JMS)
-        settings = client_settings(Options(redacted(text), jms, JMS), user_name, password, client_id)
-        return BrokerUrl((address,), NO_RECONNECT, settings)
-    nested = {
-        name.removeprefix(NESTED_PREFIX): value for name, value in others.items() if name.startswith(NESTED_PREFIX)
+    login = Login(user_name, password, client_id)
+    found = composite(text, text)
+    if found.scheme == FANOUT_SCHEME:
+        return fanout_url(found, text, login)
+    if found.scheme == DISCOVERY_SCHEME:
+        return discovery_url(found, text, login)
+    if found.scheme == FAILOVER_SCHEME or found.scheme in LIST_SCHEMES:
+        return list_url(found, text, login, FAILOVER, found.scheme)
+    jms, others = split_options(found.options, JMS_PREFIX)
+    address = broker_address(found, others, text, JMS)
+    return BrokerUrl((address,), NO_RECONNECT, login.settings(Options(redacted(text), jms, JMS)))
+
+
+def composite(part: str, text: str, depth: int = 0) -> Composite:
+    """One level of a URL taken apart; errors show the whole ``text`` without secrets."""
+    try:
+        return parse_composite(part, depth)
+    except ConfigurationError as error:
+        raise ConfigurationError(f"{redacted(text)!r} is no broker URL: {error}") from None
+
+
+def split_options(given: dict[str, str], prefix: str) -> tuple[dict[str, str], dict[str, str]]:
+    """The options that begin so, with that, and the others."""
+    chosen = {name: value for name, value in given.items() if name.startswith(prefix)}
+    return chosen, {name: value for name, value in given.items() if name not in chosen}
+
+
+def is_option_of_each(name: str) -> bool:
+    """Whether an option of a list or of discovery holds for each address."""
+    if name.startswith((DISCOVERED_PREFIX, NESTED_PREFIX)):
+        return True
+    return name.removeprefix(SOCKET_PREFIX) in SOCKET or name in WIRE_FORMAT
+
+
+def each_options(given: dict[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+    """The options of each address, without their prefix, and those of the list itself."""
+    each = {
+        name.removeprefix(DISCOVERED_PREFIX).removeprefix(NESTED_PREFIX): value
+        for name, value in given.items()
+        if is_option_of_each(name)
     }
-    outer = {name: value for name, value in given.items() if not name.startswith(NESTED_PREFIX)}
-    options = Options(redacted(text), outer, {**FAILOVER, **JMS})
-    settings = client_settings(options, user_name, password, client_id)
-    return BrokerUrl(failover_addresses(rest, nested, text), reconnect_policy(options), settings)
+    return each, {name: value for name, value in given.items() if not is_option_of_each(name)}
 
 
-def is_discovered_option(name: str) -> bool:
-    """Whether an option of a discovery URL holds for each address that is found."""
-    return name.startswith(DISCOVERED_PREFIX) or name.removeprefix(SOCKET_PREFIX) in {**SOCKET, **WIRE_FORMAT}
+def list_url(found: Composite, text: str, login: Login, known: Known, scheme: str) -> BrokerUrl:
+    """``failover:(a,b)?options`` and the lists that mean the same; ``scheme`` says how the list is used."""
+    each, outer = each_options(found.options)
+    options = Options(redacted(text), outer, {**known, **JMS})
+    addresses = list_addresses(found, each, text, 0)
+    if scheme == MASTER_SLAVE and len(addresses) < 2:
+        raise ConfigurationError(f"{redacted(text)}: masterslave needs two brokers at least")
+    is_discovery = known is not FAILOVER
+    policy = reconnect_policy(options, scheme != MASTER_SLAVE, is_discovery)
+    return BrokerUrl(addresses, policy, login.settings(options))
 
 
-def discovery_url(
-    rest: str,
-    discovered: dict[str, str],
-    outer: dict[str, str],
-    text: str,
-    login: tuple[str | None, str | None, str | None],
-) -> BrokerUrl:
+def discovery_url(found: Composite, text: str, login: Login) -> BrokerUrl:
     """``discovery:(agent)?options``: the options are those of failover, and those of each address."""
-    inner = rest.removeprefix("//")
-    if inner.startswith("(") and inner.endswith(")"):
-        inner = inner[1:-1]
-    agent, _, listed = inner.strip().partition(":")
-    agent = agent.lower()
-    of_agent = {name: value for name, value in outer.items() if name in GROUP_OPTIONS}
-    given = {name: value for name, value in outer.items() if name not in of_agent}
-    options = Options(redacted(text), given, {**FAILOVER, **DISCOVERY, **JMS})
-    settings = client_settings(options, login[0], login[1], login[2])
-    of_each = {name.removeprefix(DISCOVERED_PREFIX): value for name, value in discovered.items()}
-    reconnect = reconnect_policy(options)
-    if agent in LIST_SCHEMES:
-        return BrokerUrl(failover_addresses(listed, of_each, text), reconnect, settings)
-    if agent in LATER_AGENTS:
-        raise ConfigurationError(f"{redacted(text)}: the agent {agent} is not yet supported; write multicast://default")
-    if agent != MULTICAST:
+    if len(found.parts) != 1:
         raise ConfigurationError(f"{redacted(text)!r} names no agent; write discovery:(multicast://default)")
+    inner = composite(found.parts[0], text, 1)
+    known = {**FAILOVER, **DISCOVERY}
+    if inner.scheme in LIST_SCHEMES:
+        merged = Composite(inner.scheme, "", True, inner.parts, inner.path, {**inner.options, **found.options})
+        return list_url(merged, text, login, known, inner.scheme)
+    if inner.scheme not in AGENTS:
+        raise ConfigurationError(f"{redacted(text)!r} names no agent; write discovery:(multicast://default)")
+    each, outer = each_options(found.options)
+    group, outer = agent_of(found.parts[0], outer, text)
+    options = Options(redacted(text), outer, {**known, **JMS})
+    check_options_of_each(each, text)
+    sends_login = options.flag("sendLoginToDiscovered", False)
+    return BrokerUrl((), reconnect_policy(options), login.settings(options), group, each, sends_login)
+
+
+def fanout_url(found: Composite, text: str, login: Login) -> BrokerUrl:
+    """``fanout:(agent)?options``: for the connection it is one address, whose ``inner`` are all brokers."""
+    each, outer = each_options(found.options)
+    group: AgentSettings | None = None
+    addresses: tuple[BrokerAddress, ...] = ()
+    inner = composite(found.parts[0], text, 1)
+    if inner.scheme == DISCOVERY_SCHEME and len(found.parts) == 1 and len(inner.parts) == 1:
+        found = inner
+        outer = {**inner.options, **outer}
+        inner = composite(found.parts[0], text, 2)
+    if inner.scheme in AGENTS and len(found.parts) == 1:
+        group, outer = agent_of(found.parts[0], outer, text)
+        check_options_of_each(each, text)
+    else:
+        addresses = list_addresses(Composite(FANOUT_SCHEME, "", True, found.parts), each, text, 0)
+    options = Options(redacted(text), outer, {**FANOUT, **DISCOVERY, **JMS})
+    policy = fanout_policy(options)
+    if addresses and len(addresses) < policy.min_ack_count:
+        raise ConfigurationError(
+            f"{redacted(text)}: minAckCount={policy.min_ack_count} needs so many brokers, {len(addresses)} are named"
+        )
+    settings = login.settings(options)
+    sends_login = options.flag("sendLoginToDiscovered", False)
+    brokers = BrokerUrl(addresses, reconnect_policy(options), settings, group, each, sends_login, policy)
+    wait = SocketSettings(connect_timeout_ms=MAX_NUMBER)  # until so many brokers as minAckCount says are there
+    one = BrokerAddress(FANOUT_SCHEME, redacted(text), settings=wait, inner=brokers)
+    return BrokerUrl((one,), NO_RECONNECT, settings)
+
+
+def agent_of(part: str, outer: dict[str, str], text: str) -> tuple[AgentSettings, dict[str, str]]:
+    """The agent, with its options that stand at the outer URL, and what is left of those."""
+    of_agent = {name: value for name, value in outer.items() if name in GROUP_OPTIONS}
     joined = "&".join([f"{name}={value}" for name, value in of_agent.items()])
-    group = parse_multicast(inner + ("&" if "?" in inner else "?") + joined if joined else inner)
-    broker_address("tcp", "//h:1", of_each, text, {})  # the options of each have to be right before one is found
-    return BrokerUrl((), reconnect, settings, group, of_each, options.flag("sendLoginToDiscovered", False))
+    if joined:
+        part += ("&" if "?" in part else "?") + joined
+    try:
+        group = parse_agent(part)
+    except ConfigurationError as error:
+        raise ConfigurationError(f"{redacted(text)}: {error}") from None
+    return group, {name: value for name, value in outer.items() if name not in of_agent}
+
+
+def check_options_of_each(each: dict[str, str], text: str) -> None:
+    """The options of each address have to be right before one is found."""
+    broker_address(Composite("tcp", "//h:1"), each, text, {})
 
 
 def found_address(uri: str, url: BrokerUrl) -> BrokerAddress | None:
@@ -173,63 +268,54 @@ def found_address(uri: str, url: BrokerUrl) -> BrokerAddress | None:
     address = read_address(uri)
     if address is None:
         return None
-    return broker_address(address.scheme, address.uri.partition(":")[2], url.discovered, address.uri, {})
+    found = Composite(address.scheme, address.uri.partition(":")[2])
+    return broker_address(found, url.discovered, address.uri, {})
 
 
-def split_url(text: str) -> tuple[str, str, str]:
-    """Scheme, what follows its colon, and the options behind the first question mark outside of parentheses."""
-    scheme, colon, rest = text.partition(":")
-    if not colon or not SCHEME.fullmatch(scheme):
-        raise ConfigurationError(f"{redacted(text)!r} is no broker URL; write tcp://host:61616")
-    depth = 0
-    for place, character in enumerate(rest):
-        if character == "(":
-            depth += 1
-        elif character == ")":
-            depth -= 1
-        elif character == "?" and depth == 0 and not (scheme.lower() == FAILOVER_SCHEME and is_bare_list(rest)):
-            return scheme.lower(), rest[:place], rest[place + 1 :]
-    if depth:
-        raise ConfigurationError(f"{redacted(text)!r} has parentheses that do not match")
-    return scheme.lower(), rest, ""
+def list_addresses(found: Composite, each: dict[str, str], text: str, depth: int) -> tuple[BrokerAddress, ...]:
+    """The addresses of a list and of all lists inside."""
+    addresses: list[BrokerAddress] = []
+    for part in found.parts:
+        inner = composite(part, text, depth + 1)
+        if inner.scheme in (FAILOVER_SCHEME, DISCOVERY_SCHEME) or inner.scheme in LIST_SCHEMES:
+            of_each, own = each_options(inner.options)
+            if own:
+                name = next(iter(own))
+                raise ConfigurationError(f"{redacted(text)}: the option {name[:60]} belongs to the outermost list")
+            addresses += list_addresses(inner, {**each, **of_each}, text, depth + 1)
+        elif inner.scheme == FANOUT_SCHEME:
+            raise ConfigurationError(f"{redacted(text)}: fanout stands inside a list; write it outermost")
+        else:
+            addresses.append(broker_address(inner, {**each, **inner.options}, part, {}))
+    if not addresses or len(addresses) > MAX_ADDRESSES:
+        raise ConfigurationError(
+            f"{redacted(text)!r} names {len(addresses)} brokers, one to {MAX_ADDRESSES} are possible"
+        )
+    return tuple(addresses)
 
 
-def is_bare_list(rest: str) -> bool:
-    """``failover:tcp://a:1?x=y,tcp://b:2``: without parentheses all options belong to the addresses."""
-    return not rest.removeprefix("//").startswith("(")
-
-
-def failover_addresses(rest: str, nested: dict[str, str], text: str) -> tuple[BrokerAddress, ...]:
-    """The addresses of a failover URL."""
-    inner = rest.removeprefix("//")
-    if inner.startswith("("):
-        if not inner.endswith(")"):
-            raise ConfigurationError(f"{redacted(text)!r}: write failover:(tcp://a:61616,tcp://b:61616)?options")
-        inner = inner[1:-1]
-    parts = [part.strip() for part in inner.split(",") if part.strip()]
-    if not parts or len(parts) > MAX_ADDRESSES:
-        raise ConfigurationError(f"{redacted(text)!r} names {len(parts)} brokers, one to {MAX_ADDRESSES} are possible")
-    found: list[BrokerAddress] = []
-    for part in parts:
-        scheme, address, query = split_url(part)
-        if scheme == FAILOVER_SCHEME:
-            raise ConfigurationError(f"{redacted(text)!r}: failover stands inside failover")
-        found.append(broker_address(scheme, address, {**nested, **options_of(query, part)}, part, {}))
-    return tuple(found)
-
-
-def broker_address(scheme: str, rest: str, given: dict[str, str], text: str, outer: Known) -> BrokerAddress:
+def broker_address(found: Composite, given: dict[str, str], text: str, outer: Known) -> BrokerAddress:
     """One address with its options; ``outer`` are the options that may stand beside them, for hints."""
     shown = redacted(text)
-    if scheme in IN_PROCESS_SCHEMES:
-        wire_options = {name: value for name, value in given.items() if name.startswith("wireFormat.")}
-        settings = socket_settings(Options(shown, wire_options, WIRE_FORMAT), "")
-        transport = {name: value for name, value in given.items() if not name.startswith("wireFormat.")}
-        return BrokerAddress(scheme, f"{scheme}:{rest}", rest.strip("/"), 0, settings, transport)
-    if scheme in LATER_SCHEMES:
-        raise ConfigurationError(f"{shown}: {scheme} is not yet supported by the client; write tcp://host:port")
+    scheme, rest = found.scheme, found.address
+    if scheme in ("vm", "peer"):
+        return in_process_address(found, given, shown)
+    if scheme in OTHERS:
+        raise ConfigurationError(f"{shown}: {OTHERS[scheme]}")
     if scheme not in PLAIN_SCHEMES and scheme not in TLS_SCHEMES:
         raise ConfigurationError(f"{shown}: the client speaks OpenWire; write tcp://host:port or ssl://host:port")
+    host, port = authority(scheme, "()" if found.is_list else rest, shown)
+    known: Known = {**SOCKET, **WIRE_FORMAT, **(TLS if scheme in TLS_SCHEMES else {})}
+    plain = {name.removeprefix(SOCKET_PREFIX): value for name, value in given.items()}
+    for name in plain:
+        if name not in known and name in TLS:
+            raise ConfigurationError(f"{shown}: {name} is an option of ssl://")
+    options = Options(shown, plain, {**known, **dict.fromkeys(outer, ("a text", ""))})
+    return BrokerAddress(scheme, f"{scheme}:{rest}", host, port, socket_settings(options, host))
+
+
+def authority(scheme: str, rest: str, shown: str) -> tuple[str, int]:
+    """Host and port of ``//host:port``. Raises `ConfigurationError`."""
     found = AUTHORITY.fullmatch(rest)
     if found is None:
         raise ConfigurationError(f"{shown!r} is no broker URL; write {scheme}://host:61616")
@@ -237,14 +323,21 @@ def broker_address(scheme: str, rest: str, given: dict[str, str], text: str, out
         raise ConfigurationError(f"{shown} names no port; write {scheme}://host:61616")
     if not 0 < int(found.group(3)) <= 65535:
         raise ConfigurationError(f"the port of {shown!r} is not between 1 and 65535")
-    host = found.group(1) or found.group(2) or "localhost"
-    known: Known = {**SOCKET, **WIRE_FORMAT, **(TLS if scheme in TLS_SCHEMES else {})}
-    plain = {name.removeprefix(SOCKET_PREFIX): value for name, value in given.items()}
-    for name in plain:
-        if name not in known and name in TLS:
-            raise ConfigurationError(f"{shown}: {name} is an option of ssl://")
-    options = Options(shown, plain, {**known, **dict.fromkeys(outer, ("a text", ""))})
-    return BrokerAddress(scheme, f"{scheme}:{rest}", host, int(found.group(3)), socket_settings(options, host))
+    return found.group(1) or found.group(2) or "localhost", int(found.group(3))
+
+
+def in_process_address(found: Composite, given: dict[str, str], shown: str) -> BrokerAddress:
+    """``vm://NAME``, ``vm:(broker:(…)?…)`` or ``peer://group/NAME``; options are read where the broker is made."""
+    wire_options, transport = split_options(given, "wireFormat.")
+    settings = socket_settings(Options(shown, wire_options, WIRE_FORMAT), "")
+    if found.is_list:
+        if len(found.parts) != 1:
+            raise ConfigurationError(f"{shown}: a {found.scheme}: URL stands for one broker; write vm:(broker:(…)?…)")
+        transport = {**transport, BROKER_URI: found.parts[0]}
+        return BrokerAddress(found.scheme, shown, "", 0, settings, transport)
+    return BrokerAddress(
+        found.scheme, f"{found.scheme}:{found.address}", found.address.strip("/"), 0, settings, transport
+    )
 
 
 def options_of(query: str, text: str) -> dict[str, str]:
@@ -261,22 +354,3 @@ def options_of(query: str, text: str) -> dict[str, str]:
             name = name.replace("wireformat.", "wireFormat.")
         options[name] = unquote(value).strip()
     return options
-
-
-def redacted(text: str) -> str:
-    """A URL for people: without user, password and option values, and cut when it is long.
-
-    Secrets may hold commas, slashes, question marks and parentheses; what is in doubt is not shown.
-    """
-    is_list = text.strip().lower().startswith((FAILOVER_SCHEME, DISCOVERY_SCHEME, *LIST_SCHEMES))
-    shown = (NESTED_OPTIONS if is_list else ALL_OPTIONS).sub("?…", text)
-    shown = USER.sub("//…@", shown)
-    if "@" in text:
-        shown = AFTER_SLASHES.sub(_shown_authority, shown)
-    shown = "".join([character if character.isprintable() else " " for character in shown])
-    return shown if len(shown) <= 2 * MAX_WORD else shown[: 2 * MAX_WORD] + "…"
-
-
-def _shown_authority(found: re.Match[str]) -> str:
-    authority = found.group(0)
-    return authority if authority.startswith("//…@") or AUTHORITY.fullmatch(authority) else "//…"

@@ -52,6 +52,7 @@ class CoreConnection(WireOwner):
         self._timer: asyncio.TimerHandle | None = None
         self._flushing = False
         self._reconnecting: asyncio.Task[None] | None = None
+        self._better: asyncio.Task[None] | None = None
 
     # -- checks --------------------------------------------------------------------------------------------------------
 
@@ -210,6 +211,27 @@ class CoreConnection(WireOwner):
 
     # -- connecting ----------------------------------------------------------------------------------------------------
 
+    async def _look_for_better(self) -> None:
+        """While another broker is preferred to that of now, see now and then whether it is back."""
+        failover = self.core.failover
+        while self.core.is_online and (due := failover.probe_at()) is not None:
+            await asyncio.sleep(max(0.0, due - self.machine.now().monotonic))
+            address = failover.next_probe(self.machine.now().monotonic)
+            if await self._can_open(address) and self.core.is_online and not self.core.is_in_transaction:
+                self._lose(failover.prefer(address))
+                self._after_input()
+                return
+
+    async def _can_open(self, address: BrokerAddress) -> bool:
+        """Whether a socket can be had there, with TLS if it is asked for."""
+        try:
+            async with asyncio.timeout(address.settings.connect_timeout_ms / 1000):
+                wire = await self._open_wire(address)
+        except (OSError, UnicodeError, JmsError, ConfigurationError):
+            return False
+        wire.abort()
+        return True
+
     async def open(self) -> None:
         """Connect for the first time."""
         self.core.failover.begin(True, self.machine.now().monotonic)
@@ -244,6 +266,8 @@ class CoreConnection(WireOwner):
                 await asyncio.sleep(delay)
             error = await self._try(address)
             if error is None:
+                if failover.probe_at() is not None:
+                    self._better = self._loop.create_task(self._look_for_better())
                 return
             if is_startup and isinstance(error, AuthenticationError):
                 raise error
@@ -329,8 +353,9 @@ class CoreConnection(WireOwner):
     async def close(self) -> None:
         """Say farewell, so that everything before is done, and close. A second call does nothing."""
         self.check_process()
-        if self._reconnecting is not None:
-            self._reconnecting.cancel()
+        for task in (self._reconnecting, self._better):
+            if task is not None:
+                task.cancel()
         try:
             await self.answer_close(self.core.farewell())
         except JmsError:

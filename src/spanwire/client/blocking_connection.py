@@ -293,10 +293,44 @@ class CoreConnection:
                 self._keeper_due.wait(delay)
             error = self._try(address)
             if error is None:
+                if failover.probe_at() is not None:
+                    threading.Thread(target=self._look_for_better, name="spanwire-client-looker", daemon=True).start()
                 return
             if is_startup and isinstance(error, AuthenticationError):
                 raise error
             failover.failed(error, self.machine.now().monotonic)
+
+    def _look_for_better(self) -> None:
+        """While another broker is preferred to that of now, see now and then whether it is back; in its own thread."""
+        failover = self.core.failover
+        with self.lock:
+            epoch = self.core.line.epoch
+            while self._is_current(epoch) and (due := failover.probe_at()) is not None:
+                left = due - self.machine.now().monotonic
+                if left > 0:
+                    self._changed.wait(left)
+                    continue
+                address = failover.next_probe(self.machine.now().monotonic)
+                self.lock.release()
+                try:
+                    can_open = self._can_open(address)
+                finally:
+                    self.lock.acquire()
+                if can_open and self._is_current(epoch) and not self.core.is_in_transaction:
+                    self._lose(failover.prefer(address))
+                    return
+
+    def _is_current(self, epoch: int) -> bool:
+        """Whether the broker is still the one of then."""
+        return not self._is_over and self.core.is_online and self.core.line.epoch == epoch
+
+    def _can_open(self, address: BrokerAddress) -> bool:
+        """Whether a socket can be had there, with TLS if it is asked for."""
+        try:
+            self._open_channel(address, address.settings.connect_timeout_ms / 1000).close()
+        except (JmsError, ConfigurationError):
+            return False
+        return True
 
     def _has_found(self, failover: Failover) -> bool:
         """Look for brokers that announce themselves; False when there are none."""

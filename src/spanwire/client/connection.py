@@ -67,7 +67,7 @@ class ClientConnection(LinkReceiver):
         self.client_id: Final[str] = url.settings.client_id or f"{self.connection_id}:0"
         self.url: Final[BrokerUrl] = url
         self.failover: Final[Failover] = Failover(url.addresses, url.reconnect, environment)
-        self.line: Final[Line] = Line()
+        self.line: Final[Line] = Line(url.reconnect.cache_bytes)
         self.state = State.OFFLINE
         self.broker_name: str | None = None
         self.is_congested = False  # the shell says that the broker takes nothing: it is sent no answers to keep-alives
@@ -90,6 +90,11 @@ class ClientConnection(LinkReceiver):
     def failure(self) -> JmsError | None:
         """Why the connection is over, if it is."""
         return self.line.failure
+
+    @property
+    def is_in_transaction(self) -> bool:
+        """Whether a session has something that a lost connection would roll back."""
+        return any(session.transaction.is_begun for session in self.sessions.values())
 
     @property
     def is_online(self) -> bool:
@@ -328,7 +333,9 @@ class ClientConnection(LinkReceiver):
             found.dispatched(destination, raw, redelivery_count)
 
     def commanded(self, command: DataStructure) -> None:
-        """Any other command. A ControlCommand, a ShutdownInfo and most of a ConnectionControl have no effect."""
+        """Any other command. A ControlCommand and a ShutdownInfo have no effect; raises `JmsError` when the connection
+        is to go to another broker.
+        """
         if isinstance(command, wire.Response):
             self._answered(command)
         elif isinstance(command, wire.KeepAliveInfo):
@@ -344,8 +351,15 @@ class ClientConnection(LinkReceiver):
             found = None if consumer_id is None else self._consumers.get(consumer_id.value)
             if found is not None:
                 found.controlled(command)
+        elif isinstance(command, wire.ConnectionControl):
+            self._advised(command)
         elif isinstance(command, wire.BrokerInfo):
             self.broker_name = None if command.broker_name is None else one_line(command.broker_name)
+
+    def _advised(self, control: wire.ConnectionControl) -> None:
+        reason = self.failover.advised(control.connected_brokers, control.reconnect_to, control.rebalance_connection)
+        if reason is not None and self.state == State.ONLINE:
+            raise reason
 
     def _taken(self, producer_id: wire.ProducerId | None) -> None:
         session = None if producer_id is None else self.sessions.get(producer_id.session_id)
@@ -394,8 +408,7 @@ class ClientConnection(LinkReceiver):
         self.line.is_online = True
         sessions = list(self.sessions.values())
         self._replays = replay(self.line, self.connection_id, list(self.temporary.values()), sessions)
-        if self._was_online:
-            logger.warning("connected again, to %s", self.failover.address.url)
+        self.failover.connected(self._now.monotonic)
         self._was_online = True
 
     def _replay_answered(self, request: Request) -> None:

@@ -12,6 +12,7 @@ import time
 from typing import Final
 
 from spanwire.client.address import MAX_ADDRESSES, BrokerAddress, BrokerUrl, found_address
+from spanwire.discovery.agents import AgentSettings
 from spanwire.discovery.beacon import MAX_DATAGRAM_BYTES, decode_beacon
 from spanwire.discovery.group import MulticastSettings
 from spanwire.discovery.membership import join_group
@@ -24,15 +25,12 @@ MAX_BEACONS: Final = 1_000  # that one look reads
 logger = logging.getLogger(__name__)
 
 
-def look(url: BrokerUrl, group: MulticastSettings, tls: ClientTlsSettings | None) -> tuple[BrokerAddress, ...]:
+def look(url: BrokerUrl, group: AgentSettings, tls: ClientTlsSettings | None) -> tuple[BrokerAddress, ...]:
     """The brokers of the group that may be used, within the time that one takes to announce itself. Blocks.
 
     Raises `JmsError` when there are none.
     """
-    try:
-        uris = _listen(group)
-    except OSError as error:
-        raise JmsError(f"cannot join {group.host}:{group.port} for discovery: {error.strerror or error}") from error
+    uris = _uris(group)
     addresses = [address for address in [found_address(uri, url) for uri in uris] if address is not None]
     usable = [address for address in addresses if may_have_login(address, url, tls)]
     if usable:
@@ -44,7 +42,7 @@ def look(url: BrokerUrl, group: MulticastSettings, tls: ClientTlsSettings | None
             f"none of {len(addresses)} discovered brokers may be sent the login: they are not verified by TLS with a "
             "trust store; add sendLoginToDiscovered=true to send it all the same"
         )
-    raise JmsError(f"no broker was discovered in group {group.group} at {group.host}:{group.port}")
+    raise JmsError(f"no broker was discovered in {group.place}")
 
 
 def may_have_login(address: BrokerAddress, url: BrokerUrl, tls: ClientTlsSettings | None) -> bool:
@@ -53,6 +51,16 @@ def may_have_login(address: BrokerAddress, url: BrokerUrl, tls: ClientTlsSetting
     if url.sends_login or (settings.user_name is None and settings.password is None):
         return True
     return address.is_secure and tls is not None and tls.trust_store is not None and tls.verify_host_name
+
+
+def _uris(group: AgentSettings) -> list[str]:
+    """What the agent finds, unchecked. Raises `JmsError`."""
+    if not isinstance(group, MulticastSettings):
+        raise JmsError(f"brokers cannot be looked for in {group.place} yet; write multicast://default")
+    try:
+        return _listen(group)
+    except OSError as error:
+        raise JmsError(f"cannot join {group.host}:{group.port} for discovery: {error.strerror or error}") from error
 
 
 def _listen(group: MulticastSettings) -> list[str]:

@@ -6,6 +6,7 @@ what is one-way and can be told again from the client's state is dropped, and wh
 
 from __future__ import annotations
 
+from collections import deque
 from typing import Final
 
 from spanwire.client.link import Link
@@ -46,14 +47,20 @@ class Request:
 
 
 class Line:
-    """The connection's way out."""
+    """The connection's way out. With ``cache_bytes`` it keeps that much of the last one-way sends, for the next broker:
+    nobody says which of them this one has stored.
+    """
 
-    def __init__(self) -> None:
+    def __init__(self, cache_bytes: int = 0) -> None:
+        self._cache_bytes: Final[int] = cache_bytes
+        self._cached: deque[Request] = deque()
+        self._cached_bytes = 0
         self.link: Link | None = None
         self.is_online = False
         self.epoch = 0
         self.version = 0
         self.failure: JmsError | None = None
+        self.held_bytes = 0  # of messages that were dispatched and the application has not taken
         self.requests: Final[dict[int, Request]] = {}
         self.woken: list[int] = []  # consumers that have something for whoever waits
         self._completed: list[Request] = []
@@ -116,6 +123,8 @@ class Line:
         self.check_open()
         link = self.link
         if number == 0:
+            if self._cache_bytes > 0 and not in_transaction:
+                self._keep(raw)
             if link is not None and self.is_online:
                 link.send_message(raw)
             return None
@@ -127,6 +136,26 @@ class Line:
             link.send_message(raw)
         self.requests[number] = request
         return request
+
+    def _keep(self, raw: bytes) -> None:
+        kept = Request(0, MESSAGE, 0)
+        kept.raw = raw
+        kept.version = self.version
+        self._cached.append(kept)
+        self._cached_bytes += len(raw)
+        while self._cached_bytes > self._cache_bytes:
+            self._cached_bytes -= len(self._cached.popleft().raw)
+
+    def resend_cached(self) -> None:
+        """The one-way sends that are kept, once more, over a new link. What this broker cannot take is forgotten."""
+        for kept in self._cached:
+            try:
+                self.resend(kept)
+            except JmsError:
+                kept.raw = b""
+        if any(not kept.raw for kept in self._cached):
+            self._cached = deque([kept for kept in self._cached if kept.raw])
+            self._cached_bytes = sum([len(kept.raw) for kept in self._cached])
 
     def resend(self, request: Request) -> None:
         """A request once more, over a new link."""

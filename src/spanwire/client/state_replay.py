@@ -65,6 +65,7 @@ def replay(
         for consumer in session.consumers.values():
             if consumer.is_announced and not consumer.is_browser and consumer.failure is None:
                 consumers.append((consumer, consumer.announce()))
+    line.resend_cached()
     for request in waiting:
         try:
             line.resend(request)

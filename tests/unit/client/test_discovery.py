@@ -10,7 +10,7 @@ import pytest
 from spanwire.client.address import BrokerAddress, BrokerUrl, found_address, parse_url
 from spanwire.client.discovering import may_have_login
 from spanwire.client.failover import Failover
-from spanwire.client.options import ReconnectPolicy
+from spanwire.client.reconnect_policy import ReconnectPolicy
 from spanwire.discovery.group import MulticastSettings
 from spanwire.model.errors import ConfigurationError, JmsError
 from spanwire.tls.settings import ClientTlsSettings, TrustStore
@@ -87,11 +87,15 @@ def test_options_of_addresses_hold_for_each_that_is_found(option: str) -> None:
     [
         ("discovery:(tcp://a:1)", "names no agent"),
         ("discovery:()", "names no agent"),
-        ("discovery:(zeroconf://default)", "zeroconf is not yet supported"),
-        ("discovery:(masterslave:(tcp://a:1,tcp://b:1))", "masterslave is not yet supported"),
+        ("discovery:(zeroconf://a b)", "needs the name of a group"),
+        ("discovery:(fabric://a?zookeeper.url=a b)", "no list of hosts"),
+        ("discovery:(masterslave:(tcp://a:1))", "two brokers at least"),
+        ("discovery:(multicast://a,multicast://b)", "names no agent"),
+        ("multicast://default", "an agent is no transport"),
+        ("failover:(multicast://default)", "an agent is no transport"),
         ("discovery:(multicast://10.0.0.1)", "no multicast address"),
         ("discovery:(multicast://default", "parentheses"),
-        ("discovery:(static:(vm:x,discovery:(multicast://default)))", "speaks OpenWire"),
+        ("discovery:(static:(vm:x,discovery:(multicast://default)))", "an agent is no transport"),
         (f"{MULTICAST}?maxReconnectDelays=1", "did you mean maxReconnectDelay"),
         (f"{MULTICAST}?discovered.conectionTimeout=1", "unknown option 'conectionTimeout'"),
         (f"{MULTICAST}?discovered.verifyHostName=false", "verifyHostName is an option of ssl://"),

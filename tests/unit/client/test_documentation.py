@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from spanwire.client.address import parse_url
-from spanwire.client.options import FAILOVER, JMS, SOCKET, TLS
+from spanwire.client.options import JMS, SOCKET, TLS
+from spanwire.client.reconnect_policy import FAILOVER
 
 PAGE = (Path(__file__).resolve().parents[3] / "docs/howto/client.md").read_text("utf-8")
 PROGRAMS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
@@ -23,7 +24,7 @@ def test_every_option_that_can_be_set_is_told() -> None:
     told = set(re.findall(r"[\w.]+", PAGE))
     names = {name for name, (_, only) in {**JMS, **SOCKET, **TLS, **FAILOVER}.items() if not only}
     short = {name.rpartition(".")[2] for name in names}
-    silent = {"reconnectSupported"}
+    silent = {"reconnectSupported", "useReconnectDelay"}
     assert {name for name in short - silent if not any(word.endswith(name) for word in told)} == set()
 
 

@@ -384,3 +384,223 @@ def test_a_failed_connection_tells_everybody(broker: PlayedBroker) -> None:
     with pytest.raises(JmsError) as raised:
         broker.client.add_session("auto")
     assert not isinstance(raised.value, IllegalStateError), "the first reason stands"
+
+
+# -- waits -------------------------------------------------------------------------------------------------------------
+
+
+def test_a_thousand_clients_of_a_broker_that_was_lost_come_back_spread() -> None:
+    machine, due = Still(), []
+    parsed = parse_url(f"{URL}&initialReconnectDelay=1000")
+    for _ in range(1_000):
+        failover = Failover(parsed.addresses, parsed.reconnect, machine)
+        failover.begin(False, 0.0)
+        due.append(failover.due_at())
+    assert min(due) >= 0.5 and max(due) < 1.5
+    tenths = [sum(1 for moment in due if 0.5 + n / 10 <= moment < 0.6 + n / 10) for n in range(10)]
+    assert max(tenths) < 200, "no tenth of a second gets a fifth of all"
+
+
+def test_a_broker_that_lets_in_and_drops_at_once_is_asked_more_and_more_seldom() -> None:
+    failover = failover_of(f"{URL}&initialReconnectDelay=100&maxReconnectDelay=1600")
+    now, waits = 10.0, []
+    failover.begin(True, now)
+    for _ in range(8):
+        failover.next_address()
+        failover.connected(now)
+        failover.begin(False, now)
+        waits.append(failover.due_at() - now)
+        now = failover.due_at()
+    assert all(0.05 * 2**n <= wait <= 0.151 * 2**n for n, wait in enumerate(waits[:5]))
+    assert all(0.8 <= wait <= 2.4 for wait in waits[5:]), "but no more seldom than maxReconnectDelay says"
+    failover.next_address()
+    failover.connected(now)
+    failover.begin(False, now + 60)
+    assert failover.due_at() - now - 60 < 0.151, "a connection that lasted begins again with the first delay"
+
+
+def test_where_a_client_has_come_to_is_told_as_it_always_was(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    failover = failover_of("discovery:(static:(tcp://a:1,tcp://b:2))?randomize=false")
+    failover.begin(True, 0.0)
+    failover.next_address()
+    failover.connected(0.0)
+    assert [record.getMessage() for record in caplog.records] == [
+        "Adding new broker connection URL: tcp://a:1",
+        "Adding new broker connection URL: tcp://b:2",
+        "Successfully reconnected to tcp://a:1",
+    ]
+
+
+# -- preferred brokers -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "order"),
+    [
+        ("&priorityBackup=true", "abc"),
+        ("&priorityURIs=tcp://c:3,tcp://b:2", "bca"),
+        ("&priorityBackup=true&priorityURIs=tcp://b:2", "bac"),
+    ],
+)
+def test_preferred_brokers_are_tried_first(options: str, order: str) -> None:
+    failover = failover_of(f"failover:(tcp://a:1,tcp://b:2,tcp://c:3)?randomize=false{options}")
+    assert "".join(host for host, _ in tried(failover, 3)) == order
+
+
+def test_a_client_goes_back_to_the_broker_that_it_prefers() -> None:
+    failover = failover_of(f"{URL}&priorityBackup=true&initialReconnectDelay=100&maxReconnectDelay=300")
+    failover.begin(True, 0.0)
+    assert [address.host for address in (failover.next_address(), failover.next_address()) if address] == ["a", "b"]
+    failover.connected(0.0)
+    waits, now = [], 0.0
+    for _ in range(4):
+        due = failover.probe_at()
+        assert due is not None
+        waits.append(round(due - now, 3))
+        now = due
+        better = failover.next_probe(now)
+        assert better.host == "a"
+    assert waits == [0.1, 0.2, 0.3, 0.3]
+    assert str(failover.prefer(better)) == "tcp://a:1 is back, which is preferred"
+    failover.begin(False, now)
+    assert failover.next_address() is better
+    failover.connected(now)
+    assert failover.probe_at() is None
+
+
+def test_without_preference_nobody_looks_back() -> None:
+    failover = failover_of(URL)
+    failover.begin(True, 0.0)
+    failover.next_address()
+    failover.next_address()
+    failover.connected(0.0)
+    assert failover.probe_at() is None
+
+
+# -- what brokers suggest ----------------------------------------------------------------------------------------------
+
+
+def advises(broker: PlayedBroker, brokers: str = "", to: str = "", rebalance: bool = False) -> str:
+    """Why the client leaves, if it does."""
+    try:
+        broker.sends(wire.ConnectionControl(connected_brokers=brokers, reconnect_to=to, rebalance_connection=rebalance))
+    except JmsError as reason:
+        return str(reason)
+    return ""
+
+
+def hosts_after(broker: PlayedBroker) -> list[str]:
+    """Where the client would try next."""
+    broker.goes()
+    found = []
+    for _ in range(10):
+        address = broker.client.failover.next_address()
+        assert address is not None
+        if address.host in found:
+            break
+        found.append(address.host)
+    return found
+
+
+def test_a_client_knows_the_brokers_that_its_broker_told_of(broker: PlayedBroker) -> None:
+    assert advises(broker, "tcp://x:8,nio://y:9") == ""
+    assert broker.client.is_online
+    assert hosts_after(broker) == ["x", "y", "b", "a"]
+
+
+def test_a_broker_may_ask_its_clients_to_spread(broker: PlayedBroker) -> None:
+    assert advises(broker, "tcp://x:8,tcp://a:1", rebalance=True) == (
+        "the broker asks its clients to spread; this one goes to tcp://x:8"
+    )
+    assert hosts_after(broker)[0] == "x"
+
+
+def test_a_client_that_is_where_it_should_be_stays(broker: PlayedBroker) -> None:
+    assert advises(broker, "tcp://a:1,tcp://x:8", rebalance=True) == ""
+    assert advises(broker, "tcp://x:8,tcp://a:1", rebalance=True) == "", "the same brokers are no news"
+
+
+def test_a_broker_may_send_a_client_elsewhere(broker: PlayedBroker) -> None:
+    assert advises(broker, to="tcp://x:8") == "the broker asks to connect to tcp://x:8"
+    assert hosts_after(broker)[0] == "x"
+    assert advises(PlayedBroker(), to="tcp://x:8") == "", "one address is no list"
+
+
+@pytest.mark.parametrize(
+    "uri",
+    ["ssl://x:8", "vm://x", "failover:(tcp://x:8)", "http://x:8", "x", "tcp://u:p@x:8", "tcp://x:0",
+     "fanout:(tcp://x:8)", "peer://g/x?brokerConfig=xbean:http://x/"],
+)  # fmt: skip
+def test_s20_a_suggestion_leads_to_a_socket_of_the_kind_that_the_caller_named(broker: PlayedBroker, uri: str) -> None:
+    assert advises(broker, uri, uri, True) == ""
+    assert hosts_after(broker) == ["b", "a"]
+
+
+def test_s38_a_suggestion_is_verified_as_the_callers_own_addresses_are() -> None:
+    broker = PlayedBroker("failover:(ssl://a:1?verifyHostName=true,ssl://b:2)?randomize=false&initialReconnectDelay=0")
+    broker.client.failover.begin(True, broker.now.monotonic)
+    broker.client.failover.next_address()
+    broker.lets_in()
+    assert advises(broker, "tcp://evil:1,ssl://x:8?verifyHostName=false&socket.enabledProtocols=SSLv3") == ""
+    broker.goes()
+    found = broker.client.failover.next_address()
+    assert found is not None and (found.url, found.is_secure) == ("ssl://x:8", True)
+    assert found.settings.verify_host_name is True and found.settings.protocols == ()
+    assert found.settings.wire_format.host == "x"
+
+
+@pytest.mark.parametrize("option", ["updateURIsSupported=false", "maxReconnectAttempts=0", "reconnectSupported=false"])
+def test_a_caller_may_want_no_suggestions(option: str) -> None:
+    broker = PlayedBroker(f"{URL}&{option}")
+    broker.client.failover.begin(True, broker.now.monotonic)
+    broker.client.failover.next_address()
+    broker.lets_in()
+    assert advises(broker, "tcp://x:8", rebalance=True) == ""
+
+
+def test_suggestions_have_an_end(broker: PlayedBroker) -> None:
+    assert advises(broker, ",".join(f"tcp://h{n}:1" for n in range(1_000))) == ""
+    assert advises(broker, "tcp://x:1," + "x" * 30_000) == ""
+    broker.goes()
+    failover = broker.client.failover
+    found = [address.host for address in [failover.next_address() for _ in range(66)] if address is not None]
+    assert found == [*(f"h{n}" for n in range(64)), "b", "a"]
+
+
+# -- one-way sends -----------------------------------------------------------------------------------------------------
+
+
+def one_way(broker: PlayedBroker, *texts: str) -> None:
+    producer = broker.producer(broker.session())
+    for text in texts:
+        assert broker.send(producer, text, False) is None
+    broker.receives()
+
+
+def bodies(commands: list[wire.Command]) -> list[bytes]:
+    return [(command.content or b"")[4:] for command in commands if isinstance(command, wire.Message)]
+
+
+def test_one_way_sends_are_told_again_if_they_are_tracked() -> None:
+    broker = PlayedBroker(f"{URL}&trackMessages=true")
+    broker.client.failover.begin(True, broker.now.monotonic)
+    broker.client.failover.next_address()
+    broker.lets_in()
+    one_way(broker, "a", "b")
+    assert bodies(comes_back(broker)) == [b"a", b"b"]
+    assert bodies(comes_back(broker)) == [b"a", b"b"]
+
+
+def test_of_tracked_sends_the_last_are_kept() -> None:
+    broker = PlayedBroker(f"{URL}&trackMessages=true&maxCacheSize=1500")
+    broker.client.failover.begin(True, broker.now.monotonic)
+    broker.client.failover.next_address()
+    broker.lets_in()
+    one_way(broker, *[str(number) * 300 for number in range(5)])
+    assert bodies(comes_back(broker)) == [b"3" * 300, b"4" * 300]
+
+
+def test_one_way_sends_are_not_told_again_by_themselves(broker: PlayedBroker) -> None:
+    one_way(broker, "a")
+    assert bodies(comes_back(broker)) == []
