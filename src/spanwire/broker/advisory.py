@@ -92,6 +92,11 @@ def failed_forward_advisory() -> Destination:
     return Destination(TOPIC, ADVISORY_PREFIX + "NetworkBridge.ForwardFailure")
 
 
+def master_advisory() -> Destination:
+    """The topic that tells of brokers that begin to serve."""
+    return Destination(TOPIC, ADVISORY_PREFIX + "MasterBroker")
+
+
 def standing_consumer(connection_id: str, queue: Destination) -> ConsumerInfo:
     """A consumer that stands for the existence of ``queue``. Its id is the same each time."""
     return ConsumerInfo(ConsumerId(f"{connection_id}:{queue.name}", 0, 0), queue)
@@ -271,6 +276,10 @@ class Advisories(News):
         if link in self._links:
             self._links.remove(link)
             self._publish(bridge_advisory(), link, {"started": False})
+
+    def became_master(self) -> None:
+        """This broker has begun to serve."""
+        self._publish(master_advisory(), None, {})
 
     def forward_failed(self, message: Message, cause: str) -> None:
         """A bridge could not forward ``message``."""

@@ -114,6 +114,7 @@ class Broker:
         virtual: VirtualSettings | None = None,
         scheduler: SchedulerSettings | None = None,
         upkeep: UpkeepSettings | None = None,
+        temporary_by_send: bool = False,
     ) -> None:
         self.name: Final[str] = name
         self.broker_id: Final[str] = broker_id
@@ -137,6 +138,7 @@ class Broker:
             virtual=virtual if virtual is not None else VirtualSettings(),
             scheduler=scheduler,
             upkeep=upkeep,
+            temporary_by_send=temporary_by_send,
         )
         self._usage: Final[MemoryUsage] = rooms.usage
         self._context: Final[BrokerContext] = rooms.context
@@ -505,6 +507,12 @@ class Broker:
         self._durables.recover(kept.get(SUBSCRIPTIONS, {}), lines, clean)
         recover_jobs(self._scheduler, facts, recovered)
         self.xa.count_held()
+
+    def became_master(self, now: Time) -> None:
+        """It has started, and nobody else serves its store: tell who listens."""
+        self._turn(now)
+        if self.advisories is not None:
+            self.advisories.became_master()
 
     def stop(self, now: Time) -> None:
         """End every connection in order; what they held is back in the store's care and goes to nobody else."""

@@ -28,6 +28,7 @@ from spanwire.model.errors import (
 )
 
 MAX_TEMPORARY_PER_CONNECTION: Final = 1_000  # temporary destinations of one connection
+MAX_AWAITED_TEMPORARY: Final = 1_000  # of one broker, made by sends before their connections announced them
 MAX_REMOTE_TEMPORARY: Final = 10_000  # of all clients beyond one bridge: as many as there may be connections
 
 logger = logging.getLogger(__name__)
@@ -42,35 +43,56 @@ class Destinations:
         destination_map: DestinationMap,
         rights: Rights,
         advisories: Advisories | None,
+        temporary_by_send: bool,
     ) -> None:
+        """``temporary_by_send``: a send makes the temporary destination it names, if that is not there."""
         self._context: Final[BrokerContext] = context
         self._map: Final[DestinationMap] = destination_map
         self._rights: Final[Rights] = rights
         self._advisories: Final[Advisories | None] = advisories
+        self._temporary_by_send: Final[bool] = temporary_by_send
         self._owners: Final[dict[str, ConnectionState]] = {}
+        self._awaited: Final[dict[str, Destination]] = {}  # made by sends; whose they are has not come yet
 
     def ensure(self, state: ConnectionState, destination: Destination) -> BrokerDestination:
         """The destination, made now if need be and allowed; a temporary one must exist already."""
         found = self._map.find(destination)
         return found if found is not None else self.ensure_all(state, [destination])[0]
 
-    def ensure_all(self, state: ConnectionState, destinations: list[Destination]) -> list[BrokerDestination]:
-        """All of these, in order; the rights to make those that are missing are checked before the first is made."""
+    def ensure_all(
+        self, state: ConnectionState, destinations: list[Destination], by_send: bool = False
+    ) -> list[BrokerDestination]:
+        """All of these, in order; the rights to make those that are missing are checked before the first is made.
+        ``by_send`` says that something is to be sent to them.
+        """
         missing: list[Destination] = []
         for destination in destinations:
             if self._map.find(destination) is None:
-                self._check_new(state, destination)
+                self._check_new(state, destination, by_send)
                 missing.append(destination)
         if missing:
             self._map.check_room(missing)
         homes: list[BrokerDestination] = []
         for destination in destinations:
             found = self._map.find(destination)
+            if found is None and destination.is_temporary:
+                found = self._make_awaited(state, destination)
             homes.append(found if found is not None else self._make(destination, state.connection_id))
         return homes
 
-    def _check_new(self, state: ConnectionState, destination: Destination) -> None:
-        if destination.is_temporary:
+    def _make_awaited(self, state: ConnectionState, destination: Destination) -> BrokerDestination:
+        """A temporary destination that is sent to before its connection announces it, or after that has removed it. It
+        goes with that connection, or when there are too many of them, the oldest first.
+        """
+        if len(self._awaited) >= MAX_AWAITED_TEMPORARY:
+            oldest = self._map.find(next(iter(self._awaited.values())))
+            if oldest is not None:
+                self._drop(oldest, state.connection_id)
+        self._awaited[destination.qualified_name] = destination
+        return self._make(destination, state.connection_id)
+
+    def _check_new(self, state: ConnectionState, destination: Destination, by_send: bool = False) -> None:
+        if destination.is_temporary and not (by_send and self._temporary_by_send):
             raise DestinationDoesNotExistError(destination.qualified_name)
         check_physical(destination)
         self._rights.check_create(state, destination)
@@ -138,10 +160,13 @@ class Destinations:
         self._own(state, destination)
 
     def _own(self, state: ConnectionState, destination: Destination) -> None:
-        self._map.check_room([destination])
+        awaited = self._awaited.pop(destination.qualified_name, None) is not None
+        if not awaited:
+            self._map.check_room([destination])
         self._owners[destination.qualified_name] = state
         state.temporary[destination.qualified_name] = destination
-        self._make(destination, state.connection_id)
+        if not awaited:
+            self._make(destination, state.connection_id)
 
     def check_owner(self, state: ConnectionState, destination: Destination) -> None:
         """Raises `InvalidDestinationError` when ``destination`` is another connection's temporary one."""
@@ -181,7 +206,9 @@ class Destinations:
 
     def remove_temporary(self, state: ConnectionState) -> None:
         """The owner is gone: its temporary destinations go with it, and their consumers are ended."""
-        for destination in list(state.temporary.values()):
+        prefix = state.connection_id + ":"
+        awaited = [one for one in self._awaited.values() if one.name.startswith(prefix)]
+        for destination in [*state.temporary.values(), *awaited]:
             found = self._map.find(destination)
             if found is not None:
                 self._drop(found, state.connection_id)
@@ -225,6 +252,7 @@ class Destinations:
         self._map.remove(destination)
         if home.route is not None and home.route.mirror is not None:
             self._drop_mirror(home.route.mirror.destination, connection_id)
+        self._awaited.pop(destination.qualified_name, None)
         owner = self._owners.pop(destination.qualified_name, None)
         if owner is not None:
             owner.temporary.pop(destination.qualified_name, None)

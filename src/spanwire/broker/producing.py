@@ -57,7 +57,7 @@ class Producing:
         parts = [part for part in info.destination.parts() if not part.is_pattern]
         for part in parts:
             self._rights.check_write(state, part)
-        self._destinations.ensure_all(state, parts)
+        self._destinations.ensure_all(state, parts, True)
         return parts
 
     def remove(self, state: ConnectionState, key: str) -> None:

@@ -69,6 +69,7 @@ class Rooms:
         virtual: VirtualSettings,
         scheduler: SchedulerSettings | None,
         upkeep: UpkeepSettings | None,
+        temporary_by_send: bool,
     ) -> None:
         self.usage: Final[MemoryUsage] = MemoryUsage(limits.memory_bytes)
         self.context: Final[BrokerContext] = BrokerContext(store, formats)
@@ -82,7 +83,9 @@ class Rooms:
             ids.next_id() if virtual.told_on_creation else "",
         )  # fmt: skip
         self.waiting: Final[WaitingLine] = WaitingLine()
-        self.destinations: Final[Destinations] = Destinations(self.context, self.map, self.rights, self.advisories)
+        self.destinations: Final[Destinations] = Destinations(
+            self.context, self.map, self.rights, self.advisories, temporary_by_send
+        )
         self.unstored: Final[Unstored] = Unstored(store, unstored_limit(limits))
         self.flow: Final[FlowControl] = FlowControl(
             self.context, self.map, limits, policies.lowest_store_mark(), self.unstored

@@ -225,7 +225,7 @@ class Sending(ParkedSender):
                 if not home.destination.is_advisory:
                     self._rights.check_write(state, home.destination)
                     wanted[home.destination.qualified_name] = home.destination
-        return self._destinations.ensure_all(state, list(wanted.values()))
+        return self._destinations.ensure_all(state, list(wanted.values()), True)
 
     def go_on(self, state: ConnectionState, parked: ParkedSend) -> None:
         """A send that had waited: rights are asked again, and so is whether its destination is still there."""

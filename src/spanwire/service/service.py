@@ -111,6 +111,8 @@ class BrokerService:
                 await connector.start(_connection_factories(connector.settings.spoken(), broker, acceptor), turn)
             self.in_process.start(_connection_factory(IN_PROCESS_PROTOCOL, broker, acceptor), turn)
             await self._networking.start(broker, self._address(), turn, self.connectors)
+            broker.became_master(self.environment.now())
+            self.wake()
         except BaseException:
             await self._give_back()
             raise
@@ -211,6 +213,7 @@ class BrokerService:
             virtual=configuration.virtual,
             scheduler=configuration.scheduler,
             upkeep=configuration.upkeep,
+            temporary_by_send=configuration.temporary_by_send,
         )
         self._broker = broker
         places = addresses(self.connectors, configuration.broker_name, self.directory)

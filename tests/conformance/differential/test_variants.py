@@ -39,7 +39,7 @@ POLICIES: Final = """\
     </destinationPolicy>
 """
 ATTRIBUTES: Final = (
-    'populateJMSXUserID="true" useMirroredQueues="true" '
+    'populateJMSXUserID="true" useMirroredQueues="true" allowTempAutoCreationOnSend="true" '
     'offlineDurableSubscriberTimeout="3000" offlineDurableSubscriberTaskSchedule="200"'
 )
 STEALING: Final = "allowLinkStealing=true"  # Classic 5.17 heeds it in the URI alone

@@ -407,6 +407,7 @@ class Stage:
         plugins: PluginSettings | None = None,
         statistics_format: StatisticsFormat | None = None,
         anonymous_producer_advisories: bool = False,
+        temporary_by_send: bool = False,
     ) -> None:
         self.environment = FixedEnvironment()
         self.dispatches: list[tuple[Listener, Delivery]] = []  # all dispatches in their order
@@ -435,6 +436,7 @@ class Stage:
             virtual=virtual,
             scheduler=scheduler,
             upkeep=upkeep,
+            temporary_by_send=temporary_by_send,
         )
         if plugins is not None and isinstance(self.broker, PluggedBroker):
             addresses = {"openwire": "tcp://host:61616", "dataDirectory": "/data"}

@@ -239,6 +239,16 @@ def test_bridges_are_told_and_one_that_never_was_at_work_is_no_news() -> None:
     assert listens(stage, "NetworkBridge").takes() == []
 
 
+def test_a_broker_that_begins_to_serve_is_told_once() -> None:
+    stage, _ = advised()
+    listener = listens(stage, "MasterBroker")
+    stage.broker.became_master(stage.now)
+    assert len(listener.takes()) == 1
+    late = listens(stage, ">")
+    assert not any("MasterBroker" in delivery.message.destination.name for delivery in late.takes_deliveries())
+    Stage().broker.became_master(stage.now)
+
+
 def flooded(stage: Stage, count: int) -> None:
     """So many connections come and go."""
     for number in range(count):

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import pytest
 
+from spanwire.broker.destinations import MAX_AWAITED_TEMPORARY
+from spanwire.model.destination import parse_destination
 from spanwire.model.errors import (
     AuthorizationError,
     DestinationDoesNotExistError,
     InvalidDestinationError,
     JmsError,
 )
+from spanwire.model.ids import ProducerId
+from spanwire.model.info import ProducerInfo
 from tests.support.dialogue.broker_dialogue import Stage
 from tests.support.dialogue.text_format import original_of
 from tests.support.recording_authorizer import RecordingAuthorizer
@@ -162,6 +166,57 @@ def test_a_temporary_destination_goes_with_its_owner_and_is_not_made_again() -> 
         with pytest.raises(DestinationDoesNotExistError) as refused:
             action()
         assert str(refused.value) == name
+
+
+def test_a_send_may_make_the_temporary_destination_of_a_client_that_comes_back() -> None:
+    stage = Stage(temporary_by_send=True)
+    stage.peer("p").sends("temp-queue://ID:late:1:1", "a", "b", persistent=False)
+    owner = stage.peer("late")
+    with pytest.raises(DestinationDoesNotExistError):
+        owner.consumes("temp-queue://ID:late:1:1")
+    with pytest.raises(JmsError):
+        stage.peer("other").creates("temp-queue://ID:late:1:1")
+    name = owner.temporary()
+    assert owner.consumes(name).takes() == ["a", "b"]
+    owner.leaves()
+    assert not stage.has(name)
+
+
+def test_what_a_send_made_goes_with_the_connection_whose_name_it_has() -> None:
+    stage = Stage(temporary_by_send=True)
+    owner, producer = stage.peer("late"), stage.peer("p")
+    producer.sends("temp-queue://ID:late:1:1,temp-topic://ID:late:1:2,queue://Q", "a", persistent=False)
+    assert stage.has("temp-queue://ID:late:1:1") and stage.has("temp-topic://ID:late:1:2")
+    owner.leaves()
+    assert not stage.has("temp-queue://ID:late:1:1") and not stage.has("temp-topic://ID:late:1:2")
+    assert stage.has("queue://Q")
+
+
+def test_of_those_that_sends_made_only_so_many_are_kept() -> None:
+    stage = Stage(temporary_by_send=True)
+    producer = stage.peer("p")
+    for number in range(MAX_AWAITED_TEMPORARY + 2):
+        producer.sends(f"temp-queue://ID:late:1:{number}", "a", persistent=False)
+    there = [stage.has(f"temp-queue://ID:late:1:{number}") for number in range(MAX_AWAITED_TEMPORARY + 2)]
+    assert there == [False, False] + [True] * MAX_AWAITED_TEMPORARY
+
+
+def test_a_producer_makes_the_temporary_destination_it_names_only_where_that_is_allowed() -> None:
+    for allowed in (True, False):
+        stage = Stage(temporary_by_send=allowed)
+        peer = stage.peer("p")
+        info = ProducerInfo(ProducerId(peer.connection_id, 1, 9), parse_destination("temp-queue://ID:late:1:1"))
+        if allowed:
+            stage.broker.add_producer(peer.state, info, stage.now)
+        else:
+            with pytest.raises(DestinationDoesNotExistError):
+                stage.broker.add_producer(peer.state, info, stage.now)
+        assert stage.has("temp-queue://ID:late:1:1") == allowed
+
+
+def test_no_pattern_makes_temporary_destinations() -> None:
+    with pytest.raises(DestinationDoesNotExistError):
+        Stage(temporary_by_send=True).peer("p").sends("temp-queue://>", "a")
 
 
 def test_the_owner_removes_a_temporary_destination_that_nobody_consumes() -> None:

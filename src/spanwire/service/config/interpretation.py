@@ -77,6 +77,7 @@ class Interpreter:
             advisory_support=settings.flag("advisorySupport", True),
             anonymous_producer_advisories=settings.flag("anonymousProducerAdvisorySupport", False),
             delete_all_messages_on_startup=settings.flag("deleteAllMessagesOnStartup", False),
+            temporary_by_send=settings.flag("allowTempAutoCreationOnSend", False),
             start=settings.flag("start", True),
             connectors=self._connectors(broker, stores),
             network_connectors=self._network_connectors(broker, stores),

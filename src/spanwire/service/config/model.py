@@ -174,6 +174,7 @@ class BrokerConfiguration:
     advisory_support: bool = True
     anonymous_producer_advisories: bool = False
     delete_all_messages_on_startup: bool = False
+    temporary_by_send: bool = False
     start: bool = True
     connectors: tuple[ConnectorSettings, ...] = ()
     network_connectors: tuple[NetworkConnectorSettings, ...] = ()

@@ -85,13 +85,12 @@ BROKER: Final = Words(
         **_all(
             YES,
             "brokerName name brokerId dataDirectory persistent advisorySupport deleteAllMessagesOnStartup start "
-            "maxUncommittedCount schedulerSupport maxSchedulerRepeatAllowed",
+            "maxUncommittedCount schedulerSupport maxSchedulerRepeatAllowed allowTempAutoCreationOnSend",
         ),
         "id": YES,  # Spring's name of the bean; nothing here refers to it
         "useJmx": Rule(ONLY, ("true", "false")),  # the control socket serves either way
         "brokerObjectName": JAVA,
         "anonymousProducerAdvisorySupport": YES,
-        **_all(_only("false", "temporary destinations that a send makes"), "allowTempAutoCreationOnSend"),
         **_all(_only("false", "reuse of temporary destinations"), "cacheTempDestinations"),
         **_all(
             YES,
@@ -319,7 +318,7 @@ RECOVERY: Final = Words(
         ),
         "queryBasedSubscriptionRecoveryPolicy": _later(
             "messages that a query finds for consumers to come",
-            "a query is a Java class, and none runs here: write <fixedCountSubscriptionRecoveryPolicy>, which keeps some",
+            "a query is a Java class, none runs here: write <fixedCountSubscriptionRecoveryPolicy>, which keeps some",
         ),
         "bean": _later("messages for consumers to come by a Java class"),
     },

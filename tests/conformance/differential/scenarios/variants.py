@@ -247,3 +247,15 @@ def an_entry_for_temporary_topics_says_nothing_of_others(jms: Stage) -> None:
     session = jms.connection().session()
     session.producer(jms.topic("T")).sends("a", "b", "c")
     session.consumer(jms.topic("T")).receives_nothing()
+
+
+# -- temporary destinations that a send makes
+
+
+def a_send_makes_the_temporary_destination_of_a_connection_that_is_gone(jms: Stage) -> None:
+    owner = jms.connection()
+    temporary = owner.session().temporary()
+    sender = jms.connection("jms.watchTopicAdvisories=false").session()
+    owner.closes()
+    sender.producer(temporary).sends("a", volatile=True)
+    sender.producer().sends("b", volatile=True, to=temporary.name)
