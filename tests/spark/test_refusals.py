@@ -33,9 +33,9 @@ def test_an_option_that_nobody_knows_is_named_with_the_closest(spark: SparkSessi
     )
 
 
-def test_a_topic_is_refused_by_name(spark: SparkSession) -> None:
+def test_a_topic_without_a_subscription_is_refused_by_name(spark: SparkSession) -> None:
     line = told(reading(spark, destination="topic://PRICES"))
-    assert line.startswith("spanwire: topic://PRICES cannot be used: only queues are")
+    assert line.startswith("spanwire: topic://PRICES keeps messages for a durable subscription only")
 
 
 def test_a_stream_without_a_staging_directory_is_refused(spark: SparkSession, tmp_path: Path) -> None:

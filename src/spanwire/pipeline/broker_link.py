@@ -48,10 +48,17 @@ class QueueSource(MessageSource):
         self._last: Message | None = None
         try:
             self._session: Final = connection.session(acknowledge="client")
-            self._consumer: Final = self._session.create_consumer(options.destination, selector=options.selector)
+            self._consumer: Final = self._consumer_of(options)
         except BaseException:
             self.close()
             raise
+
+    def _consumer_of(self, options: ReadOptions) -> blocking.Consumer:
+        if options.subscription is None:
+            return self._session.create_consumer(options.destination, selector=options.selector)
+        return self._session.create_durable_subscriber(
+            options.destination, options.subscription, selector=options.selector
+        )
 
     def receive(self, max_count: int, timeout_s: float) -> list[Message]:
         """What is there, at most ``max_count``: one wait, one lock and one look at the socket for many messages."""

@@ -73,7 +73,9 @@ class Gathered:
 class MessageGatherer:
     """Decodes messages into `Gathered`, which whoever takes it replaces by calling `take`."""
 
-    def __init__(self, bodies: frozenset[str]) -> None:
+    def __init__(self, bodies: frozenset[str], has_many_sources: bool = False) -> None:
+        """`has_many_sources`: a message is known by its id and its destination, since several queues may have it."""
+        self._has_many_sources: Final[bool] = has_many_sources
         self.gathered = Gathered()
         self._bodies: Final[frozenset[str]] = bodies
         self._decoder = StructureDecoder(WireFormat(version=LATEST_VERSION))
@@ -89,18 +91,21 @@ class MessageGatherer:
         return gathered
 
     def add(self, raw: bytes, version: int, redelivery_count: int, known: list[set[str]]) -> str:
-        """One more row, from a message's loose and uncached octets; gives its id. A message whose id is in a set of
-        ``known`` is left out.
+        """One more row, from a message's loose and uncached octets; gives its key: the id, with several sources and the
+        destination. A message whose key is in a set of ``known`` is left out.
 
         Raises `MessageFormatError` for octets that are no message with an id.
         """
         message = self._decode(raw, version)
         message_id = self._message_id(message)
-        for ids in known:
-            if message_id in ids:
-                return message_id
+        key = message_id
+        if self._has_many_sources:
+            key = source_key(message_id, self._destination(message.destination))
+        for keys in known:
+            if key in keys:
+                return key
         self._append(message, message_id, redelivery_count + 1)
-        return message_id
+        return key
 
     def _decode(self, raw: bytes, version: int) -> wire.Message:
         if version != self._version:
@@ -217,6 +222,11 @@ class MessageGatherer:
         to.bytes.append(octets)
         to.body_values.append(body[0])
         to.body_metadata.append(body[1])
+
+
+def source_key(message_id: str, destination: str | None) -> str:
+    """How a message of one of several queues is told from the same one in another."""
+    return f"{message_id} {destination}"
 
 
 def text_octets(content: bytes | None, compressed: bool) -> bytes | None:

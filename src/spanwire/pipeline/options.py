@@ -7,6 +7,8 @@
 | user, password, clientId | all | none |
 | selector | read | none: every message |
 | mode | batch read | browse |
+| subscription | read of a topic | required there, with clientId: the durable subscription |
+| filterPushdown | browse | false |
 | stagingDirectory | stream read, mode consume | required |
 | maxRowsPerBatch | read | 100,000 |
 | maxBytesPerBatch | read | 128 MiB of bodies and properties |
@@ -15,6 +17,7 @@
 | numPartitions | read | 2 |
 | bodies | read | all kinds |
 | duplicateIdProperty | write | _AMQ_DUPL_ID |
+| duplicateIdPrefix | batch write | a new one for each write |
 | maxRowsPerTransaction | write | 10,000 |
 | persistent, priority, timeToLiveMs | write | true, 4, 0 |
 
@@ -28,7 +31,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from spanwire.model.destination import QUEUE, SCHEMES, Destination, parse_destination
+from spanwire.model.destination import QUEUE, SCHEMES, TOPIC, Destination, parse_destination
 from spanwire.model.errors import ConfigurationError, InvalidDestinationError
 from spanwire.model.secret import Secret
 from spanwire.pipeline.body_types import BODY_KINDS
@@ -54,6 +57,8 @@ COMMON: Final = ("url", "destination", "user", "password", "clientId")
 READ: Final = (
     "selector",
     "mode",
+    "subscription",
+    "filterPushdown",
     "stagingDirectory",
     "maxRowsPerBatch",
     "maxBytesPerBatch",
@@ -62,7 +67,14 @@ READ: Final = (
     "numPartitions",
     "bodies",
 )
-WRITE: Final = ("duplicateIdProperty", "maxRowsPerTransaction", "persistent", "priority", "timeToLiveMs")
+WRITE: Final = (
+    "duplicateIdProperty",
+    "duplicateIdPrefix",
+    "maxRowsPerTransaction",
+    "persistent",
+    "priority",
+    "timeToLiveMs",
+)
 SPARKS_OWN: Final = frozenset({"checkpointlocation"})  # Spark hands these on; they are not for the source
 
 
@@ -84,6 +96,8 @@ class ReadOptions:
     destination: Destination
     selector: str | None
     mode: str
+    subscription: str | None
+    filter_pushdown: bool
     staging_directory: str | None
     max_rows: int
     max_bytes: int
@@ -91,6 +105,11 @@ class ReadOptions:
     max_batch_ms: int
     partitions: int
     bodies: frozenset[str]
+
+    @property
+    def has_many_sources(self) -> bool:
+        """Whether messages come from more than one queue; one that was sent to several of them has one id there."""
+        return self.destination.is_pattern or self.destination.is_composite
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +119,7 @@ class WriteOptions:
     login: Login
     destination: Destination | None
     duplicate_id_property: str | None
+    duplicate_id_prefix: str | None
     max_transaction_rows: int
     persistent: bool
     priority: int
@@ -112,11 +132,14 @@ def read_options(given: Mapping[str, str]) -> ReadOptions:
     name = words.text("destination")
     if name is None:
         raise ConfigurationError('spanwire: a reader needs .option("destination", "queue://NAME")')
+    login, mode, subscription = words.login(), words.choice("mode", (BROWSE, CONSUME)), words.text("subscription")
     return ReadOptions(
-        login=words.login(),
-        destination=queue_named(name),
+        login=login,
+        destination=source_named(name, subscription, login.client_id),
         selector=words.text("selector"),
-        mode=words.choice("mode", (BROWSE, CONSUME)),
+        mode=mode,
+        subscription=subscription,
+        filter_pushdown=words.flag("filterPushdown", False),
         staging_directory=words.text("stagingDirectory"),
         max_rows=words.number("maxRowsPerBatch", 100_000, 1, MAX_ROWS),
         max_bytes=words.number("maxBytesPerBatch", 128 * MIB, 1, MAX_BYTES),
@@ -133,8 +156,9 @@ def write_options(given: Mapping[str, str]) -> WriteOptions:
     name = words.text("destination")
     return WriteOptions(
         login=words.login(),
-        destination=None if name is None else queue_named(name),
+        destination=None if name is None else target_named(name),
         duplicate_id_property=words.property_name("duplicateIdProperty", DUPLICATE_ID),
+        duplicate_id_prefix=words.text("duplicateIdPrefix"),
         max_transaction_rows=words.number("maxRowsPerTransaction", 10_000, 1, MAX_TRANSACTION_ROWS),
         persistent=words.flag("persistent", True),
         priority=words.number("priority", 4, 0, MAX_PRIORITY),
@@ -152,20 +176,57 @@ def staging_directory(options: ReadOptions) -> str:
     return options.staging_directory
 
 
-def queue_named(name: str) -> Destination:
-    """The queue of that name. Raises `ConfigurationError` for anything else."""
+def check_browsable(options: ReadOptions) -> None:
+    """Whether one look shows what the options name. Raises `ConfigurationError` when it does not."""
+    if options.has_many_sources or not options.destination.is_queue:
+        raise ConfigurationError(
+            f"spanwire: {options.destination} cannot be looked at; name one queue, or read with a stream or the mode "
+            "consume"
+        )
+
+
+def source_named(name: str, subscription: str | None, client_id: str | None) -> Destination:
+    """What is read: a queue, a pattern of queues, several queues, or a topic with a durable subscription.
+
+    Raises `ConfigurationError` for anything else.
+    """
+    found = _permanent(name)
+    if found.kind == TOPIC and (subscription is None or client_id is None):
+        raise ConfigurationError(
+            f"spanwire: {found} keeps messages for a durable subscription only: set the options subscription and "
+            f"clientId, or read the queue of a virtual topic ({SCHEMES[QUEUE]}Consumer.<group>.VirtualTopic.<topic>)"
+        )
+    if found.kind == QUEUE and subscription is not None:
+        raise ConfigurationError(f"spanwire: {found} is a queue; the option subscription is for topics")
+    for part in _parts(found):
+        if part.kind != found.kind or (part.kind == TOPIC and found.is_composite):
+            raise ConfigurationError(f"spanwire: {found} joins what one consumer cannot read; use one query for each")
+    return found
+
+
+def target_named(name: str) -> Destination:
+    """The queue or topic to send to. Raises `ConfigurationError` for anything else."""
+    found = _permanent(name)
+    if found.is_pattern or found.is_composite:
+        raise ConfigurationError(f"spanwire: {found} names more than one destination; write to each of them")
+    return found
+
+
+def _permanent(name: str) -> Destination:
     try:
         found = parse_destination(name)
     except InvalidDestinationError as error:
         raise ConfigurationError(f"spanwire: {error}; name a queue as queue://NAME") from None
-    if found.kind != QUEUE:
-        raise ConfigurationError(
-            f"spanwire: {found} cannot be used: only queues are; let its messages go to a queue, as a virtual topic's "
-            f"do ({SCHEMES[QUEUE]}Consumer.<group>.VirtualTopic.<topic>)"
-        )
-    if found.is_pattern or found.is_composite:
-        raise ConfigurationError(f"spanwire: {found} names more than one queue; use one query for each")
+    if found.is_temporary:
+        raise ConfigurationError(f"spanwire: {found} ends with its connection; use a queue or topic that stays")
     return found
+
+
+def _parts(found: Destination) -> list[Destination]:
+    try:
+        return found.parts()
+    except InvalidDestinationError as error:
+        raise ConfigurationError(f"spanwire: {error}") from None
 
 
 class _Words:

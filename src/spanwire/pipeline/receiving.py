@@ -85,7 +85,7 @@ class BatchReceiver:
     def __init__(self, options: ReadOptions, clock: Callable[[], float]) -> None:
         self._options: Final[ReadOptions] = options
         self._clock: Final[Callable[[], float]] = clock
-        self._gatherer: Final[MessageGatherer] = MessageGatherer(options.bodies)
+        self._gatherer: Final[MessageGatherer] = MessageGatherer(options.bodies, options.has_many_sources)
 
     def receive(
         self, source: MessageSource, max_rows: int, known: list[set[str]], least_wait_s: float = 0.0

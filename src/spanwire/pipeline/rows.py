@@ -48,7 +48,7 @@ from spanwire.pipeline.body_types import (
     TEXT_BODY,
     UNREADABLE,
 )
-from spanwire.pipeline.options import MAX_PRIORITY, WriteOptions, queue_named
+from spanwire.pipeline.options import MAX_PRIORITY, WriteOptions, target_named
 from spanwire.pipeline.variant import decode_variant
 
 INTEGERS: Final = ("tinyint", "smallint", "int", "bigint")
@@ -87,7 +87,7 @@ EITHER_BODY: Final = "body"  # a map or a stream, as the value says
 BODY_COLUMNS: Final = ("text", "bytes", "body")
 DELIVERY_MODES: Final[dict[object, bool]] = {schema.PERSISTENT: True, schema.NON_PERSISTENT: False}
 BODY_TYPE_OF: Final[dict[str, str]] = {"text": TEXT_BODY, "bytes": BYTES_BODY, "body": EITHER_BODY}
-MAX_KNOWN_QUEUES: Final = 1024  # destinations of rows that are remembered
+MAX_KNOWN_TARGETS: Final = 1024  # destinations of rows that are remembered
 ARROW_NUMBERS: Final[dict[pa.DataType, int]] = {
     pa.int8(): BYTE_VALUE,
     pa.int16(): SHORT_VALUE,
@@ -155,7 +155,7 @@ class RowReader:
     def __init__(self, options: WriteOptions, wall_ms: Callable[[], int]) -> None:
         self._options: Final[WriteOptions] = options
         self._wall_ms: Final[Callable[[], int]] = wall_ms
-        self._queues: Final[dict[str, Destination]] = {}
+        self._targets: Final[dict[str, Destination]] = {}
 
     def rows(self, batch: pa.RecordBatch) -> Iterator[OutgoingRow]:
         """The messages of a batch in order. Raises `ConfigurationError` for a value that no message can have."""
@@ -205,12 +205,12 @@ class RowReader:
             return self._options.destination
         if not isinstance(name, str):
             raise ConfigurationError("spanwire: a row has no JMSDestination and there is no option destination")
-        known = self._queues.get(name)
+        known = self._targets.get(name)
         if known is None:
-            if len(self._queues) >= MAX_KNOWN_QUEUES:
-                self._queues.clear()
-            known = queue_named(name)
-            self._queues[name] = known
+            if len(self._targets) >= MAX_KNOWN_TARGETS:
+                self._targets.clear()
+            known = target_named(name)
+            self._targets[name] = known
         return known
 
 

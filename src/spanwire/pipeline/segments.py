@@ -25,6 +25,7 @@ from typing import Final
 import pyarrow as pa
 
 from spanwire.model.errors import ConfigurationError
+from spanwire.pipeline.gathering import source_key
 
 LOCK_TIMEOUT_S: Final = 15.0  # a reader of a killed driver ends within its receive timeout
 LOCK_PAUSE_S: Final = 0.1
@@ -81,11 +82,15 @@ class StagingDirectory:
         """Whether that is noted."""
         return segment_path(self.path, number).with_suffix(SETTLED).exists()
 
-    def ids(self, number: int) -> set[str]:
-        """The message ids of a segment."""
+    def ids(self, number: int, has_many_sources: bool = False) -> set[str]:
+        """The message ids of a segment; with several sources the destinations behind them."""
         with pa.memory_map(str(segment_path(self.path, number))) as source:
-            table = pa.ipc.open_file(source).read_all().select(["JMSMessageID"])
-            return set(table.column(0).to_pylist())
+            table = pa.ipc.open_file(source).read_all()
+            ids = table.column("JMSMessageID").to_pylist()
+            if not has_many_sources:
+                return set(ids)
+            places = table.column("JMSDestination").to_pylist()
+            return {source_key(one, place) for one, place in zip(ids, places, strict=True)}
 
     def discard(self, number: int) -> None:
         """Delete a segment and what is noted of it."""

@@ -43,9 +43,13 @@ class Staging:
         self._source: MessageSource | None = None
         self._last: Received | None = None
         about = {"destination": str(options.destination), "selector": options.selector or ""}
+        if options.subscription is not None:
+            about["subscription"] = options.subscription
         self._directory: Final[StagingDirectory] = StagingDirectory(Path(staging_directory(options)), about)
         self._known: Final[dict[int, set[str]]] = {
-            number: self._directory.ids(number) for number in self.numbers() if not self._directory.is_settled(number)
+            number: self._directory.ids(number, options.has_many_sources)
+            for number in self.numbers()
+            if not self._directory.is_settled(number)
         }
         self._recent: Final[dict[int, set[str]]] = {}
 

@@ -4,7 +4,7 @@ import pytest
 
 from spanwire.model.errors import ConfigurationError
 from spanwire.pipeline.body_types import BODY_KINDS
-from spanwire.pipeline.options import MAX_ROWS, read_options, staging_directory, write_options
+from spanwire.pipeline.options import MAX_ROWS, check_browsable, read_options, staging_directory, write_options
 
 CANARY = "canary-6b1f"
 
@@ -23,9 +23,12 @@ def test_names_count_in_any_case_and_the_rest_has_defaults() -> None:
         ({"destination": "Q", "selektor": "a = 1"}, "there is no option 'selektor'; the closest is 'selector'"),
         ({"destination": "Q", "maxRowPerBatch": "1"}, "the closest is 'maxRowsPerBatch'"),
         ({"destination": "Q", "priority": "1"}, "the option priority has no meaning for a read"),
-        ({"destination": "topic://T"}, "topic://T cannot be used: only queues are; let its messages go to a queue"),
-        ({"destination": "queue://A.>"}, "queue://A.> names more than one queue"),
-        ({"destination": "queue://A,B"}, "names more than one queue"),
+        ({"destination": "topic://T"}, "topic://T keeps messages for a durable subscription only: set the options"),
+        ({"destination": "topic://T", "subscription": "s"}, "set the options subscription and clientId"),
+        ({"destination": "Q", "subscription": "s"}, "queue://Q is a queue; the option subscription is for topics"),
+        ({"destination": "A,topic://T"}, "joins what one consumer cannot read"),
+        ({"destination": "A,,B"}, "empty name"),
+        ({"destination": "temp-queue://ID:1"}, "ends with its connection"),
         ({"destination": "queue://"}, "empty name"),
         ({"destination": "Q", "maxRowsPerBatch": "many"}, "the option maxRowsPerBatch is 'many', not a whole number"),
         ({"destination": "Q", "maxRowsPerBatch": "500001"}, f"must lie between 1 and {MAX_ROWS}"),
@@ -44,7 +47,8 @@ def test_a_reader_says_what_is_wrong_in_one_line(given: dict[str, str], told: st
     ("given", "told"),
     [
         ({"selector": "a = 1"}, "the option selector has no meaning for a write"),
-        ({"destination": "topic://T"}, "topic://T cannot be used"),
+        ({"destination": "queue://A.>"}, "queue://A.> names more than one destination"),
+        ({"destination": "A,B"}, "names more than one destination"),
         ({"persistent": "maybe"}, "the option persistent is 'maybe', neither true nor false"),
         ({"priority": "10"}, "must lie between 0 and 9"),
         ({"duplicateIdProperty": "a b"}, "which no message property can be called"),
@@ -77,3 +81,22 @@ def test_the_password_is_in_no_text_of_the_options() -> None:
 )
 def test_the_bodies_that_are_wanted(words: str, kinds: set[str]) -> None:
     assert read_options({"destination": "Q", "bodies": words}).bodies == kinds
+
+
+@pytest.mark.parametrize(
+    ("given", "name", "has_many"),
+    [
+        ({"destination": "A.>"}, "queue://A.>", True),
+        ({"destination": "queue://A,B"}, "queue://A,B", True),
+        ({"destination": "topic://T", "subscription": "s", "clientId": "c"}, "topic://T", False),
+    ],
+)
+def test_several_queues_and_subscribed_topics_are_sources(given: dict[str, str], name: str, has_many: bool) -> None:
+    options = read_options(given)
+    assert (str(options.destination), options.has_many_sources) == (name, has_many)
+    with pytest.raises(ConfigurationError, match="cannot be looked at; name one queue"):
+        check_browsable(options)
+
+
+def test_a_topic_is_a_target() -> None:
+    assert str(write_options({"destination": "topic://T"}).destination) == "topic://T"

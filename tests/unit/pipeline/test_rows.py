@@ -64,8 +64,10 @@ def test_each_row_may_name_its_queue() -> None:
     rows = list(RowReader(write_options({}), lambda: NOW_MS).rows(batch))
     assert [str(row.destination) for row in rows] == ["queue://A", "queue://B", "queue://A"]
     topics = pa.record_batch({"JMSDestination": ["topic://T"], "text": ["1"]})
-    with pytest.raises(ConfigurationError, match="topic://T cannot be used"):
-        list(RowReader(write_options({}), lambda: NOW_MS).rows(topics))
+    assert [str(row.destination) for row in RowReader(write_options({}), lambda: NOW_MS).rows(topics)] == ["topic://T"]
+    patterns = pa.record_batch({"JMSDestination": ["queue://A.>"], "text": ["1"]})
+    with pytest.raises(ConfigurationError, match="names more than one destination"):
+        list(RowReader(write_options({}), lambda: NOW_MS).rows(patterns))
 
 
 def test_headers_come_from_their_columns() -> None:

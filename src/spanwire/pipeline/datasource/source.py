@@ -12,17 +12,20 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from spanwire.model.errors import ConfigurationError
+from spanwire.pipeline.datasource.filtering_reader import FilteringReader
 from spanwire.pipeline.datasource.reader import SpanwireReader
 from spanwire.pipeline.datasource.stream_reader import SpanwireStreamReader
 from spanwire.pipeline.datasource.stream_writer import SpanwireStreamWriter
 from spanwire.pipeline.datasource.writer import SpanwireWriter
-from spanwire.pipeline.options import read_options, staging_directory, write_options
+from spanwire.pipeline.options import BROWSE, check_browsable, read_options, staging_directory, write_options
 from spanwire.pipeline.rows import check_columns
 from spanwire.pipeline.schema import COLUMNS, DDL
 
 
 class SpanwireDataSource(DataSource):
-    """Queues of a broker that speaks OpenWire. Every fault of options or columns is an error of one line, here."""
+    """Queues and topics of a broker that speaks OpenWire. Every fault of options or columns is an error of one line,
+    here.
+    """
 
     @classmethod
     def name(cls) -> str:
@@ -38,16 +41,18 @@ class SpanwireDataSource(DataSource):
         """Messages as they are in the queue now."""
         _check_schema(schema)
         options = read_options(self.options)
-        if options.mode != "browse":
+        if options.mode != BROWSE:
             staging_directory(options)
-        return SpanwireReader(dict(self.options))
+            return SpanwireReader(dict(self.options))
+        check_browsable(options)
+        return FilteringReader(dict(self.options)) if options.filter_pushdown else SpanwireReader(dict(self.options))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """Messages as they come."""
         _check_schema(schema)
         options = read_options(self.options)
         staging_directory(options)
-        if options.mode == "browse" and "mode" in self.options:
+        if options.mode == BROWSE and "mode" in self.options:
             raise ConfigurationError("spanwire: a stream consumes what it reads; leave the option mode out")
         return SpanwireStreamReader(dict(self.options))
 

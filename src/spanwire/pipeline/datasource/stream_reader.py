@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Final
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
@@ -25,6 +26,8 @@ from spanwire.pipeline.read_ahead import ReadAhead
 from spanwire.pipeline.segments import read_rows
 from spanwire.pipeline.staging import Staging
 
+BEHIND_MS: Final = "behindMs"
+
 
 class SpanwireStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Stages batches of a queue and tells of them by number. Copies of it in tasks only read files."""
@@ -36,6 +39,7 @@ class SpanwireStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._ahead: ReadAhead | None = None
         self._outage = Outage(time.monotonic)
         self._last = 0
+        self._behind_ms = 0
         self._ends_at_ms: int | None = None
         self._is_drained = False
 
@@ -82,8 +86,8 @@ class SpanwireStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._ends_at_ms = time.time_ns() // 1_000_000
 
     def reportLatestOffset(self) -> dict[str, int]:
-        """For the progress report."""
-        return offset(self._last)
+        """For the progress report: the last batch at hand, and how old its last message was when it was received."""
+        return {**offset(self._last), BEHIND_MS: self._behind_ms}
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
         """The rows of the segment that ``end`` names."""
@@ -114,5 +118,8 @@ class SpanwireStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _note_end(self, staging: Staging) -> None:
         received = staging.take_last()
+        if received is not None:
+            age_ms = time.time_ns() // 1_000_000 - received.last_timestamp_ms
+            self._behind_ms = 0 if received.is_empty or not received.last_timestamp_ms else max(0, age_ms)
         if self._ends_at_ms is not None and received is not None:
             self._is_drained = received.is_empty or received.last_timestamp_ms > self._ends_at_ms

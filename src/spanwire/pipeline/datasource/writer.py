@@ -25,15 +25,17 @@ class Sent(WriterCommitMessage):
 
 
 class SpanwireWriter(DataSourceArrowWriter):
-    """Sends the rows of a DataFrame. A task that is tried again sends its messages again, with the same ids."""
+    """Sends the rows of a DataFrame. A task that is tried again sends its messages again, with the same ids; so does a
+    write that is repeated under the same option duplicateIdPrefix.
+    """
 
     def __init__(self, given: dict[str, str]) -> None:
         self._given = given
-        self._job = uuid.uuid4().hex
+        self._job = write_options(given).duplicate_id_prefix or f"{uuid.uuid4().hex}/0"
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Sent:
         """The rows of one partition. Raises `SpanwireError` in one line; what is not committed then was never sent."""
-        return send_partition(self._given, f"{self._job}/0", iterator)
+        return send_partition(self._given, self._job, iterator)
 
 
 def send_partition(given: dict[str, str], job: str, batches: Iterator[pa.RecordBatch]) -> Sent:

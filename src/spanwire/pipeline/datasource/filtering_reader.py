@@ -1,0 +1,24 @@
+"""The batch reader that hands Spark's filters to the broker. Spark refuses such a reader while its setting
+``spark.sql.python.filterPushdown.enabled`` is off, so there is an option that asks for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from pyspark.sql.datasource import Filter
+
+from spanwire.pipeline.datasource.reader import SpanwireReader
+from spanwire.pipeline.filters import selector_with
+
+
+class FilteringReader(SpanwireReader):
+    """Looks at a queue through a selector made of the filters."""
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
+        """Narrow the selector; every filter stays with Spark as well, which is exact."""
+        selector = selector_with(next((v for k, v in self._given.items() if k.lower() == "selector"), None), filters)
+        self._given = {name: value for name, value in self._given.items() if name.lower() != "selector"}
+        if selector is not None:
+            self._given["selector"] = selector
+        return filters

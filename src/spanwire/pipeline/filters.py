@@ -1,0 +1,105 @@
+"""Filters that Spark pushes into a batch read, as a selector that the broker evaluates.
+
+The selector lets through at least what the filters do; Spark filters again what comes. Only headers are understood:
+Spark does not push down anything about a map, so nothing about properties.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Final
+
+from pyspark.sql.datasource import (
+    EqualTo,
+    Filter,
+    GreaterThan,
+    GreaterThanOrEqual,
+    In,
+    LessThan,
+    LessThanOrEqual,
+    StringStartsWith,
+)
+
+TEXTS: Final = frozenset({"JMSMessageID", "JMSCorrelationID", "JMSType", "JMSXGroupID", "JMSDeliveryMode"})
+NUMBERS: Final = frozenset({"JMSPriority"})
+TIMES: Final = frozenset({"JMSTimestamp", "JMSExpiration"})
+MAX_MEMBERS: Final = 100  # of an IN; more would make a selector that costs more than it saves
+MAX_TEXT: Final = 200  # characters of a text; a selector has a length of its own
+MAX_FILTERS: Final = 10
+
+
+def selector_with(selector: str | None, filters: Iterable[Filter]) -> str | None:
+    """The selector of the options and of those filters that one can stand for."""
+    found = [] if selector is None else [f"({selector})"]
+    for one in list(filters)[:MAX_FILTERS]:
+        text = selector_of(one)
+        if text is not None:
+            found.append(text)
+    return " AND ".join(found) or None
+
+
+def selector_of(one: Filter) -> str | None:
+    """A selector that is true wherever the filter is; None when there is none."""
+    if isinstance(one, In):
+        return _membership(one)
+    if isinstance(one, StringStartsWith):
+        return _beginning(one)
+    if not isinstance(one, (EqualTo, GreaterThan, GreaterThanOrEqual, LessThan, LessThanOrEqual)):
+        return None
+    name = _name(one.attribute)
+    if name in TEXTS:
+        return f"{name} = {_quoted(one.value)}" if isinstance(one, EqualTo) and _is_short(one.value) else None
+    if name in NUMBERS and isinstance(one.value, int) and not isinstance(one.value, bool):
+        return f"{name} {_symbol(one)} {one.value}"
+    if name in TIMES and isinstance(one.value, datetime) and one.value.tzinfo is not None:
+        return _time(name, one, int(one.value.timestamp() * 1000))
+    return None
+
+
+def _time(name: str, one: Filter, millis: int) -> str:
+    """Spark counts microseconds: one millisecond more on either side lets through what it will look at itself."""
+    if isinstance(one, EqualTo):
+        return f"{name} BETWEEN {millis - 1} AND {millis + 1}"
+    if isinstance(one, (GreaterThan, GreaterThanOrEqual)):
+        return f"{name} >= {millis - 1}"
+    return f"{name} <= {millis + 1}"
+
+
+def _symbol(one: Filter) -> str:
+    if isinstance(one, EqualTo):
+        return "="
+    if isinstance(one, GreaterThan):
+        return ">"
+    if isinstance(one, GreaterThanOrEqual):
+        return ">="
+    return "<" if isinstance(one, LessThan) else "<="
+
+
+def _membership(one: In) -> str | None:
+    name, members = _name(one.attribute), list(one.value)
+    if name not in TEXTS or not members or len(members) > MAX_MEMBERS:
+        return None
+    if not all(_is_short(member) for member in members):
+        return None
+    return f"{name} IN ({', '.join(_quoted(member) for member in members)})"
+
+
+def _beginning(one: StringStartsWith) -> str | None:
+    name = _name(one.attribute)
+    if name not in TEXTS or not _is_short(one.value):
+        return None
+    escaped = "".join(f"\\{letter}" if letter in "%_\\" else letter for letter in one.value)
+    return f"{name} LIKE {_quoted(escaped + '%')} ESCAPE '\\'"
+
+
+def _name(attribute: tuple[str, ...]) -> str:
+    return attribute[0] if len(attribute) == 1 else ""
+
+
+def _is_short(value: object) -> bool:
+    return isinstance(value, str) and len(value) <= MAX_TEXT
+
+
+def _quoted(value: object) -> str:
+    return "'" + str(value).replace("'", "''") + "'"
