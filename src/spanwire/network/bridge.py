@@ -135,6 +135,7 @@ class NetworkBridge(ClientConnection, ProtocolConnection):
         self._login_id = 0
         self._subscribe_id = 0
         self._wrote = False
+        self._was_told = False
         self._awaits_news = False
 
     @property
@@ -388,7 +389,7 @@ class NetworkBridge(ClientConnection, ProtocolConnection):
 
     def _is_running(self, now: Time) -> None:
         self._go_on(Event.HEARS)
-        self._awaits_news = not self.settings.static_bridge
+        self._awaits_news = not self.settings.static_bridge and not self._was_told
         self.running_since = now.monotonic
         self.was_running = True
         logger.info("network connector %s: bridge to broker %s is up", self.settings.name, self._remote.name)
@@ -412,6 +413,7 @@ class NetworkBridge(ClientConnection, ProtocolConnection):
     def _advisory(self, subject: DataStructure | None, now: Time) -> None:
         if self._crossing is None:
             raise OpenWireProtocolError("an advisory came before the bridge asked for any")
+        self._was_told = True
         self._awaits_news = False
         self._crossing.told(subject, now)
 
