@@ -291,8 +291,9 @@ class CoreConnection(WireOwner):
         lost: asyncio.Future[JmsError | None] = self._loop.create_future()
         self._lost = lost
         is_open = False
+        timeout = self.core.login_timeout(address)
         try:
-            async with asyncio.timeout(address.settings.connect_timeout_ms / 1000):
+            async with asyncio.timeout(timeout):
                 wire = await self._open_wire(address)
                 is_open = True
                 self._wire = wire
@@ -304,7 +305,7 @@ class CoreConnection(WireOwner):
                 return None
             failure = found if found is not None else JmsError(f"{address.url} let the client in and was gone")
         except TimeoutError:
-            failure = silent(address, is_open)
+            failure = silent(address, is_open, timeout)
         except OSError as error:
             failure = not_connected(address, error)
         except UnicodeError as error:  # of a name that no host can have

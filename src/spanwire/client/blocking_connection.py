@@ -354,7 +354,7 @@ class CoreConnection:
 
     def _try(self, address: BrokerAddress) -> JmsError | None:
         """Connect to one address and log in; what went wrong, if something did."""
-        timeout = address.settings.connect_timeout_ms / 1000
+        timeout = self.core.login_timeout(address)
         end = self.machine.now().monotonic + timeout
         self._lost = None
         self.lock.release()
@@ -375,7 +375,7 @@ class CoreConnection:
         self.core.opened(address, self.machine.now())
         self._write()
         if not self.wait(lambda: self.core.is_online or self._channel is not channel, end):
-            failure = silent(address, True)
+            failure = silent(address, True, timeout)
             self._lose(failure)
             return failure
         if self.core.is_online:

@@ -24,6 +24,7 @@ from enum import Enum
 from typing import Final
 
 from spanwire.client.address import BrokerAddress, BrokerUrl
+from spanwire.client.advisories import TemporaryWatch
 from spanwire.client.consumer import ClientConsumer
 from spanwire.client.failover import Failover
 from spanwire.client.line import COMMIT, XA, Line, Request
@@ -62,9 +63,10 @@ class ClientConnection(LinkReceiver):
 
     def __init__(self, url: BrokerUrl, environment: Environment) -> None:
         seed = int.from_bytes(environment.random_bytes(4), "big")
-        self.connection_id: Final[str] = IdGenerator(environment, seed).next_id()
         self.settings: Final[ClientSettings] = url.settings
-        self.client_id: Final[str] = url.settings.client_id or f"{self.connection_id}:0"
+        made = IdGenerator(environment, seed).next_id()
+        self.connection_id: Final[str] = prefixed(made, url.settings.connection_id_prefix)
+        self.client_id: Final[str] = url.settings.client_id or prefixed(f"{made}:0", url.settings.client_id_prefix)
         self.url: Final[BrokerUrl] = url
         self.failover: Final[Failover] = Failover(url.addresses, url.reconnect, environment)
         self.line: Final[Line] = Line(url.reconnect.cache_bytes)
@@ -84,6 +86,8 @@ class ClientConnection(LinkReceiver):
         self._last_producer = 0
         self._last_consumer = 0
         self._last_temporary = 0
+        self._watch: TemporaryWatch | None = None
+        self._acknowledge_at = 0.0  # when scheduled acknowledgements are due
         self._now = environment.now()
 
     @property
@@ -149,7 +153,12 @@ class ClientConnection(LinkReceiver):
     def next_timeout(self) -> float | None:
         """When `handle_timeout` is to be called, in monotonic seconds."""
         link = self.line.link
-        return None if link is None else link.next_timeout()
+        if link is None:
+            return None
+        due = link.next_timeout()
+        if self.settings.scheduled_acknowledge_ms > 0 and self.state == State.ONLINE:
+            return self._acknowledge_at if due is None else min(due, self._acknowledge_at)
+        return due
 
     def handle_timeout(self, now: Time) -> None:
         """Send a keep-alive; raises `JmsError` when the broker has been silent for the negotiated time."""
@@ -158,6 +167,11 @@ class ClientConnection(LinkReceiver):
         if link is not None and not link.handle_timeout(now.monotonic):
             seconds = link.wire_format.max_inactivity_ms / 1000
             raise JmsError(f"the broker at {self.failover.address.url} has been silent for {seconds:g} s")
+        interval_ms = self.settings.scheduled_acknowledge_ms
+        if interval_ms > 0 and now.monotonic >= self._acknowledge_at:
+            self._acknowledge_at = now.monotonic + interval_ms / 1000
+            for consumer in self._consumers.values():
+                consumer.acknowledge_scheduled()
 
     def disconnected(self, error: JmsError, now: Time) -> bool:
         """The link is gone, or was of no use. Whether another one is to be made; if not, the connection has failed.
@@ -183,6 +197,13 @@ class ClientConnection(LinkReceiver):
             return True
         self.fail(error)
         return False
+
+    def login_timeout(self, address: BrokerAddress) -> float:
+        """Seconds from the first attempt of an address until its broker has accepted the login."""
+        milliseconds = address.settings.connect_timeout_ms
+        if 0 < self.settings.connect_timeout_ms < milliseconds:
+            milliseconds = self.settings.connect_timeout_ms
+        return milliseconds / 1000
 
     def broken(self, reason: str) -> JmsError:
         """The error for a link that ended, with the broker's last words when there were some."""
@@ -331,6 +352,8 @@ class ClientConnection(LinkReceiver):
         found = self._consumers.get(consumer.value)
         if found is not None and consumer.connection_id == self.connection_id:
             found.dispatched(destination, raw, redelivery_count)
+        elif found is None and raw and self._watch is not None and consumer.value == self._watch.number:
+            self._watch.dispatched(raw)
 
     def commanded(self, command: DataStructure) -> None:
         """Any other command. A ControlCommand and a ShutdownInfo have no effect; raises `JmsError` when the connection
@@ -406,6 +429,12 @@ class ClientConnection(LinkReceiver):
         link.authenticated()
         self.state = State.ONLINE
         self.line.is_online = True
+        self._acknowledge_at = self._now.monotonic + self.settings.scheduled_acknowledge_ms / 1000
+        if self.settings.watch_advisories:
+            if self._watch is None:
+                self._watch = TemporaryWatch(self.line, self.connection_id, self.next_consumer())
+            self.line.deleted.clear()
+            link.send(self._watch.announcement())
         sessions = list(self.sessions.values())
         self._replays = replay(self.line, self.connection_id, list(self.temporary.values()), sessions)
         self.failover.connected(self._now.monotonic)
@@ -435,3 +464,8 @@ class ClientConnection(LinkReceiver):
         self._logged += 1
         if self._logged <= MAX_LOGGED_ERRORS:
             logger.warning("the broker at %s reports: %s", self.failover.address.url, error)
+
+
+def prefixed(made: str, prefix: str | None) -> str:
+    """A made-up id with another beginning than ``ID:``."""
+    return made if prefix is None else prefix + made.removeprefix("ID:")

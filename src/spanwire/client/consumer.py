@@ -15,6 +15,7 @@ from spanwire.client.line import Line, Request
 from spanwire.client.message import Message, MessageAcknowledger
 from spanwire.client.options import MAX_PREFETCH, ClientSettings
 from spanwire.client.outgoing import NULL, nested_octets
+from spanwire.client.rolled_back import RolledBack
 from spanwire.model.acks import (
     DELIVERED_ACK,
     EXPIRED_ACK,
@@ -38,6 +39,7 @@ INDIVIDUAL: Final = 4
 WINDOW_SLACK: Final = 1_000  # dispatches beyond two prefetches: the broker sends more than was asked for
 FOREVER: Final = 0  # the timeouts of a MessagePull
 AT_ONCE: Final = -1
+OPTIMIZED_PERCENT: Final = 65  # of the prefetch, ActiveMQ's
 PULL_GRACE: Final = 10.0  # seconds for the broker to say that a pull found nothing
 
 
@@ -45,7 +47,7 @@ class ClientConsumer:
     """One consumer of a session.
 
     ``waiting`` is set by a shell before it waits, and the consumer's number put into `Line.woken` when there is
-    something to look at. ``resume_at`` is when rolled back messages may come again, in monotonic seconds.
+    something to look at.
     """
 
     def __init__(
@@ -71,14 +73,19 @@ class ClientConsumer:
         self._announced: Request | None = None
         self.is_closed = False
         self.closes_with_transaction = False
-        self.resume_at = 0.0
+        self.is_listening = False  # AUTO: what is handed over is acknowledged when `listened` says so
         self.last_delivered = LAST_DELIVERED_UNSET
         self._line: Final[Line] = line
         self._settings: Final[ClientSettings] = settings
         self._acknowledger: Final[MessageAcknowledger | None] = acknowledger
         self._encoder: Final[AcknowledgementEncoder] = AcknowledgementEncoder(nested_octets(consumer_id))
         self._scanner = MessageScanner(12)
+        self._optimized: Final[bool] = settings.optimize_acknowledge and self.mode == AUTO
+        self._acknowledges_each: Final[bool] = self.mode == AUTO and not self._optimized
+        self._acknowledged_at = 0.0
+        self._heard: Message | None = None
         self._buffer: Final[deque[Message]] = deque()
+        self._rolled_back: Final[RolledBack] = RolledBack(settings)
         self._delivered: Final[dict[bytes, Message]] = {}
         self._extension = 0  # of those delivered, the broker knows
         self._committing = 0  # of those delivered, the first so many are in a commit that is not answered
@@ -118,9 +125,22 @@ class ClientConsumer:
         message.consumer_number = self.number
         message.acknowledger = self._acknowledger
         self._fresh += 1
-        self._buffer.append(message)
+        self._line.held_bytes += len(raw)
+        if self._settings.message_priority:
+            self._put_by_priority(message)
+        else:
+            self._buffer.append(message)
         if self.waiting:
             self.wake()
+
+    def _put_by_priority(self, message: Message) -> None:
+        """Before those of a lower priority, behind what was rolled back."""
+        buffer = self._buffer
+        place = len(buffer)
+        first = place + 1 - self._fresh
+        while place > first and buffer[place - 1].priority < message.priority:
+            place -= 1
+        buffer.insert(place, message)
 
     def controlled(self, command: wire.ConsumerControl) -> None:
         """The broker has chosen another prefetch, or closes the consumer."""
@@ -142,10 +162,8 @@ class ClientConsumer:
 
     def interrupted(self) -> None:
         """The link is gone: what is unacknowledged will be dispatched again, so nothing of it is kept."""
-        self._buffer.clear()
+        self._forget_buffer()
         self._forget_delivered()
-        self._fresh = 0
-        self.resume_at = 0.0
         self.pulling = False
         if self.is_browser and not self.ended:
             self.fail(JmsError("the connection broke during the browse; begin again"))
@@ -157,21 +175,41 @@ class ClientConsumer:
         if self.is_closed:
             raise IllegalStateError("the consumer is closed")
         buffer = self._buffer
-        while buffer and (self.resume_at <= 0.0 or now.monotonic >= self.resume_at):
-            self.resume_at = 0.0
+        rolled_back = self._rolled_back
+        while True:
+            if rolled_back.resume_at > 0.0 and not self._come_back(now.monotonic):
+                break
+            if not buffer:
+                break
             message = buffer.popleft()
+            self._line.held_bytes -= len(message.raw)
             if self._fresh > len(buffer):
                 self._fresh = len(buffer)
             if message.expiration > 0 and self._is_dropped(message, now):
                 continue
-            if self.mode == TRANSACTED and self._settings.redelivery.is_exceeded(message.redelivery_count):
+            if self.mode == TRANSACTED and self._settings.redelivery.is_refused(message.redelivery_count):
                 self._poison(message)
                 continue
-            self._deliver(message)
+            self._deliver(message, now.monotonic)
             return message
         if self.failure is not None:
             raise self.failure
         return None
+
+    @property
+    def resume_at(self) -> float:
+        """When rolled back messages may come again, in monotonic seconds; 0 for none."""
+        return self._rolled_back.resume_at
+
+    def _come_back(self, now: float) -> bool:
+        """Rolled back messages whose time has come stand in front again. Whether anything may be handed over."""
+        rolled_back = self._rolled_back
+        back = rolled_back.due(now)
+        back.reverse()
+        self._buffer.extendleft(back)
+        for message in back:
+            self._line.held_bytes += len(message.raw)
+        return rolled_back.resume_at <= 0.0 or not rolled_back.is_blocking
 
     def _is_dropped(self, message: Message, now: Time) -> bool:
         if self.is_browser or not self._settings.check_expiry or not message.is_expired(now.wall_ms):
@@ -185,13 +223,19 @@ class ClientConsumer:
         if self.prefetch == 0 and not self._buffer:
             self.ended = False
 
-    def _deliver(self, message: Message) -> None:
+    def _deliver(self, message: Message, now: float) -> None:
         self.last_delivered = message.broker_sequence
-        if self.mode == AUTO:
-            self._acknowledge(STANDARD_ACK, message, message, 1, NULL)
+        if self._acknowledges_each:
+            if self.is_listening:
+                self._heard = message
+            else:
+                self._acknowledge(STANDARD_ACK, message, message, 1, NULL)
             return
         delivered = self._delivered
         delivered[message.id_octets] = message
+        if self._optimized:
+            self._acknowledge_often_enough(now)
+            return
         if 2 * (len(delivered) - self._extension) < self.prefetch:
             return
         if self.mode == DUPS_OK:
@@ -200,9 +244,40 @@ class ClientConsumer:
             self._extension = len(delivered)
             self._acknowledge(DELIVERED_ACK, message, message, 1, NULL)
 
+    def _acknowledge_often_enough(self, now: float) -> None:
+        """``jms.optimizeAcknowledge``: at 65 percent of the prefetch, or when the last one is a while ago."""
+        timeout_ms = self._settings.optimize_acknowledge_timeout_ms
+        is_late = timeout_ms > 0 and 1000 * (now - self._acknowledged_at) >= timeout_ms
+        if is_late or 100 * len(self._delivered) >= OPTIMIZED_PERCENT * self.prefetch:
+            self._acknowledged_at = now
+            self.acknowledge_delivered(NULL)
+
+    def acknowledge_scheduled(self) -> None:
+        """``jms.optimizedAckScheduledAckInterval`` is over."""
+        if self._optimized:
+            self.acknowledge_delivered(NULL)
+
+    def listened(self) -> None:
+        """A listener has done its work with the message that it got last."""
+        message = self._heard
+        self._heard = None
+        if message is not None and message.epoch == self._line.epoch:
+            self._acknowledge(STANDARD_ACK, message, message, 1, NULL)
+
+    def listener_failed(self, now: Time) -> None:
+        """A listener has raised. In the modes in which nobody else decides, what it had comes again."""
+        message = self._heard
+        self._heard = None
+        if message is not None:
+            self.redeliver([message], now)
+        elif self.mode == AUTO or self.mode == DUPS_OK or self.mode == INDIVIDUAL:
+            self.redeliver(self.take_delivered(), now)
+
     def pull(self, timeout_ms: int) -> None:
         """Ask for one message, when this consumer has no prefetch and nothing at hand, and nothing is asked for yet."""
         if self.prefetch > 0 or self.pulling or self._buffer or not self._line.is_online:
+            return
+        if self.resume_at > 0.0 and self._rolled_back.is_blocking:
             return
         self.ended = False
         self.pulling = True
@@ -233,7 +308,14 @@ class ClientConsumer:
 
     def before_waiting(self) -> None:
         """The application is about to wait: what it has had may be acknowledged now."""
-        if self.mode == DUPS_OK and self._delivered:
+        if self._delivered and (
+            self.mode == DUPS_OK or (self._optimized and self._settings.scheduled_acknowledge_ms == 0)
+        ):
+            self.acknowledge_delivered(NULL)
+
+    def _acknowledge_last(self) -> None:
+        """The consumer leaves: what the application has had without a word from it is acknowledged."""
+        if self.mode == DUPS_OK or self._optimized:
             self.acknowledge_delivered(NULL)
 
     # -- acknowledgements ----------------------------------------------------------------------------------------------
@@ -280,8 +362,10 @@ class ClientConsumer:
 
     def rollback(self, now: Time) -> None:
         """What was delivered comes again, or has had all its chances and goes to the dead letters."""
-        messages = self.take_delivered()
-        self.redeliver(messages, now)
+        if self._optimized:
+            self.acknowledge_delivered(NULL)  # the application has had them
+        else:
+            self.redeliver(self.take_delivered(), now)
 
     def take_delivered(self) -> list[Message]:
         """What the application has got and nobody has settled; the consumer forgets it."""
@@ -308,11 +392,12 @@ class ClientConsumer:
             most = max(most, before + 1)
         if not again:
             return
-        again.reverse()
-        self._buffer.extendleft(again)
-        delay = policy.delay_ms(most)
-        if delay > 0:
-            self.resume_at = now.monotonic + delay / 1000
+        dice = 0.0
+        if policy.use_collision_avoidance:
+            dice = again[0].id_octets[-1] / 127.5 - 1.0  # as good as any: the messages of two consumers differ
+        self._rolled_back.put(again, now.monotonic, policy.delay_ms(most, dice))
+        if self._rolled_back.resume_at <= now.monotonic:
+            self._come_back(now.monotonic)
         self.wake()
 
     def _poison(self, message: Message) -> None:
@@ -339,26 +424,45 @@ class ClientConsumer:
         if self.is_closed:
             return None
         self.is_closed = True
-        self.before_waiting()
+        self._acknowledge_last()
         command = self._farewell()
-        self._buffer.clear()
+        self._forget_buffer()
         assert self.info.consumer_id is not None
         return self._line.remove(command, self.info.consumer_id.session_id)
 
     def leave_with_owner(self) -> None:
         """Its session or connection leaves: if the application holds messages, say which, so that they come flagged."""
-        self.before_waiting()
-        if not self.is_closed and self._line.is_online and (self._delivered or len(self._buffer) > self._fresh):
+        self._acknowledge_last()
+        if not self.is_closed and self._line.is_online and (self._delivered or self._last_rolled_back() is not None):
             self._line.send(self._farewell())
+        self._forget_buffer()
+
+    def _forget_buffer(self) -> None:
+        for message in self._buffer:
+            self._line.held_bytes -= len(message.raw)
+        self._buffer.clear()
+        self._rolled_back.clear()
+        self._heard = None
+        self._fresh = 0
+
+    def _last_rolled_back(self) -> Message | None:
+        """The last message, in the order of dispatch, that waits to come again."""
+        rolled_back = len(self._buffer) - self._fresh
+        last = self._rolled_back.last()
+        if rolled_back > 0:
+            found = self._buffer[rolled_back - 1]
+            if last is None or found.broker_sequence > last.broker_sequence:
+                return found
+        return last
 
     def _farewell(self) -> wire.RemoveInfo:
         """Names the last message, in the order of dispatch, that the application has seen; it must still be out, or
         the broker takes none for seen. One that was rolled back waits in the buffer, in front of those not seen yet.
         """
         last = self.last_delivered
-        rolled_back = len(self._buffer) - self._fresh
-        if rolled_back > 0:
-            last = self._buffer[rolled_back - 1].broker_sequence
+        rolled_back = self._last_rolled_back()
+        if rolled_back is not None:
+            last = rolled_back.broker_sequence
         elif self._delivered:
             last = list(self._delivered.values())[-1].broker_sequence
         return wire.RemoveInfo(object_id=self.info.consumer_id, last_delivered_sequence_id=last)

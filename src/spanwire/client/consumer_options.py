@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from spanwire.client.address import options_of
-from spanwire.client.options import FLAG, MAX_PREFETCH, NUMBER, ClientSettings, Known, Options
+from spanwire.client.options import FLAG, MAX_PREFETCH, NUMBER, TEXT, ClientSettings, Known, Options
 from spanwire.model.destination import QUEUE, Destination, parse_destination
 from spanwire.model.errors import ConfigurationError, IllegalStateError, InvalidDestinationError
 from spanwire.protocols.openwire import _marshallers as wire
@@ -20,6 +20,7 @@ DESTINATION_OPTIONS: Final[Known] = {
     "consumer.prefetchSize": (NUMBER, ""),
     "consumer.priority": (NUMBER, ""),
     "consumer.retroactive": (FLAG, ""),
+    "consumer.selector": (TEXT, ""),
 }
 LOWEST_PRIORITY: Final = -128
 HIGHEST_PRIORITY: Final = 127
@@ -66,9 +67,12 @@ def consumer_info(
         destination=wire_destination(target),
         browser=asked.browser,
         prefetch_size=min(prefetch, MAX_PREFETCH),
-        maximum_pending_message_limit=options.number("consumer.maximumPendingMessageLimit", 0),
+        maximum_pending_message_limit=options.number(
+            "consumer.maximumPendingMessageLimit", settings.prefetch.maximum_pending
+        ),
         dispatch_async=options.flag("consumer.dispatchAsync", settings.dispatch_async),
-        selector=asked.selector or None,
+        selector=asked.selector or options.text("consumer.selector") or None,
+        optimized_acknowledge=settings.optimize_acknowledge and not asked.browser,
         subscription_name=asked.subscription_name,
         no_local=options.flag("consumer.noLocal", False) if asked.no_local is None else asked.no_local,
         exclusive=exclusive if asked.exclusive is None else asked.exclusive,
@@ -93,5 +97,5 @@ def default_prefetch(target: Destination, asked: ConsumerOptions, settings: Clie
     if asked.browser:
         return policy.browser
     if asked.subscription_name is not None:
-        return policy.durable_topic
+        return policy.optimized_durable_topic if settings.optimize_acknowledge else policy.durable_topic
     return policy.queue if target.is_queue else policy.topic

@@ -61,6 +61,7 @@ class Line:
         self.version = 0
         self.failure: JmsError | None = None
         self.held_bytes = 0  # of messages that were dispatched and the application has not taken
+        self.deleted: Final[dict[str, None]] = {}  # temporary destinations that are known to be gone
         self.requests: Final[dict[int, Request]] = {}
         self.woken: list[int] = []  # consumers that have something for whoever waits
         self._completed: list[Request] = []

@@ -20,6 +20,7 @@ MAX_NUMBER: Final = 2**31 - 1  # Java's int; milliseconds of 24 days
 MAX_PREFETCH: Final = 32_766  # the largest that brokers grant
 CONNECT_TIMEOUT_MS: Final = 15_000  # from the first attempt of an address until the broker has accepted the login
 CLOSE_TIMEOUT_MS: Final = 15_000  # ActiveMQ's
+MAX_PREFIX: Final = 100  # characters before a made-up id
 NO_TIMEOUT: Final = -1
 
 FLAG: Final = "true or false"
@@ -30,36 +31,79 @@ TEXT: Final = "a text"
 # name → (kind of value, the only value that can be honoured or "")
 Known = dict[str, tuple[str, str]]
 JMS: Final[Known] = {
+    "jms.alwaysSessionAsync": (FLAG, ""),
     "jms.alwaysSyncSend": (FLAG, ""),
+    "jms.checkForDuplicates": (FLAG, "false"),
     "jms.clientID": (TEXT, ""),
+    "jms.clientIDPrefix": (TEXT, ""),
     "jms.closeTimeout": (NUMBER, ""),
+    "jms.connectResponseTimeout": (NUMBER, ""),
+    "jms.connectionIDPrefix": (TEXT, ""),
     "jms.consumerExpiryCheckEnabled": (FLAG, ""),
+    "jms.consumerFailoverRedeliveryWaitPeriod": (NUMBER, "0"),
+    "jms.copyMessageOnSend": (FLAG, ""),
+    "jms.disableTimeStampsByDefault": (FLAG, ""),
     "jms.dispatchAsync": (FLAG, ""),
     "jms.exclusiveConsumer": (FLAG, ""),
-    "jms.nestedMapAndListEnabled": (FLAG, "true"),
-    "jms.nonBlockingRedelivery": (FLAG, "false"),
-    "jms.optimizeAcknowledge": (FLAG, "false"),
+    "jms.maxThreadPoolSize": (NUMBER, ""),
+    "jms.messagePrioritySupported": (FLAG, ""),
+    "jms.nestedMapAndListEnabled": (FLAG, ""),
+    "jms.nonBlockingRedelivery": (FLAG, ""),
+    "jms.objectMessageSerializationDefered": (FLAG, ""),
+    "jms.optimizeAcknowledge": (FLAG, ""),
+    "jms.optimizeAcknowledgeTimeOut": (NUMBER, ""),
+    "jms.optimizedAckScheduledAckInterval": (NUMBER, ""),
+    "jms.optimizedMessageDispatch": (FLAG, ""),
     "jms.password": (TEXT, ""),
     "jms.prefetchPolicy.all": (NUMBER, ""),
     "jms.prefetchPolicy.durableTopicPrefetch": (NUMBER, ""),
+    "jms.prefetchPolicy.inputStreamPrefetch": (NUMBER, ""),
+    "jms.prefetchPolicy.maximumPendingMessageLimit": (NUMBER, ""),
+    "jms.prefetchPolicy.optimizeDurableTopicPrefetch": (NUMBER, ""),
     "jms.prefetchPolicy.queueBrowserPrefetch": (NUMBER, ""),
     "jms.prefetchPolicy.queuePrefetch": (NUMBER, ""),
     "jms.prefetchPolicy.topicPrefetch": (NUMBER, ""),
     "jms.producerWindowSize": (NUMBER, ""),
     "jms.redeliveryPolicy.backOffMultiplier": (DECIMAL, ""),
+    "jms.redeliveryPolicy.collisionAvoidancePercent": (NUMBER, ""),
     "jms.redeliveryPolicy.initialRedeliveryDelay": (NUMBER, ""),
     "jms.redeliveryPolicy.maximumRedeliveries": (NUMBER, ""),
     "jms.redeliveryPolicy.maximumRedeliveryDelay": (NUMBER, ""),
+    "jms.redeliveryPolicy.preDispatchCheck": (FLAG, ""),
     "jms.redeliveryPolicy.redeliveryDelay": (NUMBER, ""),
-    "jms.redeliveryPolicy.useCollisionAvoidance": (FLAG, "false"),
+    "jms.redeliveryPolicy.useCollisionAvoidance": (FLAG, ""),
     "jms.redeliveryPolicy.useExponentialBackOff": (FLAG, ""),
+    "jms.rmIdFromConnectionId": (FLAG, ""),
+    "jms.sendAcksAsync": (FLAG, "true"),
     "jms.sendTimeout": (NUMBER, ""),
+    "jms.statsEnabled": (FLAG, ""),
+    "jms.transactedIndividualAck": (FLAG, "false"),
+    "jms.trustAllPackages": (FLAG, ""),
+    "jms.trustedPackages": (TEXT, ""),
     "jms.useAsyncSend": (FLAG, ""),
-    "jms.useCompression": (FLAG, "false"),
+    "jms.useCompression": (FLAG, ""),
+    "jms.useDedicatedTaskRunner": (FLAG, ""),
     "jms.useRetroactiveConsumer": (FLAG, ""),
     "jms.userName": (TEXT, ""),
-    "jms.watchTopicAdvisories": (FLAG, "false"),
+    "jms.warnAboutUnstartedConnectionTimeout": (NUMBER, ""),
+    "jms.watchTopicAdvisories": (FLAG, ""),
+    "jms.xaAckMode": (NUMBER, "-1"),
 }
+# These steer what only a Java client has: thread pools, copies, deserialization, statistics. Any value is honoured.
+WITHOUT_EFFECT: Final = (
+    "jms.alwaysSessionAsync",
+    "jms.copyMessageOnSend",
+    "jms.maxThreadPoolSize",
+    "jms.objectMessageSerializationDefered",
+    "jms.optimizedMessageDispatch",
+    "jms.prefetchPolicy.inputStreamPrefetch",
+    "jms.rmIdFromConnectionId",
+    "jms.statsEnabled",
+    "jms.trustAllPackages",
+    "jms.trustedPackages",
+    "jms.useDedicatedTaskRunner",
+    "jms.warnAboutUnstartedConnectionTimeout",
+)
 WIRE_FORMAT: Final[Known] = {
     "wireFormat.cacheEnabled": (FLAG, ""),
     "wireFormat.cacheSize": (NUMBER, ""),
@@ -90,24 +134,6 @@ TLS: Final[Known] = {
     "enabledProtocols": (TEXT, ""),
     "verifyHostName": (FLAG, ""),
 }
-FAILOVER: Final[Known] = {
-    "backOffMultiplier": (DECIMAL, ""),
-    "backup": (FLAG, "false"),
-    "initialReconnectDelay": (NUMBER, ""),
-    "maxReconnectAttempts": (NUMBER, ""),
-    "maxReconnectDelay": (NUMBER, ""),
-    "priorityBackup": (FLAG, "false"),
-    "randomize": (FLAG, ""),
-    "rebalanceUpdateURIs": (FLAG, "false"),
-    "reconnectSupported": (FLAG, ""),
-    "startupMaxReconnectAttempts": (NUMBER, ""),
-    "timeout": (NUMBER, ""),
-    "trackMessages": (FLAG, "false"),
-    "updateURIsSupported": (FLAG, "false"),
-    "useExponentialBackOff": (FLAG, ""),
-    "warnAfterReconnectAttempts": (NUMBER, ""),
-}
-DISCOVERY: Final[Known] = {"sendLoginToDiscovered": (FLAG, "")}
 SOCKET_PREFIX: Final = "socket."
 
 
@@ -119,6 +145,8 @@ class PrefetchPolicy:
     topic: int = MAX_PREFETCH
     durable_topic: int = 100
     browser: int = 500
+    optimized_durable_topic: int = 1_000  # with jms.optimizeAcknowledge
+    maximum_pending: int = 0  # that the broker keeps for a slow consumer of a topic; 0: what it keeps anyway
 
 
 @dataclass(frozen=True)
@@ -134,6 +162,18 @@ class ClientSettings:
     exclusive_consumer: bool = False
     retroactive_consumer: bool = False
     check_expiry: bool = True
+    use_compression: bool = False
+    nested_values: bool = True
+    timestamps: bool = True
+    optimize_acknowledge: bool = False
+    optimize_acknowledge_timeout_ms: int = 300  # ActiveMQ's
+    scheduled_acknowledge_ms: int = 0  # 0: never
+    watch_advisories: bool = False
+    message_priority: bool = False
+    non_blocking_redelivery: bool = False
+    client_id_prefix: str | None = None
+    connection_id_prefix: str | None = None
+    connect_timeout_ms: int = 0  # 0: the address has its own
     producer_window_bytes: int = 0  # 0: none
     send_timeout_ms: int = 0  # 0: waits as long as the connection lives
     close_timeout_ms: int = CLOSE_TIMEOUT_MS
@@ -153,24 +193,6 @@ class SocketSettings:
     protocols: tuple[str, ...] = ()
     cipher_suites: tuple[str, ...] = ()
     wire_format: WireFormatPreferences = field(default_factory=WireFormatPreferences)
-
-
-@dataclass(frozen=True)
-class ReconnectPolicy:
-    """ActiveMQ's failover: how often and how soon. Attempts of -1 mean no limit, 0 that there is no reconnect."""
-
-    initial_delay_ms: int = 10
-    max_delay_ms: int = 30_000
-    use_exponential_back_off: bool = True
-    back_off_multiplier: float = 2.0
-    max_attempts: int = -1
-    startup_max_attempts: int = -1
-    randomize: bool = True
-    timeout_ms: int = NO_TIMEOUT
-    warn_after: int = 10  # attempts between two lines in the log
-
-
-NO_RECONNECT: Final = ReconnectPolicy(max_attempts=0, startup_max_attempts=0, randomize=False)
 
 
 class Options:
@@ -257,12 +279,32 @@ def client_settings(
         exclusive_consumer=options.flag("jms.exclusiveConsumer", False),
         retroactive_consumer=options.flag("jms.useRetroactiveConsumer", False),
         check_expiry=options.flag("jms.consumerExpiryCheckEnabled", True),
+        use_compression=options.flag("jms.useCompression", False),
+        nested_values=options.flag("jms.nestedMapAndListEnabled", True),
+        timestamps=not options.flag("jms.disableTimeStampsByDefault", False),
+        optimize_acknowledge=options.flag("jms.optimizeAcknowledge", False),
+        optimize_acknowledge_timeout_ms=options.number("jms.optimizeAcknowledgeTimeOut", 300),
+        scheduled_acknowledge_ms=options.number("jms.optimizedAckScheduledAckInterval", 0),
+        watch_advisories=options.flag("jms.watchTopicAdvisories", False),
+        message_priority=options.flag("jms.messagePrioritySupported", False),
+        non_blocking_redelivery=options.flag("jms.nonBlockingRedelivery", False),
+        client_id_prefix=id_prefix(options, "jms.clientIDPrefix"),
+        connection_id_prefix=id_prefix(options, "jms.connectionIDPrefix"),
+        connect_timeout_ms=options.number("jms.connectResponseTimeout", 0),
         producer_window_bytes=options.number("jms.producerWindowSize", 0),
         send_timeout_ms=options.number("jms.sendTimeout", 0),
         close_timeout_ms=options.number("jms.closeTimeout", CLOSE_TIMEOUT_MS, 1),
         prefetch=prefetch_policy(options),
         redelivery=redelivery_policy(options),
     )
+
+
+def id_prefix(options: Options, name: str) -> str | None:
+    """What a made-up id begins with; raises `ConfigurationError` for what no id can have."""
+    prefix = options.text(name)
+    if prefix is not None and (len(prefix) > MAX_PREFIX or not prefix.isascii() or not prefix.isprintable()):
+        raise ConfigurationError(f"{options.where}: {name} has up to {MAX_PREFIX} printable ASCII characters")
+    return prefix
 
 
 def prefetch_policy(options: Options) -> PrefetchPolicy:
@@ -272,12 +314,16 @@ def prefetch_policy(options: Options) -> PrefetchPolicy:
     every = options.number(name + "all", NO_TIMEOUT)
     if every >= 0:
         every = min(every, MAX_PREFETCH)
-        return PrefetchPolicy(every, every, every, every)
+        return PrefetchPolicy(every, every, every, every, every, options.number(name + "maximumPendingMessageLimit", 0))
     return PrefetchPolicy(
         queue=min(options.number(name + "queuePrefetch", base.queue), MAX_PREFETCH),
         topic=min(options.number(name + "topicPrefetch", base.topic), MAX_PREFETCH),
         durable_topic=min(options.number(name + "durableTopicPrefetch", base.durable_topic), MAX_PREFETCH),
         browser=min(options.number(name + "queueBrowserPrefetch", base.browser), MAX_PREFETCH),
+        optimized_durable_topic=min(
+            options.number(name + "optimizeDurableTopicPrefetch", base.optimized_durable_topic), MAX_PREFETCH
+        ),
+        maximum_pending=options.number(name + "maximumPendingMessageLimit", base.maximum_pending),
     )
 
 
@@ -294,6 +340,11 @@ def redelivery_policy(options: Options) -> RedeliveryPolicy:
         ),
         use_exponential_back_off=options.flag(name + "useExponentialBackOff", base.use_exponential_back_off),
         back_off_multiplier=options.decimal(name + "backOffMultiplier", base.back_off_multiplier),
+        use_collision_avoidance=options.flag(name + "useCollisionAvoidance", base.use_collision_avoidance),
+        collision_avoidance_percent=options.number(
+            name + "collisionAvoidancePercent", base.collision_avoidance_percent, 0, 100
+        ),
+        pre_dispatch_check=options.flag(name + "preDispatchCheck", base.pre_dispatch_check),
     )
 
 
@@ -325,24 +376,4 @@ def socket_settings(options: Options, host: str) -> SocketSettings:
             max_frame_size=min(frame_size, MAX_FRAME_SIZE),
             host=options.text("wireFormat.host") or host or None,
         ),
-    )
-
-
-def reconnect_policy(options: Options) -> ReconnectPolicy:
-    """The options of ``failover:``."""
-    base = ReconnectPolicy()
-    attempts = options.number("maxReconnectAttempts", base.max_attempts, -1)
-    if not options.flag("reconnectSupported", True):
-        attempts = 0
-    startup = options.number("startupMaxReconnectAttempts", -1, -1)
-    return ReconnectPolicy(
-        initial_delay_ms=options.number("initialReconnectDelay", base.initial_delay_ms),
-        max_delay_ms=options.number("maxReconnectDelay", base.max_delay_ms),
-        use_exponential_back_off=options.flag("useExponentialBackOff", base.use_exponential_back_off),
-        back_off_multiplier=options.decimal("backOffMultiplier", base.back_off_multiplier),
-        max_attempts=attempts,
-        startup_max_attempts=attempts if startup < 0 else startup,
-        randomize=options.flag("randomize", base.randomize),
-        timeout_ms=options.number("timeout", base.timeout_ms, NO_TIMEOUT),
-        warn_after=options.number("warnAfterReconnectAttempts", base.warn_after, -1),
     )

@@ -16,13 +16,13 @@ from typing import Final
 from librt.strings import BytesWriter, write_i32_be, write_i64_be
 
 from spanwire.client.message import Message
-from spanwire.client.values import body_list, body_map, typed_properties
+from spanwire.client.values import MAX_DEPTH, Serialized, body_list, body_map, typed_properties
 from spanwire.model.destination import Destination
 from spanwire.model.errors import MessageFormatError, ProtocolError
 from spanwire.protocols.octets import INT_MAX, INT_MIN, encode_text
 from spanwire.protocols.openwire import _marshallers as wire
 from spanwire.protocols.openwire.loose import LooseWriter
-from spanwire.protocols.openwire.message_body import KINDS, wire_content
+from spanwire.protocols.openwire.message_body import KINDS, deflated, wire_content
 from spanwire.protocols.openwire.schema import DataStructure
 from spanwire.protocols.primitive_map import encode_map, encode_stream
 
@@ -78,9 +78,12 @@ class Envelope:
 class MessageEncoder:
     """Writes messages in the layout of one wire format version."""
 
-    def __init__(self, version: int) -> None:
+    def __init__(self, version: int, compresses: bool = False, nests: bool = True) -> None:
         self.version: Final[int] = version
+        self._compresses: Final[bool] = compresses
+        self._depth: Final[int] = 1 if nests else MAX_DEPTH
         self._tail: Final[bytes] = message_tail(version)
+        self._compressed_tail: Final[bytes] = message_tail(version, True)
         self._id_head: Final[bytes] = b"\x01\x6e\x00" if version >= TEXT_VIEW_VERSION else b"\x01\x6e"
         self._writer: Final[LooseWriter] = LooseWriter(version, False)
 
@@ -106,10 +109,27 @@ class MessageEncoder:
             self._write_headers(writer, outgoing, envelope)
         except ProtocolError as error:
             raise MessageFormatError(f"a message header cannot be written: {error}") from None
-        write_content(out, type_id, outgoing.body)
+        is_compressed = self._write_content(out, type_id, outgoing.body)
         write_properties(out, outgoing)
-        out.write(self._tail)
+        out.write(self._compressed_tail if is_compressed else self._tail)
         return out.getvalue()
+
+    def _write_content(self, out: BytesWriter, type_id: int, body: object) -> bool:
+        """The body as a nullable byte array; whether it is compressed."""
+        if isinstance(body, str) and not self._compresses:
+            write_text(out, body)
+            return False
+        content = content_of(type_id, body, self._depth)
+        if content is None:
+            out.append(0)
+            return False
+        smaller = deflated(KINDS[type_id], content) if self._compresses else None
+        if smaller is not None:
+            content = smaller
+        out.append(1)
+        write_i32_be(out, len(content))
+        out.write(content)
+        return smaller is not None
 
     def _write_headers(self, writer: LooseWriter, outgoing: Outgoing, envelope: Envelope) -> None:
         writer.write_string(outgoing.group_id)
@@ -126,10 +146,11 @@ class MessageEncoder:
         writer.write_string(outgoing.message_type)
 
 
-def message_tail(version: int) -> bytes:
-    """Everything behind the properties of a message that is just being sent: nulls and zeros."""
+def message_tail(version: int, is_compressed: bool = False) -> bytes:
+    """Everything behind the properties of a message that is just being sent: nulls and zeros, and one flag."""
     writer = LooseWriter(version, False)
     message = wire.ActiveMQMessage()
+    message.compressed = is_compressed
     message.write(writer)
     whole = writer.out.getvalue()
     # data structure 1, target 1, compressed 1, counter 4, path 1, arrival 8, user 1, bridge 1 and what came later
@@ -159,6 +180,8 @@ def type_id_of(body: object) -> int:
         return wire.ACTIVE_MQ_MAP_MESSAGE
     if isinstance(body, (list, tuple)):
         return wire.ACTIVE_MQ_STREAM_MESSAGE
+    if isinstance(body, Serialized):
+        return wire.ACTIVE_MQ_OBJECT_MESSAGE
     if isinstance(body, Message):
         return wire.ACTIVE_MQ_MESSAGE if body.raw[0] == wire.ACTIVE_MQ_BLOB_MESSAGE else body.raw[0]
     raise MessageFormatError(
@@ -166,37 +189,38 @@ def type_id_of(body: object) -> int:
     )
 
 
-def write_content(out: BytesWriter, type_id: int, body: object) -> None:
-    """The body as a nullable byte array."""
-    if isinstance(body, str):
-        try:
-            octets = encode_text(body)
-        except ProtocolError as error:
-            raise MessageFormatError(f"a text body cannot be written: {error}") from None
-        out.append(1)
-        write_i32_be(out, len(octets) + 4)
-        write_i32_be(out, len(octets))
-        out.write(octets)
-        return
-    content = content_of(type_id, body)
-    if content is None:
-        out.append(0)
-        return
+def write_text(out: BytesWriter, body: str) -> None:
+    """A text as a byte array: flag, length, and inside the length of the text and the text."""
+    octets = text_octets(body)
     out.append(1)
-    write_i32_be(out, len(content))
-    out.write(content)
+    write_i32_be(out, len(octets) + 4)
+    write_i32_be(out, len(octets))
+    out.write(octets)
 
 
-def content_of(type_id: int, body: object) -> bytes | None:
-    """The content of a message that is no text."""
+def text_octets(body: str) -> bytes:
+    """A text as the wire has it; raises `MessageFormatError`."""
+    try:
+        return encode_text(body)
+    except ProtocolError as error:
+        raise MessageFormatError(f"a text body cannot be written: {error}") from None
+
+
+def content_of(type_id: int, body: object, depth: int = 1) -> bytes | None:
+    """The content of a message; ``depth`` is that of the outermost map or list."""
     if isinstance(body, bytes):
         return body
+    if isinstance(body, str):
+        octets = text_octets(body)
+        return len(octets).to_bytes(4, "big") + octets
     if isinstance(body, (bytearray, memoryview)):
         return bytes(body)
+    if isinstance(body, Serialized):
+        return body.octets
     if isinstance(body, dict):
-        return encode_map(body_map(body)) if body else None
+        return encode_map(body_map(body, depth)) if body else None
     if isinstance(body, (list, tuple)):
-        return encode_stream(body_list(body))
+        return encode_stream(body_list(body, depth))
     if isinstance(body, Message):
         return wire_content(KINDS[type_id], body.neutral_body())
     return None

@@ -62,7 +62,7 @@ class ClientProducer:
         self._sent = 0
         self._octets: Final[dict[str, bytes]] = {}
         self._own_octets: Final[bytes] = b"" if destination is None else nested_octets(wire_destination(destination))
-        self._encoder = MessageEncoder(12)
+        self._encoder = MessageEncoder(12, settings.use_compression, settings.nested_values)
         self._window_bytes: Final[int] = settings.producer_window_bytes
         self._in_window: Final[deque[int]] = deque()  # sizes of what the broker has not acknowledged
         self._in_window_bytes = 0
@@ -106,7 +106,7 @@ class ClientProducer:
         number = line.next_number() if answered else 0
         encoder = self._encoder
         if encoder.version != line.version:
-            encoder = MessageEncoder(line.version)
+            encoder = MessageEncoder(line.version, self._settings.use_compression, self._settings.nested_values)
             self._encoder = encoder
         raw = encoder.octets(outgoing, envelope, number, answered)
         if in_transaction and self._transaction.is_broken:
@@ -131,16 +131,25 @@ class ClientProducer:
         if not 0 <= time_to_live_ms <= MAX_TIME_TO_LIVE_MS:
             raise MessageFormatError(f"a message cannot live for {time_to_live_ms} ms; 0 means for ever")
         reply_to = outgoing.reply_to
+        if self._line.deleted:
+            self._check_exists(outgoing)
         self._transaction.begin()
         self._sent += 1
         envelope = Envelope(self._id_octets, self._sent, destination, self._transaction.octets)
         envelope.persistent = defaults.persistent if outgoing.persistent is None else outgoing.persistent
         envelope.priority = priority
-        envelope.timestamp_ms = now.wall_ms
+        envelope.timestamp_ms = now.wall_ms if self._settings.timestamps else 0
         envelope.expiration_ms = now.wall_ms + time_to_live_ms if time_to_live_ms > 0 else 0
         if reply_to is not None:
             envelope.reply_to = self._octets_of(reply_to)
         return envelope
+
+    def _check_exists(self, outgoing: Outgoing) -> None:
+        """Raises `InvalidDestinationError` for a temporary destination that the broker has said to be deleted."""
+        given = self.destination if outgoing.destination is None else outgoing.destination
+        target = parse_destination(given, QUEUE) if isinstance(given, str) else given
+        if target is not None and target.qualified_name in self._line.deleted:
+            raise InvalidDestinationError(f"{target} has been deleted")
 
     def _waits(self, persistent: bool, in_transaction: bool) -> bool:
         if self._settings.always_sync_send or self._settings.send_timeout_ms > 0:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 NO_LIMIT: Final = -1
+MAX_DELAY_MS: Final = 2.0**53
 
 
 @dataclass(frozen=True)
@@ -18,18 +19,32 @@ class RedeliveryPolicy:
     maximum_redelivery_delay_ms: int = NO_LIMIT
     use_exponential_back_off: bool = False
     back_off_multiplier: float = 5.0
+    use_collision_avoidance: bool = False
+    collision_avoidance_percent: int = 15
+    pre_dispatch_check: bool = True  # a message that comes with too many redeliveries is not handed over
 
     def is_exceeded(self, redeliveries: int) -> bool:
         """Whether a message that was redelivered this many times has had all its chances."""
         return self.maximum_redeliveries != NO_LIMIT and redeliveries > self.maximum_redeliveries
 
-    def delay_ms(self, redeliveries: int) -> int:
-        """How long to wait before the redelivery of this number, 1 for the first."""
+    def is_refused(self, redeliveries: int) -> bool:
+        """Whether a message that comes from the broker with so many redeliveries is not handed over at all."""
+        return self.pre_dispatch_check and self.is_exceeded(redeliveries)
+
+    def delay_ms(self, redeliveries: int, dice: float = 0.0) -> int:
+        """How long to wait before the redelivery of this number, 1 for the first. ``dice`` from -1 to 1 says how far,
+        with collision avoidance, it is from the middle.
+        """
         if redeliveries <= 1:
-            return self.initial_redelivery_delay_ms
+            return self._spread(float(self.initial_redelivery_delay_ms), dice)
         delay = float(self.redelivery_delay_ms)
         if self.use_exponential_back_off:
             delay = self.initial_redelivery_delay_ms * self.back_off_multiplier ** min(redeliveries - 1, 64)
         if 0 <= self.maximum_redelivery_delay_ms < delay:
             delay = float(self.maximum_redelivery_delay_ms)
-        return int(min(delay, 2**53))
+        return self._spread(min(delay, MAX_DELAY_MS), dice)
+
+    def _spread(self, delay_ms: float, dice: float) -> int:
+        if self.use_collision_avoidance:
+            delay_ms += delay_ms * dice * self.collision_avoidance_percent / 100
+        return int(delay_ms)

@@ -117,6 +117,15 @@ class Double(Typed):
         super().__init__(DOUBLE_VALUE, value)
 
 
+class Serialized:
+    """The body of an ObjectMessage: a Java serialization stream, which nobody here looks into."""
+
+    __slots__ = ("octets",)
+
+    def __init__(self, octets: bytes) -> None:
+        self.octets: Final[bytes] = octets
+
+
 def typed_properties(properties: Mapping[str, object]) -> dict[str, PropertyValue]:
     """Properties with their JMS types; raises `MessageFormatError` for a name or value that none can have."""
     typed: dict[str, PropertyValue] = {}
@@ -170,7 +179,9 @@ def body_value(value: object, depth: int) -> PropertyValue:
     if isinstance(value, (bytes, bytearray, memoryview)):
         return (BYTES_VALUE, bytes(value))
     if depth >= MAX_DEPTH:
-        raise MessageFormatError(f"maps and lists are nested more than {MAX_DEPTH} deep")
+        raise MessageFormatError(
+            f"maps and lists are nested more than {MAX_DEPTH} deep, or at all with jms.nestedMapAndListEnabled=false"
+        )
     if isinstance(value, dict):
         return (MAP_VALUE, body_map(value, depth + 1))
     if isinstance(value, (list, tuple)):
