@@ -46,6 +46,8 @@ IN_PROCESS: Final[dict[str, str]] = {
     "peer": "spanwire.service.embedded:connect",
 }
 
+FANOUT: Final = "spanwire.client.fanout_transport:connect"  # connect(url, tls) -> InProcessTransport
+
 PKCS12: Final = "spanwire.tls.pkcs12:read_store"  # needs the extra `security`
 
 ENCRYPTION: Final = "spanwire.service.config.encryption:encryption"  # needs the extra `security`

@@ -324,7 +324,7 @@ class CoreConnection(WireOwner):
 
     async def _open_wire(self, address: BrokerAddress) -> Wire:
         if address.is_in_process:
-            return InProcessWire(self, in_process_transport(address), self._loop)
+            return InProcessWire(self, in_process_transport(address, self._tls), self._loop)
         context = tls_context(address, self._tls)
         _, wire = await self._loop.create_connection(
             lambda: SocketWire(self, address),

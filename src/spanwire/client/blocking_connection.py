@@ -385,7 +385,7 @@ class CoreConnection:
 
     def _open_channel(self, address: BrokerAddress, timeout: float) -> Channel:
         if address.is_in_process:
-            return InProcessChannel(in_process_transport(address))
+            return InProcessChannel(in_process_transport(address, self._tls))
         return SocketChannel.open(address, tls_context(address, self._tls), timeout)
 
     # -- the keeper ----------------------------------------------------------------------------------------------------

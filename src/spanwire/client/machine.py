@@ -13,7 +13,7 @@ from spanwire.client.address import BrokerAddress
 from spanwire.client.ports import InProcessTransport
 from spanwire.model.environment import Time
 from spanwire.model.errors import ConfigurationError, IllegalStateError, JmsError
-from spanwire.registry import IN_PROCESS, load
+from spanwire.registry import FANOUT, IN_PROCESS, load
 from spanwire.tls import suites
 from spanwire.tls.context import client_context
 from spanwire.tls.settings import ClientTlsSettings
@@ -79,10 +79,13 @@ def tls_context(address: BrokerAddress, tls: ClientTlsSettings | None) -> ssl.SS
     )
 
 
-def in_process_transport(address: BrokerAddress) -> InProcessTransport:
-    """The way to a broker in this process. Raises `JmsError` when there is none."""
-    connect = load(IN_PROCESS[address.scheme])
+def in_process_transport(address: BrokerAddress, tls: ClientTlsSettings | None = None) -> InProcessTransport:
+    """The way to a broker in this process, or to those of a ``fanout:`` URL. Raises `JmsError` when there is none."""
+    connect = load(IN_PROCESS[address.scheme] if address.inner is None else FANOUT)
     assert callable(connect)
+    if address.inner is not None:
+        found: InProcessTransport = connect(address.inner, tls)
+        return found
     transport: InProcessTransport = connect(address.url, address.options)
     return transport
 
