@@ -72,6 +72,7 @@ ELEMENTS: Final[dict[str, Words]] = {
     "individualDeadLetterStrategy": words.INDIVIDUAL_DEAD_LETTERS,
     "discarding": words.DISCARDING_LETTERS,
     "discardingDLQBrokerPlugin": plugins.DISCARDING,
+    "runtimeConfigurationPlugin": plugins.RUNTIME,
     "redeliveryPlugin": plugins.REDELIVERY,
     "redeliveryPolicyMap": plugins.REDELIVERY_MAP,
     "redeliveryPolicy": plugins.REDELIVERY_POLICY,

@@ -49,6 +49,7 @@ from spanwire.broker.ports import (
 )
 from spanwire.broker.producer_audit import ProducerAudit
 from spanwire.broker.producing import Producing
+from spanwire.broker.reconfiguration import Reconfiguration
 from spanwire.broker.recovery import RecoveredDestination
 from spanwire.broker.reference import BrokerDestination
 from spanwire.broker.rights import Rights
@@ -164,6 +165,7 @@ class Broker:
         self._dirty: Final[list[Outlet]] = rooms.dirty
         self._connections: Final[Connections] = rooms.connections
         self._timers: Final[Timers] = rooms.timers
+        self.reconfiguration: Final[Reconfiguration] = rooms.reconfiguration
 
     # -- connections ---------------------------------------------------------------------------------------------------
 

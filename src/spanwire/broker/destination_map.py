@@ -84,9 +84,8 @@ class DestinationMap:
         if not destination.is_advisory:
             check_physical(destination)
         policy = self._policies.entry_for(destination)
-        if _counts(policy, destination) and self.find(destination) is None:
-            name = policy.destination.qualified_name
-            self._limited[name] = self._limited.get(name, 0) + 1
+        if self.find(destination) is None:
+            self._count(policy, destination)
         if destination.is_queue:
             queue = new_queue(destination, policy, self._usage, self._context)
             if destination.kind == QUEUE:
@@ -95,9 +94,7 @@ class DestinationMap:
             queue.fans_out = queue.route is not None
             queue.slow_consumers = self.slow_consumers(policy)
             self.queues[destination.qualified_name] = queue
-            if policy.expire_messages_period_ms > 0:
-                swept = self.swept.setdefault(policy.expire_messages_period_ms, {})
-                swept[destination.qualified_name] = queue
+            self._note_swept(queue)
             self._note_removable(queue)
             return queue
         slow = self.slow_consumers(policy)
@@ -108,6 +105,38 @@ class DestinationMap:
         self.topics[destination.qualified_name] = topic
         self._note_removable(topic)
         return topic
+
+    def _count(self, policy: PolicyEntry, destination: Destination) -> None:
+        if _counts(policy, destination):
+            name = policy.destination.qualified_name
+            self._limited[name] = self._limited.get(name, 0) + 1
+
+    def _note_swept(self, queue: Queue) -> None:
+        if queue.policy.expire_messages_period_ms > 0:
+            swept = self.swept.setdefault(queue.policy.expire_messages_period_ms, {})
+            swept[queue.destination.qualified_name] = queue
+
+    def retune(self) -> None:
+        """The policies have changed: what is there takes over what it looks up when it needs it."""
+        self._limited.clear()
+        self.swept.clear()
+        self.removable.clear()
+        self._slow_consumers.clear()
+        for home in self.all():
+            _tune(home, self._policies.entry_for(home.destination))
+            self._count(home.policy, home.destination)
+            self._note_removable(home)
+        for queue in self.queues.values():
+            self._note_swept(queue)
+        for durable in self.durables.values():
+            _tune(durable.line, self._policies.entry_for(durable.terms.topic.parts()[0]))
+
+    def reroute(self) -> None:
+        """The virtual destinations have changed."""
+        for home in self.all():
+            home.route = self._routes.find(home.destination)
+            home.fans_out = home.route is not None or (isinstance(home, Topic) and len(home.durables) > 0)
+        self.changes += 1
 
     def _note_removable(self, home: BrokerDestination) -> None:
         if home.policy.gc_inactive and not home.destination.is_temporary and not home.destination.is_advisory:
@@ -211,6 +240,11 @@ class DestinationMap:
             if entry.subscription not in found and entry.pattern.matches(destination):
                 found.append(entry.subscription)
         return found
+
+
+def _tune(home: BrokerDestination, policy: PolicyEntry) -> None:
+    home.policy = policy
+    home.usage.limit_bytes = policy.memory_limit_bytes
 
 
 def _counts(policy: PolicyEntry, destination: Destination) -> bool:

@@ -27,9 +27,14 @@ class ExpirySweep:
         self._context: Final[BrokerContext] = context
         self._map: Final[DestinationMap] = destination_map
         self._active_durables: Final[bool] = active_durables
-        self._due: Final[dict[int, float]] = dict.fromkeys(periods_ms, 0.0)
+        self._due: dict[int, float] = dict.fromkeys(periods_ms, 0.0)
         self._next_due: float | None = 0.0 if periods_ms else None
         self._to_look_through: list[Queue] = []
+
+    def use_periods(self, periods_ms: list[int]) -> None:
+        """These periods from now on; one that was there before goes on as it was."""
+        self._due = {period: self._due.get(period, 0.0) for period in periods_ms}
+        self._next_due = min(self._due.values()) if periods_ms else None
 
     def next_timeout(self) -> float | None:
         """When the next look is due, in monotonic seconds; 0.0 while there are queues left for the next turn."""

@@ -69,7 +69,7 @@ class FlowControl:
         self._has_store: Final[bool] = context.store is not None
         self._map: Final[DestinationMap] = destination_map
         self._limits: Final[UsageLimits] = limits
-        self._lowest_store_mark: Final[int] = lowest_store_mark
+        self._lowest_store_mark = lowest_store_mark
         self._unstored: Final[Unstored] = unstored
         self._max_parked_bytes: Final[int] = max(limits.memory_bytes * PARKED_SHARE // 100, MAX_PARKED_BYTES)
         self._parked_bytes = 0
@@ -84,6 +84,10 @@ class FlowControl:
         self.refresh()
 
     # -- is there room -------------------------------------------------------------------------------------------------
+
+    def use_store_mark(self, lowest: int) -> None:
+        """The lowest mark of all policies, in percent of the store's limit, has changed."""
+        self._lowest_store_mark = lowest
 
     def obstacle(self, home: BrokerDestination, message: Message) -> int:
         """Why ``message`` cannot be taken now; `ROOM` if it can."""

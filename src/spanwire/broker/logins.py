@@ -17,7 +17,7 @@ class Logins:
     """Logs connections in. Deciding about credentials is left to the `Authenticator`."""
 
     def __init__(self, authenticator: Authenticator, context: BrokerContext, audit: Audit) -> None:
-        self._authenticator: Final[Authenticator] = authenticator
+        self.authenticator: Authenticator = authenticator
         self._context: Final[BrokerContext] = context
         self._audit: Final[Audit] = audit
         self._failed: Final[FailedLogins] = FailedLogins()
@@ -36,7 +36,7 @@ class Logins:
             )
             raise AuthenticationError(f"Too many failed logins from {host}: try again in {ceil(wait)} s.")
         try:
-            principal = self._authenticator.authenticate(info)
+            principal = self.authenticator.authenticate(info)
         except AuthenticationError:
             self._failed.failed(network, info.user_name, now)
             self._audit.refused(info.user_name, info.remote_address, info.protocol, "log in")

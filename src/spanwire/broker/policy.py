@@ -139,10 +139,14 @@ class PolicyMap:
     """Finds the entry for a destination: the most specific pattern that matches, else the default entries."""
 
     def __init__(self, entries: list[PolicyEntry] | None = None) -> None:
-        given = entries if entries is not None else []
-        self._entries: list[PolicyEntry] = sorted(given, key=_wildcards_last)
+        self._entries: list[PolicyEntry] = []
+        self.replace(entries if entries is not None else [])
         self._queue_default = PolicyEntry(Destination(0, ">"))
         self._topic_default = PolicyEntry(Destination(TOPIC, ">"))
+
+    def replace(self, entries: list[PolicyEntry]) -> None:
+        """These entries from now on."""
+        self._entries = sorted(entries, key=_wildcards_last)
 
     def lowest_store_mark(self) -> int:
         """The lowest of all marks of the store."""

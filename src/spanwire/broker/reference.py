@@ -25,7 +25,7 @@ class BrokerDestination:
 
     def __init__(self, destination: Destination, policy: PolicyEntry, usage: MemoryUsage) -> None:
         self.destination: Final[Destination] = destination
-        self.policy: Final[PolicyEntry] = policy
+        self.policy: PolicyEntry = policy
         self.usage: Final[MemoryUsage] = MemoryUsage(policy.memory_limit_bytes, usage)
         self.enqueued = 0
         self.dispatched = 0

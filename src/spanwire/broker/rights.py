@@ -21,7 +21,7 @@ class Rights:
     """The rights of connections. Who has which right is left to the `Authorizer`."""
 
     def __init__(self, authorizer: Authorizer, audit: Audit) -> None:
-        self._authorizer: Final[Authorizer] = authorizer
+        self.authorizer: Authorizer = authorizer
         self._audit: Final[Audit] = audit
 
     def check_read(self, state: ConnectionState, destination: Destination) -> None:
@@ -30,7 +30,7 @@ class Rights:
         A pattern passes when something under it may be read; each match is asked for with `may_read` then.
         """
         try:
-            self._authorizer.check(state.principal, READ, destination)
+            self.authorizer.check(state.principal, READ, destination)
         except AuthorizationError:
             self.refuse(state, f"read from: {destination}")
 
@@ -41,7 +41,7 @@ class Rights:
         if destination.is_advisory:
             self.refuse(state, f"write to: {destination}", " (only the broker does)")
         try:
-            self._authorizer.check(state.principal, WRITE, destination)
+            self.authorizer.check(state.principal, WRITE, destination)
         except AuthorizationError:
             self.refuse(state, f"write to: {destination}")
 
@@ -50,14 +50,14 @@ class Rights:
         on which bridges are announced.
         """
         try:
-            self._authorizer.check(state.principal, ADMIN, BRIDGE_TOPIC)
+            self.authorizer.check(state.principal, ADMIN, BRIDGE_TOPIC)
         except AuthorizationError:
             self.refuse(state, "act as a network bridge", f" (it needs the right admin on {BRIDGE_TOPIC})")
 
     def may_administer(self, state: ConnectionState, destination: Destination) -> bool:
         """Whether the connection may see and do there what is not its own. Not worth an audit line: it may do less."""
         try:
-            self._authorizer.check(state.principal, ADMIN, destination)
+            self.authorizer.check(state.principal, ADMIN, destination)
         except AuthorizationError:
             return False
         return True
@@ -65,14 +65,14 @@ class Rights:
     def check_create(self, state: ConnectionState, destination: Destination) -> None:
         """Raises `AuthorizationError` unless the connection may make ``destination``."""
         try:
-            self._authorizer.check(state.principal, ADMIN, destination)
+            self.authorizer.check(state.principal, ADMIN, destination)
         except AuthorizationError:
             self.refuse(state, f"create: {destination}")
 
     def check_remove(self, state: ConnectionState, destination: Destination) -> None:
         """Raises `AuthorizationError` unless the connection may remove ``destination``."""
         try:
-            self._authorizer.check(state.principal, ADMIN, destination)
+            self.authorizer.check(state.principal, ADMIN, destination)
         except AuthorizationError:
             self.refuse(state, f"remove: {destination}")
 
@@ -81,7 +81,7 @@ class Rights:
         says when not.
         """
         try:
-            self._authorizer.check(state.principal, WRITE, destination)
+            self.authorizer.check(state.principal, WRITE, destination)
         except AuthorizationError:
             self._note(state, f"write to: {destination}")
             return False
@@ -92,7 +92,7 @@ class Rights:
         audit line.
         """
         try:
-            self._authorizer.check(principal, WRITE, destination)
+            self.authorizer.check(principal, WRITE, destination)
         except AuthorizationError:
             return False
         return True
@@ -102,7 +102,7 @@ class Rights:
         the subscription asked for what it may have of a pattern.
         """
         try:
-            self._authorizer.check(principal, READ, destination)
+            self.authorizer.check(principal, READ, destination)
         except AuthorizationError:
             return False
         return True
@@ -112,7 +112,7 @@ class Rights:
         line either.
         """
         try:
-            self._authorizer.check(principal, ADMIN, destination)
+            self.authorizer.check(principal, ADMIN, destination)
         except AuthorizationError:
             return False
         return True

@@ -30,6 +30,7 @@ from spanwire.broker.ports import (
 )
 from spanwire.broker.producer_audit import ProducerAudit
 from spanwire.broker.producing import Producing
+from spanwire.broker.reconfiguration import Reconfiguration
 from spanwire.broker.rights import Rights
 from spanwire.broker.schedule import SchedulerSettings
 from spanwire.broker.scheduler import Scheduler
@@ -77,7 +78,8 @@ class Rooms:
         self.unfinished_logins: Final[UnfinishedLogins] = UnfinishedLogins()
         self.logins: Final[Logins] = Logins(authenticator, self.context, audit)
         self.rights: Final[Rights] = Rights(authorizer, audit)
-        self.map: Final[DestinationMap] = DestinationMap(self.context, policies, self.usage, VirtualRoutes(virtual))
+        routes = VirtualRoutes(virtual)
+        self.map: Final[DestinationMap] = DestinationMap(self.context, policies, self.usage, routes)
         self.advisories: Final[Advisories | None] = None if advisory_format is None else Advisories(
             self.context, self.map, advisory_format, self.rights, formats, anonymous_producer_advisories,
             ids.next_id() if virtual.told_on_creation else "",
@@ -155,3 +157,6 @@ class Rooms:
             self.context, self.map, self.destinations, self.durables, self.consuming, self.flow, self.scheduler,
             policies, upkeep,
         )  # fmt: skip
+        self.reconfiguration: Final[Reconfiguration] = Reconfiguration(
+            self.map, policies, routes, self.rights, self.logins, self.flow, self.timers
+        )

@@ -43,6 +43,10 @@ class Timers:
             context, destination_map, policies.expiry_periods(), settings.expire_active_durables
         )
 
+    def use_expiry_periods(self, periods_ms: list[int]) -> None:
+        """Queues are looked through for expired messages after these periods from now on."""
+        self._sweep.use_periods(periods_ms)
+
     def next_timeout(self) -> float | None:
         """When to call `run`, in monotonic seconds; 0.0 while a job is under way."""
         if self._context.has_jobs():

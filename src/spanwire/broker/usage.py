@@ -38,7 +38,7 @@ class MemoryUsage:
     __slots__ = ("limit_bytes", "parent", "used_bytes")
 
     def __init__(self, limit_bytes: int, parent: MemoryUsage | None = None) -> None:
-        self.limit_bytes: Final[int] = limit_bytes
+        self.limit_bytes: int = limit_bytes
         self.parent: Final[MemoryUsage | None] = parent
         self.used_bytes = 0
 

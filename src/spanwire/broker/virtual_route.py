@@ -48,15 +48,24 @@ class VirtualRoutes:
 
     def __init__(self, settings: VirtualSettings) -> None:
         """Raises `InvalidSelectorError` for a filter that is no selector."""
-        self._topics: Final[tuple[VirtualTopic, ...]] = settings.topics
-        self._composites: Final[tuple[CompositeDestination, ...]] = settings.composites
-        self._mirrored: Final[MirroredQueues | None] = settings.mirrored
+        self._topics: tuple[VirtualTopic, ...] = ()
+        self._composites: tuple[CompositeDestination, ...] = ()
+        self._mirrored: MirroredQueues | None = None
         self._told_as_demand: Final[bool] = settings.told_as_demand
-        self._selectors: Final[dict[str, Selector]] = {}
+        self._selectors: dict[str, Selector] = {}
+        self.replace(settings)
+
+    def replace(self, settings: VirtualSettings) -> None:
+        """These settings from now on, but for what other brokers are told. Raises `InvalidSelectorError`."""
+        selectors: dict[str, Selector] = {}
         for composite in settings.composites:
             for forward in composite.forward_to:
                 if forward.selector:
-                    self._selectors[forward.selector] = parse_selector(forward.selector)
+                    selectors[forward.selector] = parse_selector(forward.selector)
+        self._selectors = selectors
+        self._topics = settings.topics
+        self._composites = settings.composites
+        self._mirrored = settings.mirrored
 
     def sources(self, destination: Destination) -> list[Destination]:
         """The virtual destinations whose messages come to ``destination``, where other brokers are to hear of that."""

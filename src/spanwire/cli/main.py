@@ -21,6 +21,7 @@ INTERRUPTED: Final = 130  # what a shell gives for a command that Ctrl-C ended
 COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "start": ("spanwire.cli.start:run", "start a broker in the foreground"),
     "stop": ("spanwire.cli.stop:run", "stop a running broker in order"),
+    "reload": ("spanwire.cli.reload:run", "have a running broker read its configuration again"),
     "status": ("spanwire.cli.status:run", "tell who runs, since when, and where it listens"),
     "dstat": ("spanwire.cli.dstat:run", "counters of the queues and topics"),
     "bstat": ("spanwire.cli.query:bstat", "statistics of the broker and all it holds"),

@@ -16,6 +16,7 @@ from spanwire import registry
 from spanwire.cli.arguments import Parser, placement
 from spanwire.service.allocator import keep_freed_memory
 from spanwire.service.config.loading import load_configuration
+from spanwire.service.config.model import BrokerConfiguration
 from spanwire.service.data_directory import data_directory
 from spanwire.service.service import BrokerService, settle_memory
 
@@ -46,9 +47,12 @@ def run(arguments: Sequence[str]) -> int:
     parser.add_argument("--log-level", "--logLevel", choices=LEVELS, default="info", help="what goes to standard error")
     options = parser.parse(arguments)
     _log_to_standard_error(str(options.log_level))
-    configuration = load_configuration(
-        options.configuration, dict(options.definitions), skip_unsupported=bool(options.skip_unsupported)
-    )
+    reference, definitions = options.configuration, dict(options.definitions)
+
+    def read() -> BrokerConfiguration:
+        return load_configuration(reference, definitions, skip_unsupported=bool(options.skip_unsupported))
+
+    configuration = read()
     for line in (*configuration.warnings, *configuration.skipped):
         logger.warning("%s", line)
     directory = data_directory(configuration, options.data_directory, os.environ)
@@ -56,7 +60,14 @@ def run(arguments: Sequence[str]) -> int:
     keep_freed_memory()
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         return runner.run(
-            _serve(lambda: BrokerService(configuration, directory, allow_anonymous=bool(options.allow_anonymous)))
+            _serve(
+                lambda: BrokerService(
+                    configuration,
+                    directory,
+                    allow_anonymous=bool(options.allow_anonymous),
+                    reread=None if reference is None else read,
+                )
+            )
         )
 
 
@@ -66,6 +77,8 @@ async def _serve(make_service: Callable[[], BrokerService]) -> int:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, service.request_stop)
+    if not sys.stdin.isatty():  # the end of a terminal ends what runs in it
+        loop.add_signal_handler(signal.SIGHUP, service.request_reload)
     await service.start()
     settle_memory()
     _announce(service)

@@ -65,6 +65,29 @@ class Networking:
             await agent.start()
         agent.announce(uri)
 
+    async def replace(
+        self, removed: Sequence[NetworkConnectorSettings], added: Sequence[NetworkConnectorSettings]
+    ) -> list[str]:
+        """End some connectors and begin with others; one that is changed is in both. Gives one line for each that could
+        not be started; it stays there, to be started by an operator.
+        """
+        problems: list[str] = []
+        for settings in removed:
+            gone = self._connectors.pop(settings.bridge.name, None)
+            if gone is not None:
+                gone.end()
+        make = self._make
+        for settings in added:
+            if make is None:
+                break
+            connector = self._connectors[settings.bridge.name] = make(settings)
+            if settings.auto_start:
+                try:
+                    await connector.start(self._own)
+                except ConfigurationError as error:
+                    problems.append(f"network connector {settings.bridge.name} is not started: {error}")
+        return problems
+
     def stop(self) -> None:
         """Say farewell and connect no more; open links end with the broker's other connections. May be called twice."""
         for agent in self._agents.values():

@@ -43,8 +43,8 @@ class Security:
     """Who may log in and who may do what, as one configuration says."""
 
     def __init__(self, configuration: BrokerConfiguration) -> None:
-        self._configuration: Final = configuration
-        self._watched: Final[list[_Look]] = []
+        self._configuration = configuration
+        self._watched: list[_Look] = []
         self._watch: asyncio.Task[None] | None = None
 
     def authenticator(self) -> LoginStack | DualLogin | None:
@@ -61,6 +61,26 @@ class Security:
         if authorization is None:
             return None
         return AuthorizationMap(list(authorization.entries), authorization.temporary, authorization.default)
+
+    def change_users(self, configuration: BrokerConfiguration) -> LoginStack | DualLogin | None:
+        """Who may log in by another configuration, and its user files looked at in place of those before. Raises
+        `ConfigurationError` and changes nothing when one of them is gone.
+        """
+        before, watched = self._configuration, self._watched
+        self._configuration, self._watched = configuration, []
+        try:
+            found = self.authenticator()
+        except ConfigurationError:
+            self._configuration, self._watched = before, watched
+            raise
+        self.stop()
+        self.start()
+        return found
+
+    def change_rights(self, configuration: BrokerConfiguration) -> AuthorizationMap | None:
+        """Who may do what by another configuration."""
+        self._configuration = configuration
+        return self.authorizer()
 
     def obstacle(self) -> str | None:
         """Why connectors must not be reachable from other machines; None when a password is between."""

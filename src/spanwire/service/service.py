@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Final, cast
 
@@ -36,6 +36,7 @@ from spanwire.service.environment import RealEnvironment
 from spanwire.service.networking import Networking
 from spanwire.service.persistence import Persistence
 from spanwire.service.plugins import addresses, broker_class, plug_in
+from spanwire.service.runtime_configuration import Reread, RunningBroker, RuntimeConfiguration
 from spanwire.service.security import Security
 from spanwire.service.usage import usage_limits
 from spanwire.transports.admission import Admission, ReceiveBudget
@@ -46,7 +47,8 @@ from spanwire.transports.vm import VmConnector
 
 logger = logging.getLogger(__name__)
 
-GC_THRESHOLD: Final = 200_000  # allocations between collections: message objects hold no cycles
+YOUNG_OBJECTS: Final = 5_000  # that one collection looks through, in a millisecond; compiled messages are none of them
+YOUNG_COLLECTIONS: Final = 4  # before what they left is looked through once more
 IN_PROCESS_PROTOCOL: Final = "openwire"  # what vm: clients speak
 STOP_POLL: Final = 0.02  # seconds between two looks whether the closing sockets are gone
 
@@ -68,7 +70,9 @@ class BrokerService:
         *,
         allow_anonymous: bool = False,
         environment: RealEnvironment | None = None,
+        reread: Reread | None = None,
     ) -> None:
+        """``reread`` reads the configuration again; without it that stays as it is."""
         self.configuration: Final = configuration
         self.directory: Final = directory
         self.environment: Final = environment if environment is not None else RealEnvironment()
@@ -84,6 +88,8 @@ class BrokerService:
         self._broker: Broker | None = None
         self._turn: Turn | None = None
         self._control: ControlServer | None = None
+        self._reread: Final = reread
+        self._runtime: RuntimeConfiguration | None = None
         self._looks: Final[dict[int, asyncio.Future[list[Message | None]]]] = {}
         self._last_look = 0  # requests to the store that are not the broker's own are numbered below 0
 
@@ -99,13 +105,14 @@ class BrokerService:
         Raises `ConfigurationError`, `TransportError`, `StoreError` or `ControlError`; whatever was taken is given back.
         """
         try:
-            await self._refuse_open_binds()
+            await self._refuse_open_binds(self._security)
             for connector in self.connectors:
                 await connector.bind()
             broker = self._open_broker()
             turn = self._begin_turns(broker)
             await self._open_control(broker)
             self._security.start()
+            self._watch_configuration(broker)
             acceptor = self._networking.acceptor(broker)
             for connector in self.connectors:
                 await connector.start(_connection_factories(connector.settings.spoken(), broker, acceptor), turn)
@@ -152,6 +159,8 @@ class BrokerService:
 
     async def _give_back(self) -> None:
         self._security.stop()
+        if self._runtime is not None:
+            self._runtime.stop()
         self._networking.stop()
         for connector in self.connectors:
             connector.stop()
@@ -170,9 +179,9 @@ class BrokerService:
             self._control.stop()
             await asyncio.sleep(0)
 
-    async def _refuse_open_binds(self) -> None:
+    async def _refuse_open_binds(self, security: Security) -> None:
         """Raises `ConfigurationError` for connectors that the network can reach and nothing protects."""
-        obstacle = self._security.obstacle()
+        obstacle = security.obstacle()
         if self._allow_anonymous or obstacle is None:
             return
         advice = f"{obstacle}, or start with --allow-anonymous"
@@ -247,6 +256,30 @@ class BrokerService:
         turn.start()
         return turn
 
+    def _watch_configuration(self, broker: Broker) -> None:
+        if self._reread is not None:
+            running = RunningBroker(broker, self._security, self._networking, self._refuse_open_binds, self.wake)
+            self._runtime = RuntimeConfiguration(self.configuration, self._reread, running)
+            self._runtime.start()
+        elif self.configuration.runtime is not None:
+            logger.warning("runtimeConfigurationPlugin has no effect in this process: nothing reads its file again")
+
+    @property
+    def runtime(self) -> RuntimeConfiguration | None:
+        """What reads its configuration again, if something can."""
+        return self._runtime
+
+    def request_reload(self) -> None:
+        """Read the configuration again; what comes of it is in the log. May be called from a signal handler."""
+        if self._runtime is not None:
+            self._runtime.request()
+
+    async def reload(self, arguments: Mapping[str, object]) -> list[str]:
+        """Read the configuration again now; gives one line for each change. Raises `SpanwireError`."""
+        if self._runtime is None:
+            raise ConfigurationError("this broker was started without a file that could be read again")
+        return await self._runtime.reload(arguments)
+
     async def _open_control(self, broker: Broker) -> None:
         if self.directory is None:
             return
@@ -270,6 +303,7 @@ class BrokerService:
             "resume": queues.resume,
             "network-start": self._networking.start_connectors,
             "network-stop": self._networking.stop_connectors,
+            "reload": self.reload,
         }
         self._control = ControlServer(self.directory, commands, operations)
         await self._control.start()
@@ -322,10 +356,10 @@ class BrokerService:
 
 
 def settle_memory() -> None:
-    """For a process that is a broker and nothing else: what exists now stays for ever, and collections are rare."""
+    """For a process that is a broker and nothing else: what exists now stays for ever, and a collection is short."""
     gc.collect()
     gc.freeze()
-    gc.set_threshold(GC_THRESHOLD)
+    gc.set_threshold(YOUNG_OBJECTS, YOUNG_COLLECTIONS)
 
 
 def message_formats() -> MessageFormats:

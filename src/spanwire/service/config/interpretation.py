@@ -92,6 +92,7 @@ class Interpreter:
             upkeep=upkeep(settings),
             policies=PolicyInterpreter(self.findings, self.inner).policies(broker),
             plugins=PluginReader(self.findings, self.inner).plugins(broker, plugins),
+            runtime=PluginReader(self.findings, self.inner).runtime(plugins),
             authentication=security.authentication(plugins),
             authorization=security.authorization(plugins),
             source=self.findings.source,

@@ -162,6 +162,15 @@ class AuthorizationConfiguration:
 
 
 @dataclass(frozen=True, slots=True)
+class RuntimeSettings:
+    """The file may change while the broker runs: it is looked at every ``check_period_ms``, with 0 only when an
+    operator asks for that.
+    """
+
+    check_period_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class BrokerConfiguration:
     """One broker. ``data_directory`` None means the default place for its name; a connection's open transactions hold
     at most ``max_uncommitted`` messages; ``warnings`` are for the operator, and so is what was ``skipped`` because he
@@ -189,6 +198,7 @@ class BrokerConfiguration:
     plugins: PluginSettings = field(default_factory=PluginSettings)
     authentication: AuthenticationConfiguration | None = None
     authorization: AuthorizationConfiguration | None = None
+    runtime: RuntimeSettings | None = None
     source: str = "built-in default"
     warnings: tuple[str, ...] = field(default=())
     skipped: tuple[str, ...] = field(default=())

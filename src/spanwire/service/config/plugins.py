@@ -25,6 +25,7 @@ from spanwire.model.destination import QUEUE, TOPIC
 from spanwire.model.errors import InvalidSelectorError
 from spanwire.service.config import words
 from spanwire.service.config.document import Element, Findings
+from spanwire.service.config.model import RuntimeSettings
 from spanwire.service.config.policies import TEMPORARY
 from spanwire.service.config.values import Settings
 from spanwire.service.config.words import JAVA, NO_EFFECT, YES, Rule, Words
@@ -32,6 +33,7 @@ from spanwire.service.config.words import JAVA, NO_EFFECT, YES, Rule, Words
 DEFAULT_SEPARATOR: Final = "/"
 NO_SEPARATORS: Final = ". , * > ? :"  # they mean something in a name
 MAX_INT: Final = 2**31 - 1  # a Java int
+MAX_PERIOD_MS: Final = 24 * 3600 * 1000  # between two looks at the configuration
 MULTIPLIER: Final = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?", re.ASCII)
 CLIENT_ONLY: Final = Rule(NO_EFFECT, note="it is about redelivery by clients")
 
@@ -60,6 +62,7 @@ EVENT_LOG: Final = Words(
     },
     {},
 )
+RUNTIME: Final = Words({"checkPeriod": YES, "id": JAVA}, {})
 REDELIVERY: Final = Words(
     {"fallbackToDeadLetter": YES, "sendToDlqIfMaxRetriesExceeded": YES, "id": JAVA}, {"redeliveryPolicyMap": YES}
 )
@@ -69,7 +72,8 @@ REDELIVERY_POLICY: Final = Words(
     {
         **dict.fromkeys(
             "queue topic tempQueue tempTopic maximumRedeliveries initialRedeliveryDelay redeliveryDelay "
-            "maximumRedeliveryDelay useExponentialBackOff backOffMultiplier useCollisionAvoidance collisionAvoidancePercent".split(),
+            "maximumRedeliveryDelay useExponentialBackOff backOffMultiplier useCollisionAvoidance "
+            "collisionAvoidancePercent".split(),
             YES,
         ),
         "preDispatchCheck": CLIENT_ONLY,
@@ -113,6 +117,13 @@ class PluginReader:
             event_log=None if event_log is None else self._event_log(event_log),
             path_separator="" if separator is None else self._separator(separator),
         )
+
+    def runtime(self, groups: list[Element]) -> RuntimeSettings | None:
+        """Whether the file may change while the broker runs, and how often it is looked at."""
+        found = self._only(groups, "runtimeConfigurationPlugin", RUNTIME)
+        if found is None:
+            return None
+        return RuntimeSettings(self._settings(found).number("checkPeriod", 0, 0, MAX_PERIOD_MS))
 
     def _settings(self, element: Element) -> Settings:
         return Settings(element, self.findings)

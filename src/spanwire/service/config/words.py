@@ -428,8 +428,8 @@ PLUGINS: Final = Words(
             YES,
             "simpleAuthenticationPlugin jaasAuthenticationPlugin jaasCertificateAuthenticationPlugin "
             "jaasDualAuthenticationPlugin authorizationPlugin discardingDLQBrokerPlugin "
-            "forcePersistencyModeBrokerPlugin loggingBrokerPlugin redeliveryPlugin statisticsBrokerPlugin "
-            "timeStampingBrokerPlugin",
+            "forcePersistencyModeBrokerPlugin loggingBrokerPlugin redeliveryPlugin runtimeConfigurationPlugin "
+            "statisticsBrokerPlugin timeStampingBrokerPlugin",
         ),
         "shiroPlugin": _later("Shiro", "use jaasAuthenticationPlugin and authorizationPlugin", guards=True),
         "bean": _later("plugins of one's own; Spanwire runs no Java classes", guards=True),
@@ -437,7 +437,6 @@ PLUGINS: Final = Words(
         "destinationPathSeparatorPlugin": YES,
         "destinationsPlugin": _later("a file of destinations", "write <destinations>, remove it"),
         **_all(_later("traces"), "multicastTraceBrokerPlugin traceBrokerPathPlugin udpTraceBrokerPlugin"),
-        "runtimeConfigurationPlugin": _later("changes while the broker runs", "restart it instead, remove it"),
         "virtualSelectorCacheBrokerPlugin": _later(VIRTUAL),
     },
 )

@@ -1,0 +1,28 @@
+"""``spanwire reload``: a running broker reads its configuration again and takes over what it can."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Final
+
+from spanwire.cli.arguments import Parser, broker_placement
+from spanwire.cli.endpoint import printable
+from spanwire.cli.running import control_client
+
+DESCRIPTION: Final = (
+    "Have a running broker read its configuration again. It takes over policies, virtual destinations, network "
+    "connectors, users, rights and new destinations; what it cannot take over is told. A fault in the file changes "
+    "nothing."
+)
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Prints a line for each change."""
+    parser = Parser(prog="spanwire reload", description=DESCRIPTION)
+    broker_placement(parser)
+    found = control_client(parser.parse(arguments)).ask("reload")
+    lines = [str(line) for line in found] if isinstance(found, list) else []
+    for line in lines or ["nothing has changed"]:
+        sys.stdout.write(printable(line) + "\n")
+    return 0

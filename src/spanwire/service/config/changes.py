@@ -1,0 +1,122 @@
+"""What is different in a configuration that was read again: what a running broker can take over, and what waits for its
+next start.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from typing import Final
+
+from spanwire.model.destination import Destination
+from spanwire.network.connector import NetworkConnectorSettings
+from spanwire.service.config.model import BrokerConfiguration
+
+# What the fields of a configuration are called in its file.
+WORDS: Final[dict[str, str]] = {
+    "broker_name": "brokerName",
+    "broker_id": "brokerId",
+    "data_directory": "dataDirectory",
+    "advisory_support": "advisorySupport",
+    "anonymous_producer_advisories": "anonymousProducerAdvisorySupport",
+    "delete_all_messages_on_startup": "deleteAllMessagesOnStartup",
+    "temporary_by_send": "allowTempAutoCreationOnSend",
+    "start": "start",
+    "connectors": "<transportConnectors>",
+    "network_connectors": "<networkConnectors>",
+    "persistence": "<persistenceAdapter>",
+    "usage": "<systemUsage>",
+    "max_uncommitted": "maxUncommittedCount",
+    "destinations": "<destinations>",
+    "policies": "<destinationPolicy>",
+    "virtual": "<destinationInterceptors>",
+    "scheduler": "schedulerSupport",
+    "upkeep": "schedulePeriodForDestinationPurge or offlineDurableSubscriberTimeout",
+    "plugins": "<plugins>",
+    "authentication": "the users",
+    "authorization": "<authorizationPlugin>",
+    "runtime": "<runtimeConfigurationPlugin>",
+}
+OF_THE_READING: Final = ("source", "warnings", "skipped")
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """The differences. ``added`` and ``removed`` are network connectors, one that changed is in both; ``destinations``
+    are new ones; ``later`` are the words whose change takes effect at the next start.
+    """
+
+    policies: bool = False
+    virtual: bool = False
+    users: bool = False
+    rights: bool = False
+    destinations: tuple[Destination, ...] = ()
+    added: tuple[NetworkConnectorSettings, ...] = ()
+    removed: tuple[NetworkConnectorSettings, ...] = ()
+    later: tuple[str, ...] = ()
+
+    @property
+    def any(self) -> bool:
+        """Whether there is one."""
+        return self != NONE
+
+
+NONE: Final = Changes()
+
+
+def changes(before: BrokerConfiguration, after: BrokerConfiguration) -> Changes:
+    """What is different in ``after``."""
+    different = [
+        field.name
+        for field in fields(BrokerConfiguration)
+        if field.name not in OF_THE_READING and getattr(before, field.name) != getattr(after, field.name)
+    ]
+    policies = "policies" in different
+    virtual = "virtual" in different and _told_alike(before, after)
+    users = "authentication" in different and _has_users_alike(before, after)
+    rights = "authorization" in different and before.authorization is not None and after.authorization is not None
+    known = set(before.destinations)
+    taken = {
+        "policies": policies,
+        "virtual": virtual,
+        "authentication": users,
+        "authorization": rights,
+        "destinations": True,
+        "network_connectors": True,
+    }
+    return Changes(
+        policies,
+        virtual,
+        users,
+        rights,
+        tuple(destination for destination in after.destinations if destination not in known),
+        tuple(one for one in after.network_connectors if one not in before.network_connectors),
+        tuple(one for one in before.network_connectors if one not in after.network_connectors),
+        tuple(WORDS[name] for name in different if not taken.get(name, False)),
+    )
+
+
+def taken_over(before: BrokerConfiguration, after: BrokerConfiguration, found: Changes) -> BrokerConfiguration:
+    """What holds once a running broker has taken over what it can: ``before`` with that much of ``after``."""
+    return replace(
+        before,
+        policies=after.policies,
+        virtual=after.virtual if found.virtual else before.virtual,
+        authentication=after.authentication if found.users else before.authentication,
+        authorization=after.authorization if found.rights else before.authorization,
+        destinations=after.destinations,
+        network_connectors=after.network_connectors,
+    )
+
+
+def _told_alike(before: BrokerConfiguration, after: BrokerConfiguration) -> bool:
+    """Whether other brokers are told of virtual destinations as before."""
+    return (
+        before.virtual.told_as_demand == after.virtual.told_as_demand
+        and before.virtual.told_on_creation == after.virtual.told_on_creation
+    )
+
+
+def _has_users_alike(before: BrokerConfiguration, after: BrokerConfiguration) -> bool:
+    """Whether both ask who comes, and whether a change of users is all there is: inside TLS and outside."""
+    old, new = before.authentication, after.authentication
+    return old is not None and new is not None and (old.encrypted is None) == (new.encrypted is None)

@@ -1,0 +1,168 @@
+"""A configuration that may change while its broker runs (ActiveMQ's runtimeConfigurationPlugin): the file is looked at
+now and then, or when somebody asks, and what can be taken over is.
+
+A file that cannot be read, or asks for what is refused, changes nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import Final
+
+from spanwire.broker.broker import Broker
+from spanwire.model.errors import ConfigurationError, SpanwireError
+from spanwire.service.config.changes import Changes, changes, taken_over
+from spanwire.service.config.model import BrokerConfiguration
+from spanwire.service.networking import Networking
+from spanwire.service.security import Security
+
+Reread = Callable[[], BrokerConfiguration]
+Stamp = tuple[int, int, int]
+
+logger = logging.getLogger(__name__)
+
+
+class RunningBroker:
+    """The broker that runs, as far as it can change. ``refuse_open_binds`` raises `ConfigurationError` for connectors
+    that the network can reach and nothing protects.
+    """
+
+    def __init__(
+        self,
+        broker: Broker,
+        security: Security,
+        networking: Networking,
+        refuse_open_binds: Callable[[Security], Awaitable[None]],
+        wake: Callable[[], None],
+    ) -> None:
+        self._broker: Final = broker
+        self._security: Final = security
+        self._networking: Final = networking
+        self._refuse_open_binds: Final = refuse_open_binds
+        self._wake: Final = wake
+
+    async def take_over(self, configuration: BrokerConfiguration, found: Changes) -> list[str]:
+        """Change to what ``found`` says of ``configuration``; gives one line for each network connector that could not
+        be started. Raises `ConfigurationError` before anything has changed.
+        """
+        await self._refuse_open_binds(Security(configuration))
+        broker, reconfiguration = self._broker, self._broker.reconfiguration
+        if found.users:
+            authenticator = self._security.change_users(configuration)
+            if authenticator is not None:
+                reconfiguration.use_authenticator(authenticator)
+        if found.rights:
+            authorizer = self._security.change_rights(configuration)
+            if authorizer is not None:
+                reconfiguration.use_authorizer(authorizer)
+        if found.policies:
+            reconfiguration.use_policies(list(configuration.policies))
+        if found.virtual:
+            reconfiguration.use_virtual_destinations(configuration.virtual)
+        for destination in found.destinations:
+            broker.configure_destination(destination)
+        self._wake()
+        return await self._networking.replace(found.removed, found.added)
+
+
+class RuntimeConfiguration:
+    """Reads the configuration of one broker again."""
+
+    def __init__(self, current: BrokerConfiguration, reread: Reread, broker: RunningBroker) -> None:
+        self._current = current
+        self._reread: Final[Reread] = reread
+        self._broker: Final = broker
+        self._path: Final = Path(current.source)
+        self._stamp: Stamp | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._requested: asyncio.Task[None] | None = None
+        self._turn: Final = asyncio.Lock()
+        self._told_later: tuple[str, ...] = ()
+        self._told_warnings = current.warnings
+
+    def start(self) -> None:
+        """Look at the file from now on, if the configuration asks for that."""
+        runtime = self._current.runtime
+        self._stamp = _stamp(self._path)
+        if runtime is not None and runtime.check_period_ms > 0:
+            self._task = asyncio.get_running_loop().create_task(self._keep_looking(runtime.check_period_ms / 1000))
+
+    def stop(self) -> None:
+        """Look no more."""
+        for task in (self._task, self._requested):
+            if task is not None:
+                task.cancel()
+        self._task = self._requested = None
+
+    def request(self) -> None:
+        """Read the file again soon; what comes of it is in the log."""
+        self._requested = asyncio.get_running_loop().create_task(self._log_reload())
+
+    async def _log_reload(self) -> None:
+        try:
+            await self.reload({})
+        except SpanwireError as error:
+            for line in str(error).splitlines():
+                logger.error("the configuration stays as it was: %s", line)
+
+    async def _keep_looking(self, seconds: float) -> None:
+        while True:
+            await asyncio.sleep(seconds)
+            await self.look()
+
+    async def look(self) -> None:
+        """Take over what changed if the file did; what is wrong with it is in the log."""
+        stamp = await asyncio.to_thread(_stamp, self._path)
+        if stamp is None or stamp == self._stamp:
+            return
+        self._stamp = stamp
+        await self._log_reload()
+
+    async def reload(self, _: Mapping[str, object]) -> list[str]:
+        """Read the file again now; gives one line for each change. Raises `SpanwireError`; nothing has changed then."""
+        async with self._turn:
+            after = await asyncio.to_thread(self._reread)
+            if after.broker_name != self._current.broker_name:
+                raise ConfigurationError(f"{after.source}: brokerName is another one: restart the broker for that")
+            found = changes(self._current, after)
+            now_held = taken_over(self._current, after, found)
+            problems = await self._broker.take_over(now_held, found)
+            lines = _lines(found, self._told_later)
+            news = [line for line in after.warnings if line not in self._told_warnings]
+            self._current, self._told_later, self._told_warnings = now_held, found.later, after.warnings
+            for line in lines:
+                logger.info("%s: %s", after.source, line)
+            for line in (*news, *problems):
+                logger.warning("%s", line)
+            if not lines:
+                logger.info("%s: nothing has changed", after.source)
+            return [*lines, *problems]
+
+
+def _lines(found: Changes, told: tuple[str, ...]) -> list[str]:
+    """One line for each change; what waits for the next start is told once."""
+    lines = [f"network connector {one.bridge.name} is ended" for one in found.removed]
+    lines += [f"network connector {one.bridge.name} is new or another one now" for one in found.added]
+    for changed, words in (
+        (found.policies, "the policies of <destinationPolicy> are other ones now"),
+        (found.virtual, "the virtual destinations are other ones now"),
+        (found.users, "those who may log in are other ones now"),
+        (found.rights, "the rights of <authorizationPlugin> are other ones now"),
+    ):
+        if changed:
+            lines.append(words)
+    lines += [f"{destination} is there from now on" for destination in found.destinations]
+    lines += [f"a change of {word} takes effect at the next start" for word in found.later if word not in told]
+    return lines
+
+
+def _stamp(path: Path) -> Stamp | None:
+    """What changes when the file does; None while it is gone, as it is for a moment when an editor writes it."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size, found.st_ino

@@ -1,0 +1,134 @@
+"""Settings that change while the broker runs (ActiveMQ, "Runtime Configuration")."""
+
+from __future__ import annotations
+
+import pytest
+
+from spanwire.broker.authorization import OpenAuthorizer
+from spanwire.broker.policy import DeadLetterStrategy, PolicyEntry
+from spanwire.broker.topic_policy import PendingLimit, TopicPolicy
+from spanwire.broker.virtual_settings import CompositeDestination, ForwardTo, MirroredQueues, VirtualSettings
+from spanwire.model.acks import POISON_ACK
+from spanwire.model.destination import QUEUE, TOPIC, Destination, parse_destination
+from spanwire.model.errors import AuthorizationError, IllegalStateError
+from tests.support.dialogue.broker_dialogue import Stage
+from tests.support.recording_authorizer import RecordingAuthorizer
+
+Q = "queue://Q"
+QUEUES = Destination(QUEUE, ">")
+TOPICS = Destination(TOPIC, ">")
+
+
+def use(stage: Stage, *entries: PolicyEntry) -> None:
+    stage.broker.reconfiguration.use_policies(list(entries))
+
+
+def test_existing_queues_have_the_new_limits_and_dead_letter_queues() -> None:
+    stage = Stage(PolicyEntry(QUEUES, memory_limit_bytes=1_000_000))
+    listener = stage.peer("c").consumes(Q)
+    producer = stage.peer("p")
+    producer.sends(Q, "a")
+    stage.settle()
+    use(stage, PolicyEntry(QUEUES, memory_limit_bytes=200, dead_letter=DeadLetterStrategy("DEAD")))
+    listener.acknowledges("a", ack_type=POISON_ACK, count=1)
+    stage.settle()
+    assert stage.view("queue://DEAD").pending == 1
+    home = stage.broker.home_of(parse_destination(Q))
+    assert home is not None and home.usage.limit_bytes == 200
+
+
+def test_sends_that_waited_go_on_when_there_is_more_room() -> None:
+    stage = Stage(PolicyEntry(QUEUES, memory_limit_bytes=150))
+    producer = stage.peer("p")
+    tokens = [producer.sends(Q, str(number) * 100, persistent=False) for number in range(3)]
+    assert not producer.is_answered(tokens[-1])
+    use(stage, PolicyEntry(QUEUES, memory_limit_bytes=1_000_000))
+    assert all(producer.is_answered(token) for token in tokens)
+
+
+def test_what_expires_is_looked_for_as_often_as_the_new_policy_says() -> None:
+    stage = Stage(PolicyEntry(QUEUES, expire_messages_period_ms=0))
+    stage.peer("p").sends(Q, "a", persistent=False, expiration_ms=stage.now.wall_ms + 500)
+    stage.waits(2)
+    assert stage.view(Q).pending == 1
+    use(stage, PolicyEntry(QUEUES, expire_messages_period_ms=1_000))
+    stage.waits(2)
+    assert stage.view(Q).pending == 0
+    use(stage, PolicyEntry(QUEUES, expire_messages_period_ms=0))
+    stage.peer("p2").sends(Q, "b", persistent=False, expiration_ms=stage.now.wall_ms + 500)
+    stage.waits(2)
+    assert stage.view(Q).pending == 1
+
+
+def test_the_number_of_destinations_is_limited_anew() -> None:
+    stage = Stage()
+    peer = stage.peer("p")
+    peer.creates("queue://A")
+    peer.creates("queue://B")
+    use(stage, PolicyEntry(QUEUES, max_destinations=2))
+    with pytest.raises(IllegalStateError, match="maximum number of destinations"):
+        peer.creates("queue://C")
+    peer.removes("queue://A")
+    peer.creates("queue://C")
+
+
+def test_topics_made_from_now_on_are_of_the_new_kind_and_those_before_of_the_old() -> None:
+    stage = Stage()
+    old = stage.peer("a").consumes("topic://OLD", prefetch=1)
+    use(stage, PolicyEntry(TOPICS, topic=TopicPolicy(pending_limit=PendingLimit(1))))
+    new = stage.peer("b").consumes("topic://NEW", prefetch=1)
+    producer = stage.peer("p")
+    for name in ("topic://OLD", "topic://NEW"):
+        producer.sends(name, "1", "2", "3", "4", persistent=False)
+    assert [len(one.subscription.pending) for one in (old, new)] == [3, 1]
+
+
+def test_a_durable_subscription_has_the_new_policy_of_its_topic() -> None:
+    stage = Stage()
+    listener = stage.peer("a", client_id="a").consumes("topic://T", durable="s")
+    stage.peer("p").sends("topic://T", "1")
+    stage.settle()
+    use(stage, PolicyEntry(TOPICS, dead_letter=DeadLetterStrategy("DEAD")))
+    listener.acknowledges("1", ack_type=POISON_ACK, count=1)
+    stage.settle()
+    assert stage.view("queue://DEAD").pending == 1
+
+
+def test_virtual_destinations_come_and_go() -> None:
+    stage = Stage()
+    a, b = stage.peer("a").consumes("queue://A"), stage.peer("b").consumes("queue://B")
+    watcher = stage.peer("w").consumes("topic://M.A")
+    producer = stage.peer("p")
+    producer.sends("queue://A", "1")
+    stage.settle()
+    forward = CompositeDestination(parse_destination("queue://A"), (ForwardTo(parse_destination("queue://B")),))
+    settings = VirtualSettings(composites=(forward,), mirrored=MirroredQueues(prefix="M."))
+    stage.broker.reconfiguration.use_virtual_destinations(settings)
+    producer.sends("queue://A", "2")
+    stage.settle()
+    stage.broker.reconfiguration.use_virtual_destinations(VirtualSettings())
+    producer.sends("queue://A", "3")
+    stage.settle()
+    assert [a.takes(), b.takes(), watcher.takes()] == [["1", "3"], ["2"], ["2"]]
+
+
+def test_a_virtual_topic_may_begin_to_feed_queues_that_are_there() -> None:
+    stage = Stage(virtual=VirtualSettings(topics=()))
+    listener = stage.peer("a").consumes("queue://Consumer.A.VirtualTopic.T")
+    durable = stage.peer("d", client_id="d").consumes("topic://VirtualTopic.T", durable="s")
+    producer = stage.peer("p")
+    for settings, text in ((None, "1"), (VirtualSettings(), "2"), (VirtualSettings(topics=()), "3")):
+        if settings is not None:
+            stage.broker.reconfiguration.use_virtual_destinations(settings)
+        producer.sends("topic://VirtualTopic.T", text)
+        stage.settle()
+    assert [listener.takes(), durable.takes()] == [["2"], ["1", "2", "3"]]
+
+
+def test_rights_are_asked_of_the_new_map() -> None:
+    stage = Stage(authorizer=OpenAuthorizer())
+    producer = stage.peer("p", user="ann")
+    producer.sends(Q, "a")
+    stage.broker.reconfiguration.use_authorizer(RecordingAuthorizer(("ann", "write", Q)))
+    with pytest.raises(AuthorizationError):
+        producer.sends(Q, "b")
