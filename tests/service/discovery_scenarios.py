@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import socket
 import ssl
 import sys
@@ -326,7 +327,58 @@ def a_client_sends_its_login_to_no_rogue(directory: Path) -> None:
         assert (rogue.connections, rogue.heard) == (0, [])
 
 
+def peers_share_their_messages(directory: Path) -> None:
+    log = Heard()
+    with (
+        blocking.connect("peer://group/broker1?persistent=false") as one,
+        blocking.connect("peer://group/broker2?persistent=false") as other,
+        one.session() as near,
+        other.session() as far,
+    ):
+        consumer = near.create_consumer("queue://TEST.FOO")
+        producer = far.create_producer("queue://TEST.FOO")
+        for number in range(100):
+            producer.send(f"Message: {number}")
+        for number in range(100):
+            message = consumer.receive(60.0)
+            assert message is not None and message.body == f"Message: {number}"
+    assert log.has("Establishing network connection between from vm://broker2 to tcp://127.0.0.1:")
+    assert log.has("Network connection between vm://broker2 and broker1 has been established.")
+
+
+class Heard(logging.Handler):
+    """What was logged."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.INFO)
+        self.lines: Final[list[str]] = []
+        logger = logging.getLogger("spanwire")
+        logger.setLevel(logging.INFO)
+        logger.addHandler(self)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.lines.append(record.getMessage())
+
+    def has(self, beginning: str) -> bool:
+        return any(line.startswith(beginning) for line in self.lines)
+
+
+def a_fanout_reaches_all_that_announce_themselves(directory: Path) -> None:
+    url = "fanout:(multicast://default?group=fans)?minAckCount=2"
+    with Announced(directory / "a", "A", "fans") as a, Announced(directory / "b", "B", "fans") as b:
+        addresses = [f"tcp://127.0.0.1:{broker.ports['tcp']}" for broker in (a, b)]
+        with blocking.connect(addresses[0]) as here, blocking.connect(addresses[1]) as there:
+            consumers = [connection.session().create_consumer("topic://T") for connection in (here, there)]
+            with blocking.connect(url) as connection, connection.session() as session:
+                session.create_producer("topic://T").send("all", wait=True)
+                for consumer in consumers:
+                    message = consumer.receive(60.0)
+                    assert message is not None and message.body == "all"
+
+
 SCENARIOS: Final = (
+    a_fanout_reaches_all_that_announce_themselves,
+    peers_share_their_messages,
     a_client_finds_a_broker_and_another_one_when_that_is_gone,
     a_client_sends_its_login_to_no_rogue,
     brokers_find_each_other_and_not_themselves,

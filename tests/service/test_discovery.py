@@ -58,6 +58,8 @@ def _import_path() -> list[str]:
         "whatever_a_rogue_announces_no_login_reaches_it",
         "a_login_reaches_a_verified_broker",
         "one_link_leads_to_the_master_and_then_to_the_next",
+        "peers_share_their_messages",
+        "a_fanout_reaches_all_that_announce_themselves",
     ],
 )
 def test_inside_a_network_of_their_own(scenario: str, tmp_path: Path) -> None:

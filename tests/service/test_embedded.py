@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from spanwire.client.address import BROKER_URI
 from spanwire.client.ports import InProcessTransport
 from spanwire.model.errors import ConfigurationError, IllegalStateError, JmsError, SpanwireError
 from spanwire.protocols.openwire.codec import FrameEncoder
@@ -272,9 +273,20 @@ def test_a_configuration_file_can_be_named_and_must_name_the_same_broker(tmp_pat
         ("vm://x", {"create": "perhaps"}, "vm://x: the option create must be true or false"),
         ("vm://x", {"waitForStart": "soon"}, "vm://x: the option waitForStart must be a number of milliseconds"),
         ("vm://x", {"broker.persistant": "true"}, "vm://x:1: unknown attribute of <broker> 'persistant'; did you mean"),
-        ("peer://group/x", {}, "peer: URLs are not yet supported; link brokers by <networkConnectors>"),
+        ("peer://gr%oup/x", {}, "a peer: URL names a group and a broker; write peer://GROUP/NAME"),
+        ("peer://group/x", {"persistant": "true"}, "peer://group/x:1: unknown attribute of <broker>"),
+        ("peer://group/x", {"bindAddress": "a b"}, "peer://group: bindAddress is no address of this machine"),
+        ("peer://group/x", {"allowAnonymous": "yes"}, "peer://group: the option allowAnonymous must be true or false"),
         ("vm://x y", {}, "a vm: URL names no broker of this process; write vm://NAME"),
-        ("vm:(broker:(tcp://localhost:6000))", {}, "a vm: URL with a broker URI in parentheses is not yet supported"),
+        ("vm:(…)", {BROKER_URI: "tcp://localhost:6000"}, "in the parentheses of a vm: URL stands a broker"),
+        ("vm:(…)", {BROKER_URI: "broker:(x://h:1)"}, "the broker: uri:1: unknown transport 'x'"),
+        ("vm:(…)", {BROKER_URI: "broker:()", "broker.x": "1"}, "vm:(…): the option broker.x belongs to vm://NAME"),
+        (
+            "vm:(…)",
+            {BROKER_URI: "broker:()", "marshall": "1"},
+            "vm://localhost: unknown option 'marshall'; did you mean",
+        ),
+        ("vm:(…)", {BROKER_URI: "xbean:http://evil/x.xml"}, "http:/evil/x.xml: there is no such file"),
         ("vm://x", {"brokerConfig": "xbean:none.xml"}, "vm://x: none.xml: there is no such file"),
     ],
 )

@@ -393,6 +393,8 @@ class NetworkBridge(ClientConnection, ProtocolConnection):
         self.running_since = now.monotonic
         self.was_running = True
         logger.info("network connector %s: bridge to broker %s is up", self.settings.name, self._remote.name)
+        logger.info("Network connection between vm://%s and %s has been established.",
+                    self._broker.name, self._remote.name)  # fmt: skip
 
     def _misses_news(self) -> None:
         """A broker tells at once of the consumers that it has, and a broker without advisories never does."""

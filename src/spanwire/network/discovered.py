@@ -122,6 +122,7 @@ class DiscoveredLinks(DiscoveryListener):
             uri, self, self._settings, remote, self._broker, self._broker_url, self._turn, self._routes
         )
         self.links[uri] = link
+        logger.info("Establishing network connection between from vm://%s to %s", self._broker.name, address.uri)
         link.start()
 
     def on_lost(self, uri: str) -> None:

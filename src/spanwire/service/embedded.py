@@ -55,7 +55,7 @@ def connect(url: str, options: Mapping[str, str]) -> InProcessTransport:
             )
         return VmClient(wanted.address, lambda client: IN_PROCESS.expect(wanted.name, client, wanted.wait_seconds))
     configuration = wanted.configuration()
-    return VmClient(wanted.address, lambda client: _find_or_make(wanted.name, configuration, client))
+    return VmClient(wanted.address, lambda client: _find_or_make(wanted, configuration, client))
 
 
 def _join(wanted: VmUrl, client: VmClient) -> None:
@@ -71,13 +71,15 @@ def _join(wanted: VmUrl, client: VmClient) -> None:
     except JmsError as error:
         client.closed(str(error))
         return
-    _find_or_make(wanted.name, configuration, client)
+    _find_or_make(wanted, configuration, client)
 
 
-def _find_or_make(name: str, configuration: BrokerConfiguration, client: VmClient) -> None:
-    broker, made = IN_PROCESS.find_or_enter(name, lambda: EmbeddedBroker(configuration))
+def _find_or_make(wanted: VmUrl, configuration: BrokerConfiguration, client: VmClient) -> None:
+    broker, made = IN_PROCESS.find_or_enter(
+        wanted.name, lambda: EmbeddedBroker(configuration, allow_anonymous=wanted.allow_anonymous)
+    )
     if not broker.accept(client):
         IN_PROCESS.leave(broker)
-        _find_or_make(name, configuration, client)
+        _find_or_make(wanted, configuration, client)
     elif made:
-        PassingBroker(broker, lambda late: _find_or_make(name, configuration, late)).start()
+        PassingBroker(broker, lambda late: _find_or_make(wanted, configuration, late)).start()

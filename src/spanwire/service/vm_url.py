@@ -1,7 +1,9 @@
-"""What a `vm:` URL asks for: ``vm://NAME?create=…&waitForStart=…&broker.…=…`` (ActiveMQ's VM transport reference).
+"""What a `vm:` URL asks for: ``vm://NAME?create=…&waitForStart=…&broker.…=…`` (ActiveMQ's VM transport reference), or
+``vm:(broker:(tcp://host:port)/NAME?option=value)``; and what a ``peer:`` URL does.
 
 ``broker.*`` options are attributes of the ``broker`` element and hold for a broker that is made now; ``brokerConfig``
-names a file instead. Only a URL that the program itself gives may come here, never one from a wire.
+names a file, or another description of a broker, instead. Only a URL that the program itself gives may come here, never
+one from a wire.
 """
 
 from __future__ import annotations
@@ -9,10 +11,11 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
+from spanwire.client.address import BROKER_URI
 from spanwire.model.errors import ConfigurationError, JmsError
 from spanwire.service.config.decryption import Decryption
 from spanwire.service.config.document import Attribute, Element, Findings, closest
@@ -20,11 +23,13 @@ from spanwire.service.config.interpretation import Interpreter
 from spanwire.service.config.loading import load_configuration
 from spanwire.service.config.model import DEFAULT_BROKER_NAME, BrokerConfiguration
 from spanwire.service.config.properties import Variables
+from spanwire.service.peer_url import SCHEME, PeerUrl, parse_peer_url
 
 logger = logging.getLogger(__name__)
 
 MAX_WAIT_MS: Final = 3_600_000  # an hour; more is no wait but a hang
 BROKER_PREFIX: Final = "broker."
+DESCRIPTIONS: Final = ("broker:", "properties:", "xbean:")
 WITHOUT_EFFECT: Final = ("async", "marshal", "network", "wireFormat")  # bytes are always marshalled here
 KNOWN: Final = ("brokerConfig", "create", "waitForStart", *WITHOUT_EFFECT)
 NAME: Final = re.compile(r"vm:(?://)?([A-Za-z0-9._\-]{0,255})/?")
@@ -39,11 +44,17 @@ class VmUrl:
     wait_seconds: float
     settings: Mapping[str, str]
     reference: str | None
+    peer: PeerUrl | None = None
 
     @property
     def address(self) -> str:
         """The URL for people."""
-        return f"vm://{self.name}"
+        return f"vm://{self.name}" if self.peer is None else f"peer://{self.peer.group}/{self.name}"
+
+    @property
+    def allow_anonymous(self) -> bool:
+        """Whether the broker may listen beyond this machine without asking for a password."""
+        return self.peer is not None and self.peer.allow_anonymous
 
     def configuration(self) -> BrokerConfiguration:
         """The broker that it makes; raises `JmsError` in one line when it cannot be."""
@@ -61,10 +72,14 @@ class VmUrl:
     def _simple(self) -> BrokerConfiguration:
         """A broker with these attributes and nothing else: no connector, a journal unless it is not persistent."""
         findings = Findings(self.address)
-        broker = Element("broker", 1, attributes={name: Attribute(value, 1) for name, value in self.settings.items()})
-        broker.attributes["brokerName"] = Attribute(self.name, 1)
+        if self.peer is not None:
+            element = self.peer.element()
+        else:
+            attributes = {name: Attribute(value, 1) for name, value in self.settings.items()}
+            element = Element("broker", 1, attributes=attributes)
+            element.attributes["brokerName"] = Attribute(self.name, 1)
         decryption = Decryption({})
-        configuration = Interpreter(findings, Path.cwd(), Variables({}, {}, decryption), decryption).broker(broker)
+        configuration = Interpreter(findings, Path.cwd(), Variables({}, {}, decryption), decryption).broker(element)
         findings.raise_if_any()
         for warning in configuration.warnings:
             logger.warning("%s", warning)
@@ -73,14 +88,34 @@ class VmUrl:
 
 def parse_vm_url(url: str, options: Mapping[str, str]) -> VmUrl:
     """Raises `JmsError` in one line for a URL that cannot be honoured; an unknown option names the closest known."""
-    if not url.startswith("vm:"):
-        raise JmsError(f"{url.partition(':')[0][:60]}: URLs are not yet supported; link brokers by <networkConnectors>")
-    if url.startswith("vm:("):
-        raise JmsError("a vm: URL with a broker URI in parentheses is not yet supported; write vm://NAME?broker.…=…")
+    if url.startswith(f"{SCHEME}:"):
+        peer = parse_peer_url(url, options)
+        return VmUrl(peer.name, True, 0.0, {}, None, peer)
+    if BROKER_URI in options:
+        return described_vm_url({name: value for name, value in options.items() if name != BROKER_URI}, options)
     found = NAME.fullmatch(url.partition("?")[0])
     if found is None:
         raise JmsError("a vm: URL names no broker of this process; write vm://NAME with letters, digits, '.', '_', '-'")
-    name = found.group(1) or DEFAULT_BROKER_NAME
+    return vm_url(found.group(1) or DEFAULT_BROKER_NAME, options)
+
+
+def described_vm_url(given: Mapping[str, str], options: Mapping[str, str]) -> VmUrl:
+    """``vm:(broker:(…)?…)?options``: what is in the parentheses describes the broker, whose name it says."""
+    reference = options[BROKER_URI]
+    if not reference.startswith(DESCRIPTIONS):
+        raise JmsError("in the parentheses of a vm: URL stands a broker; write vm:(broker:(tcp://host:port)/NAME?…)")
+    for option in given:
+        if option.startswith(BROKER_PREFIX) or option == "brokerConfig":
+            raise JmsError(f"vm:(…): the option {option[:60]} belongs to vm://NAME; write it inside of the parentheses")
+    try:
+        name = load_configuration(reference).broker_name
+    except ConfigurationError as error:
+        raise JmsError("; ".join(str(error).splitlines())) from error
+    return replace(vm_url(name, given), reference=reference)
+
+
+def vm_url(name: str, options: Mapping[str, str]) -> VmUrl:
+    """``vm://NAME`` with its options."""
     settings: dict[str, str] = {}
     plain: dict[str, str] = {}
     for option, value in options.items():

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from spanwire.model.errors import ConfigurationError
+from spanwire.service.config.broker_uri import BROKER, PROPERTIES, broker_element, properties_element
 from spanwire.service.config.decryption import Decryption
 from spanwire.service.config.document import Element, Findings, read_text_file
 from spanwire.service.config.interpretation import Interpreter, replace_placeholders
@@ -18,7 +19,8 @@ from spanwire.service.config.spring import SpringDocument
 from spanwire.service.config.toml import read_toml
 from spanwire.service.config.xml import read_xml
 
-LATER_REFERENCES: Final = ("broker:", "properties:", "fabric:", "http:", "https:")
+LATER_REFERENCES: Final = ("fabric:", "http:", "https:")
+BROKER_SOURCE: Final = "the broker: uri"  # as errors name it, for it may hold secrets
 
 
 def load_configuration(
@@ -28,7 +30,8 @@ def load_configuration(
     *,
     skip_unsupported: bool = False,
 ) -> BrokerConfiguration:
-    """The configuration behind ``xbean:PATH``, a path of an XML or TOML file, or None for the built-in default.
+    """The configuration behind ``xbean:PATH``, a path of an XML or TOML file, ``broker:(…)``, ``properties:PATH``, or
+    None for the built-in default.
 
     ``given`` are placeholders from the command line, ``environment`` those of last resort. With ``skip_unsupported``
     what a later version brings is left out and listed in ``skipped``. Raises `ConfigurationError` with one line per
@@ -36,12 +39,15 @@ def load_configuration(
     """
     if reference is None:
         return default_configuration()
+    places = os.environ if environment is None else environment
+    if reference.startswith((BROKER, PROPERTIES)):
+        return described_configuration(reference, given or {}, places, skip_unsupported=skip_unsupported)
     path = _path(reference)
     return read_configuration(
         read_text_file(path),
         path,
         given or {},
-        os.environ if environment is None else environment,
+        places,
         skip_unsupported=skip_unsupported,
     )
 
@@ -68,6 +74,29 @@ def read_configuration(
     if broker is None:
         findings.raise_if_any()
         raise ConfigurationError(f"{path}: there is no broker in it")
+    return _interpreted(broker, findings, variables, decryption)
+
+
+def described_configuration(
+    reference: str, given: Mapping[str, str], environment: Mapping[str, str], *, skip_unsupported: bool = False
+) -> BrokerConfiguration:
+    """The configuration behind ``broker:(…)`` or ``properties:PATH``. Raises `ConfigurationError`."""
+    if reference.startswith(BROKER):
+        path, source = Path.cwd() / "broker", BROKER_SOURCE
+        broker = broker_element(reference)
+    else:
+        path = _file(reference, PROPERTIES)
+        source, broker = str(path), properties_element(path)
+    findings = Findings(source, skip_unsupported)
+    decryption = Decryption(environment)
+    defined = {**definitions(environment), **given}
+    variables = Variables({**_places(path, defined, environment), **defined}, environment, decryption)
+    return _interpreted(broker, findings, variables, decryption)
+
+
+def _interpreted(
+    broker: Element, findings: Findings, variables: Variables, decryption: Decryption
+) -> BrokerConfiguration:
     replace_placeholders(broker, variables, findings)
     configuration = Interpreter(findings, Path.cwd(), variables, decryption).broker(broker)
     findings.raise_if_any()
@@ -79,15 +108,17 @@ def _path(reference: str) -> Path:
     if reference.startswith(LATER_REFERENCES):
         scheme = reference.partition(":")[0]
         raise ConfigurationError(f"a configuration from {scheme}: is not yet supported; name an XML or TOML file")
-    name = reference.removeprefix("xbean:").removeprefix("file:")
-    if not name:
-        raise ConfigurationError(f"{reference!r} names no file; write xbean:PATH or a path")
-    if name.startswith("///"):
-        name = name[2:]
-    path = Path(name)
+    path = _file(reference, "xbean:")
     if path.suffix.lower() not in (".xml", ".toml"):
-        raise ConfigurationError(f"{name}: is neither .xml nor .toml; name an activemq.xml or a TOML file")
+        raise ConfigurationError(f"{path}: is neither .xml nor .toml; name an activemq.xml or a TOML file")
     return path
+
+
+def _file(reference: str, prefix: str) -> Path:
+    name = reference.removeprefix(prefix).removeprefix("file:")
+    if not name:
+        raise ConfigurationError(f"{reference!r} names no file; write {prefix}PATH")
+    return Path(name[2:] if name.startswith("///") else name)
 
 
 def _places(path: Path, defined: Mapping[str, str], environment: Mapping[str, str]) -> dict[str, str]:

@@ -363,8 +363,9 @@ def test_a_property_file_beside_the_configuration_is_read(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("reference", "part"),
     [
-        ("broker:(tcp://localhost:61616)", "not yet supported"),
-        ("properties:x.properties", "not yet supported"),
+        ("broker:(tcp://localhost:61616", "do not match"),
+        ("properties:x.properties", "there is no such file"),
+        ("http://h/x.xml", "not yet supported"),
         ("xbean:", "names no file"),
         ("/nowhere/activemq.xml", "there is no such file"),
         ("/nowhere/activemq.yaml", "neither .xml nor .toml"),

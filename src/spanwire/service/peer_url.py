@@ -1,0 +1,73 @@
+"""What a ``peer:`` URL asks for: ``peer://GROUP/NAME?option=value`` (ActiveMQ, Peer Transport).
+
+Each peer has a broker of its own inside its process. It announces a connector in the group and links itself to whoever
+else is there, so messages go to consumers at any peer. Options are attributes of the ``broker`` element; nothing is
+stored on disk unless ``persistent=true``. It listens on the loopback unless ``bindAddress`` names another address, and
+that needs ``allowAnonymous=true``, too: a peer asks nobody for a password.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from spanwire.discovery.beacon import check_group
+from spanwire.model.errors import ConfigurationError, JmsError
+from spanwire.service.config.document import Attribute, Element
+
+SCHEME: Final = "peer"
+BIND_ADDRESS: Final = "bindAddress"
+ALLOW_ANONYMOUS: Final = "allowAnonymous"
+LOOPBACK: Final = "127.0.0.1"
+PLACE: Final = re.compile(r"peer:(?://)?([A-Za-z0-9_][A-Za-z0-9._\-]{0,62})(?:/([A-Za-z0-9._\-]{0,255}))?/?", re.ASCII)
+ADDRESS: Final = re.compile(r"[A-Za-z0-9.\-]{1,253}|[0-9A-Fa-f:]{2,45}", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class PeerUrl:
+    """One URL. ``settings`` are attributes of the broker."""
+
+    group: str
+    name: str
+    bind_address: str
+    allow_anonymous: bool
+    settings: Mapping[str, str]
+
+    def element(self) -> Element:
+        """The ``broker`` element: one connector that is announced, and one network connector that looks."""
+        agent = f"multicast://default?group={self.group}"
+        host = f"[{self.bind_address}]" if ":" in self.bind_address else self.bind_address
+        broker = Element("broker", 1, attributes={name: Attribute(text, 1) for name, text in self.settings.items()})
+        broker.attributes.setdefault("persistent", Attribute("false", 1))
+        broker.attributes["brokerName"] = Attribute(self.name, 1)
+        listening = {"uri": Attribute(f"tcp://{host}:0", 1), "discoveryUri": Attribute(agent, 1)}
+        looking = {"uri": Attribute(agent, 1), "name": Attribute(f"peers of {self.group}", 1)}
+        broker.children = [
+            Element("transportConnectors", 1, children=[Element("transportConnector", 1, attributes=dict(listening))]),
+            Element("networkConnectors", 1, children=[Element("networkConnector", 1, attributes=dict(looking))]),
+        ]
+        return broker
+
+
+def parse_peer_url(url: str, options: Mapping[str, str]) -> PeerUrl:
+    """Raises `JmsError` in one line for a URL that cannot be honoured."""
+    found = PLACE.fullmatch(url.partition("?")[0])
+    if found is None:
+        raise JmsError(
+            "a peer: URL names a group and a broker; write peer://GROUP/NAME with letters, digits, '.', '_', '-'"
+        )
+    settings = dict(options)
+    bind_address = settings.pop(BIND_ADDRESS, LOOPBACK)
+    anonymous = settings.pop(ALLOW_ANONYMOUS, "false").lower()
+    name = settings.pop("brokerName", "") or found.group(2) or found.group(1)
+    if not ADDRESS.fullmatch(bind_address):
+        raise JmsError(f"peer://{found.group(1)}: {BIND_ADDRESS} is no address of this machine")
+    if anonymous not in ("true", "false"):
+        raise JmsError(f"peer://{found.group(1)}: the option {ALLOW_ANONYMOUS} must be true or false")
+    try:
+        group = check_group(found.group(1))
+    except ConfigurationError as error:
+        raise JmsError(str(error)) from error
+    return PeerUrl(group, name, bind_address, anonymous == "true", settings)
