@@ -26,6 +26,7 @@ from spanwire.model.errors import JmsError, ProtocolError, ResourceAllocationErr
 from spanwire.model.ids import ConsumerId
 from spanwire.model.info import ConnectionInfo, ConsumerInfo, ProducerInfo
 from spanwire.model.message import Message
+from spanwire.model.routing import NO_PATH
 
 MAX_UNHEARD: Final = 10_000  # topics remembered as those that nobody listens to; forgotten all at once when it is full
 LEAST_BEHIND: Final = 1_000  # advisories that wait for a listener before it is ended because they take too much memory
@@ -219,21 +220,24 @@ class Advisories(News):
     def consumer_added(self, info: ConsumerInfo, destination: Destination, count: int) -> None:
         """``destination`` has one more consumer, ``count`` in all."""
         if not destination.is_advisory:
-            self._publish(consumer_advisory(destination), info, {"consumerCount": count})
+            path = info.broker_path
+            self._publish(consumer_advisory(destination), info, {"consumerCount": count}, path)
             for source in self._destinations.virtual_sources(destination):
-                self._publish(virtual_consumer_advisory(source), behind(info, source), {"consumerCount": count})
+                self._publish(virtual_consumer_advisory(source), behind(info, source), {"consumerCount": count}, path)
 
     def consumer_removed(self, info: ConsumerInfo, destination: Destination, count: int) -> None:
         """``destination`` has one consumer fewer."""
         if not destination.is_advisory:
             subject = RemovedSubject(info.consumer_id.connection_id, info.consumer_id)
-            self._publish(consumer_advisory(destination), subject, {"consumerCount": count})
+            path = info.broker_path
+            self._publish(consumer_advisory(destination), subject, {"consumerCount": count}, path)
             for source in self._destinations.virtual_sources(destination):
                 gone = behind(info, source).consumer_id
                 self._publish(
                     virtual_consumer_advisory(source),
                     RemovedSubject(gone.connection_id, gone),
                     {"consumerCount": count},
+                    path,
                 )
             if destination.is_pattern:
                 self._forget(consumer_advisory(destination))  # no destination goes that could take it along
@@ -372,6 +376,9 @@ class Advisories(News):
     def _replay_consumer(self, subscription: Subscription, info: ConsumerInfo, part: Destination, count: int) -> None:
         """Tell a new listener of a consumer that is there."""
         if not part.is_advisory and info is not subscription.info:
+            network_filter = subscription.network_filter
+            if network_filter is not None and not network_filter.passes(info.broker_path):
+                return
             self._tell(subscription, consumer_advisory(part), info, {"consumerCount": count})
             for source in self._destinations.virtual_sources(part):
                 topic_name = virtual_consumer_advisory(source)
@@ -387,10 +394,19 @@ class Advisories(News):
         if self._anonymous_producers:
             self._tell(subscription, anonymous_producer_advisory(), info, {"producerCount": 0})
 
-    def _publish(self, topic_name: Destination, subject: object, properties: dict[str, object]) -> None:
+    def _publish(
+        self,
+        topic_name: Destination,
+        subject: object,
+        properties: dict[str, object],
+        path: tuple[str, ...] = NO_PATH,
+    ) -> None:
+        """Tell all who listen, but no broker of ``path``: what is beyond it is no news to it."""
         topic = self._topic(topic_name)
         if topic is not None:
-            self._give(topic, self._message(topic_name, subject, properties))
+            message = self._message(topic_name, subject, properties)
+            message.broker_path = path
+            self._give(topic, message)
 
     def _give(self, topic: Topic, message: Message) -> None:
         """Hand ``message`` to the listeners. Nobody's send waits for memory that advisories take: where they take more

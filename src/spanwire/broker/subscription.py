@@ -34,6 +34,15 @@ GONE: Final = MessageReference(
     0,
 )
 
+_NOTHING_PENDING: Final[deque[MessageReference]] = deque()  # of all that consume from a queue alone
+
+
+def _pending_of(destination: Destination) -> deque[MessageReference]:
+    """Where what a new subscription cannot take yet waits; of a queue it waits in the queue."""
+    if destination.is_queue and not destination.is_composite:
+        return _NOTHING_PENDING
+    return deque()
+
 
 class Subscription:
     """One consumer.
@@ -78,7 +87,7 @@ class Subscription:
         self.removed = False
         self.discarding = False  # messages that wait for it are being given up
         self.homes: Final[list[BrokerDestination]] = []
-        self.pending: Final[deque[MessageReference]] = deque()
+        self.pending: Final[deque[MessageReference]] = _pending_of(info.destination)
         self.dispatched_total = 0
         self.acknowledged_total = 0
 

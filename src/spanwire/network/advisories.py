@@ -14,6 +14,7 @@ from spanwire.protocols.openwire import _marshallers as wire
 from spanwire.protocols.openwire.identities import consumer_id_of, destination_of
 
 REMOVE_OPERATION: Final = 1
+MAX_REMEMBERED: Final = 1_000  # connections, destinations and paths that consumers may have in common; then anew
 
 
 class AnnouncedDestination:
@@ -28,18 +29,23 @@ class AnnouncedDestination:
 
 class AdvisoryReader:
     """Reads the structures that advisories carry. Raises `JmsError` for paths that are too long, which a client of the
-    remote broker may have forged: its consumer is no demand, and the bridge lives on.
+    remote broker may have forged: its consumer is no demand, and the bridge lives on. What many consumers have in
+    common, such as their connection, is kept once.
     """
+
+    def __init__(self) -> None:
+        self._texts: Final[dict[str, str]] = {}
+        self._destinations: Final[dict[str, Destination]] = {}
+        self._paths: Final[dict[tuple[str, ...], tuple[str, ...]]] = {}
 
     def consumer(self, subject: wire.ConsumerInfo, remote_broker_id: str) -> RemoteConsumer | None:
         """A consumer that came; None for one whose destination cannot exist here."""
         try:
-            destination = destination_of(subject.destination)
-            destination.parts()
+            destination = self._destination(subject.destination)
         except InvalidDestinationError:
             return None
         info = ConsumerInfo(
-            consumer_id_of(subject.consumer_id),
+            self._consumer_id(subject.consumer_id),
             destination,
             selector=subject.selector,
             subscription_name=subject.subscription_name,
@@ -48,14 +54,40 @@ class AdvisoryReader:
             exclusive=subject.exclusive,
             priority=min(max(subject.priority, -128), 127),
             network_subscription=subject.network_subscription,
-            network_consumer_path=_consumers(subject.network_consumer_path),
+            network_consumer_path=self._consumers(subject.network_consumer_path),
         )
-        return RemoteConsumer(info, (*path_of(subject.broker_path), remote_broker_id))
+        return RemoteConsumer(info, self._path((*path_of(subject.broker_path), remote_broker_id)))
 
     def removed_consumer(self, subject: wire.RemoveInfo) -> ConsumerId | None:
         """The consumer that left; None when something else did."""
         object_id = subject.object_id
         return consumer_id_of(object_id) if isinstance(object_id, wire.ConsumerId) else None
+
+    def _destination(self, structure: wire.ActiveMQDestination | None) -> Destination:
+        destination = destination_of(structure)
+        destination.parts()
+        if len(self._destinations) >= MAX_REMEMBERED:
+            self._destinations.clear()
+        return self._destinations.setdefault(destination.qualified_name, destination)
+
+    def _path(self, path: tuple[str, ...]) -> tuple[str, ...]:
+        if len(self._paths) >= MAX_REMEMBERED:
+            self._paths.clear()
+        return self._paths.setdefault(path, path)
+
+    def _consumer_id(self, structure: wire.ConsumerId | None) -> ConsumerId:
+        read = consumer_id_of(structure)
+        if len(self._texts) >= MAX_REMEMBERED:
+            self._texts.clear()
+        connection_id = self._texts.setdefault(read.connection_id, read.connection_id)
+        return ConsumerId(connection_id, read.session_id, read.value)
+
+    def _consumers(self, ids: list[wire.ConsumerId] | None) -> tuple[ConsumerId, ...]:
+        if ids is None:
+            return ()
+        if len(ids) > MAX_PATH:
+            raise JmsError(f"a subscription stands for {len(ids)} consumers in a row, {MAX_PATH} are the most")
+        return tuple([self._consumer_id(one) for one in ids])
 
 
 def destination_announced(subject: wire.DestinationInfo) -> AnnouncedDestination | None:
@@ -81,11 +113,3 @@ def path_of(ids: list[wire.BrokerId] | None) -> tuple[str, ...]:
     if len(ids) > MAX_PATH:
         raise JmsError(f"a subscription came through {len(ids)} brokers, {MAX_PATH} are the most")
     return tuple([broker_id.value or "" for broker_id in ids])
-
-
-def _consumers(ids: list[wire.ConsumerId] | None) -> tuple[ConsumerId, ...]:
-    if ids is None:
-        return ()
-    if len(ids) > MAX_PATH:
-        raise JmsError(f"a subscription stands for {len(ids)} consumers in a row, {MAX_PATH} are the most")
-    return tuple([consumer_id_of(one) for one in ids])

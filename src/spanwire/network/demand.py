@@ -6,7 +6,6 @@ acknowledges when the remote broker has answered. A conduit one stands for all r
 
 from __future__ import annotations
 
-from collections import deque
 from typing import Final, Protocol
 
 from spanwire.broker.ports import MessageConsumer
@@ -23,6 +22,7 @@ from spanwire.network.settings import BridgeSettings
 
 BRIDGE_SESSION: Final = 1  # at both ends
 DURABLE_PREFIX: Final = "NC-DS_"  # ActiveMQ's
+NOBODY: Final[set[str]] = set()  # behind a subscription that is not durable; shared, and always empty
 MAX_DEMAND: Final = 10_000  # remote consumers of one bridge: ten connections' worth of the most consumers one may have
 
 
@@ -70,10 +70,10 @@ class DemandSubscription(MessageConsumer):
     def __init__(self, bridge: Forwarding, info: ConsumerInfo, from_network: bool, kept: bool = False) -> None:
         self.info: Final[ConsumerInfo] = info
         self.consumers: Final[dict[str, RemoteConsumer]] = {}
-        self.subscribers: Final[set[str]] = set()
+        self.subscribers: set[str] = NOBODY
         self.from_network: Final[bool] = from_network
         self.kept = kept
-        self.out: Final[deque[Forwarded]] = deque()
+        self.out: Final[list[Forwarded]] = []
         self.subscription: Subscription | None = None
         self.touched = False
         self.leaving = False
@@ -92,8 +92,10 @@ class DemandSubscription(MessageConsumer):
     def serves(self, consumer: RemoteConsumer) -> None:
         """One more remote consumer gets its messages through this subscription."""
         info = consumer.info
-        self.consumers[str(info.consumer_id)] = consumer
+        self.consumers[consumer.key] = consumer
         if info.subscription_name is not None and self.is_durable:
+            if self.subscribers is NOBODY:
+                self.subscribers = set()
             self.subscribers.add(subscriber_key(info.client_id, info.subscription_name))
 
     def dispatch(self, message: Message, sequence: int, redelivery_count: int) -> None:
@@ -116,26 +118,31 @@ class DemandSubscription(MessageConsumer):
     def take_settled(self) -> list[Forwarded]:
         """The messages in front that may be acknowledged now."""
         out = self.out
-        taken: list[Forwarded] = []
-        while out and out[0].settled:
-            taken.append(out.popleft())
+        count = 0
+        for entry in out:
+            if not entry.settled:
+                break
+            count += 1
+        taken = out[:count]
+        del out[:count]
         return taken
 
 
 class RemoteConsumer:
     """A consumer of the remote broker, as an advisory told of it; ``destination`` is what of its own is demand here."""
 
-    __slots__ = ("destination", "info", "path")
+    __slots__ = ("destination", "info", "key", "path")
 
     def __init__(self, info: ConsumerInfo, path: tuple[str, ...]) -> None:
         self.info: Final[ConsumerInfo] = info
+        self.key: Final[str] = str(info.consumer_id)
         self.destination = info.destination
         self.path: Final[tuple[str, ...]] = path  # ends with the remote broker
 
     def aliases(self) -> list[str]:
         """The ids of all consumers that it stands for, its own last: what two routes to one consumer have in common."""
         found = [str(one) for one in self.info.network_consumer_path]
-        found.append(str(self.info.consumer_id))
+        found.append(self.key)
         return found
 
 
@@ -230,7 +237,7 @@ class DemandTable:
                 found.append(demand)
         if not found:
             return False
-        self._remote[str(info.consumer_id)] = found
+        self._remote[consumer.key] = found
         return True
 
     def _may_join(self, info: ConsumerInfo) -> bool:
@@ -292,7 +299,7 @@ class DemandTable:
     def add(self, demand: DemandSubscription, consumer: RemoteConsumer | None) -> None:
         """``demand`` was made for this consumer; a static one for none."""
         if consumer is not None:
-            self._remote[str(consumer.info.consumer_id)] = [demand]
+            self._remote[consumer.key] = [demand]
             demand.serves(consumer)
         self.subscriptions.append(demand)
         destination = demand.info.destination

@@ -70,7 +70,7 @@ class NetworkRoutes:
 
     def pass_over(self, bridge: Forwarding, consumer: RemoteConsumer) -> None:
         """There is a better route to this consumer than by ``bridge``."""
-        key = str(consumer.info.consumer_id)
+        key = consumer.key
         self.forget(bridge, key)
         if self.passed_over >= self._most:
             return
@@ -94,7 +94,7 @@ class NetworkRoutes:
 
     def _drop(self, entry: PassedOver) -> None:
         entries = self._passed_over[entry.bridge]
-        del entries[str(entry.consumer.info.consumer_id)]
+        del entries[entry.consumer.key]
         if not entries:
             del self._passed_over[entry.bridge]
         for alias in entry.aliases:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from spanwire.model.info import ConsumerInfo, ProducerInfo
+from spanwire.model.routing import NetworkFilter
 from spanwire.protocols.openwire import _marshallers as wire
 from spanwire.protocols.openwire.identities import consumer_id_of, destination_of, producer_id_of
 
@@ -13,11 +14,16 @@ def producer_info_of(command: wire.ProducerInfo) -> ProducerInfo:
     return ProducerInfo(producer_id_of(command.producer_id), destination, max(command.window_size, 0))
 
 
-def consumer_info_of(command: wire.ConsumerInfo, client_id: str | None) -> ConsumerInfo:
-    """A consumer's announcement. The client id is the connection's: what a command says of it proves nothing."""
+def consumer_info_of(
+    command: wire.ConsumerInfo, client_id: str | None, horizon: NetworkFilter | None = None
+) -> ConsumerInfo:
+    """A consumer's announcement. The client id is the connection's: what a command says of it proves nothing. Of
+    advisories a bridge's listener gets those that its ``horizon`` lets pass.
+    """
+    destination = destination_of(command.destination)
     return ConsumerInfo(
         consumer_id=consumer_id_of(command.consumer_id),
-        destination=destination_of(command.destination),
+        destination=destination,
         prefetch_size=command.prefetch_size,
         selector=command.selector,
         subscription_name=command.subscription_name,
@@ -28,4 +34,5 @@ def consumer_info_of(command: wire.ConsumerInfo, client_id: str | None) -> Consu
         retroactive=command.retroactive,
         priority=command.priority,
         maximum_pending_messages=max(command.maximum_pending_message_limit, 0),
+        network_filter=horizon if destination.is_advisory else None,
     )

@@ -377,7 +377,7 @@ class OpenWireBrokerConnection(ClientConnection, ProtocolConnection):
             if command.slave_broker:
                 raise JmsError("slave brokers are not supported: open a network connector instead")
             self._broker.check_bridge(client.state)
-            client.serve_bridge()
+            client.serve_bridge("" if command.broker_id is None else command.broker_id.value or "")
             if self._acceptor is not None:
                 told = self._acceptor.subscriptions(command, self._wire_format.version)
                 if told is not None:

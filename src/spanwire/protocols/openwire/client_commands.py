@@ -24,6 +24,7 @@ from spanwire.model.errors import (
     SpanwireError,
 )
 from spanwire.model.ids import AnyTransactionId, MessageId, ProducerId, TransactionId, XaTransactionId
+from spanwire.model.routing import UNLIMITED_TTL, NetworkFilter
 from spanwire.protocols.openwire import _marshallers as wire
 from spanwire.protocols.openwire.ack_run import AckPattern, AckRun
 from spanwire.protocols.openwire.announcements import consumer_info_of, producer_info_of
@@ -89,6 +90,7 @@ class ClientCommands(wire.CommandVisitor):
         self._producers: Final[AnnouncedProducers] = AnnouncedProducers(broker, state)
         self._xa: Final[XaCommands] = XaCommands(broker, state, output)
         self._serves_bridge = False
+        self._horizon: NetworkFilter | None = None
         self._in_window = 0  # the token of a message in a window while the broker is asked to take it
         self._acked: OpenWireConsumer | None = None
         self._acked_producer = ProducerId("", 0, 0)
@@ -96,9 +98,12 @@ class ClientCommands(wire.CommandVisitor):
         self._run_subscription: Subscription | None = None
         self._run_producer = ProducerId("", 0, 0)
 
-    def serve_bridge(self) -> None:
-        """The client is another broker: its messages are of other makers, and some were delivered there before."""
+    def serve_bridge(self, broker_id: str) -> None:
+        """The client is the broker of this id: its messages are of other makers, and some were delivered there before.
+        It need not be told of consumers that this broker has heard of through it.
+        """
         self._serves_bridge = True
+        self._horizon = NetworkFilter(broker_id, UNLIMITED_TTL)
         self.state.forwards = True
         self.state.repeats = True
         self._producers.takes_foreign_ids = True
@@ -287,7 +292,7 @@ class ClientCommands(wire.CommandVisitor):
         A listener of advisories gets those that tell what is there already before the answer: a client that has its
         answer may send to a temporary destination at once, and must know by then that it exists.
         """
-        info = consumer_info_of(command, self.state.info.client_id)
+        info = consumer_info_of(command, self.state.info.client_id, self._horizon)
         self._check_own(info.consumer_id.connection_id)
         if str(info.consumer_id) in self.state.consumers:
             return
