@@ -14,7 +14,7 @@ from spanwire.client import aio, blocking
 from spanwire.client.blocking_xa import XaResource
 
 SHELLS: Final = ("aio", "blocking")
-SYNCHRONOUS: Final = ("session", "create_browser", "receive_no_wait")
+SYNCHRONOUS: Final = ("session", "create_browser", "receive_no_wait", "listen")
 WRAPPED: Final = (
     blocking.Connection,
     blocking.Session,

@@ -8,6 +8,7 @@ from abc import abstractmethod
 from typing import Final
 
 from spanwire.client.address import BrokerAddress
+from spanwire.client.aio_heart import HEART, Beating
 from spanwire.client.aio_wire import InProcessWire, SocketWire, Wire, WireOwner
 from spanwire.client.connection import ClientConnection
 from spanwire.client.consumer import ClientConsumer
@@ -25,6 +26,12 @@ from spanwire.model.errors import (
 from spanwire.tls.settings import ClientTlsSettings
 
 FLUSH_BYTES: Final = 64 * 1024  # of commands that gather within one turn before they are written
+MAX_HELD_BYTES: Final = (
+    64 * 1024 * 1024
+)  # of messages that nobody takes: reading stops until somebody waits for something
+GLANCE: Final = 0.05  # seconds in which a loop that turns again reads what came
+LATE: Final = 0.5  # seconds by which a timer of a loop comes late that had no time
+OVERDUE: Final = 2 / 3  # of the time within which the broker wants to hear something
 
 
 class Sleeper:
@@ -35,7 +42,7 @@ class Sleeper:
         """Something came, or nothing will."""
 
 
-class CoreConnection(WireOwner):
+class CoreConnection(WireOwner, Beating):
     """The core and the event loop's side of it. Everything happens in the loop that opened it."""
 
     def __init__(self, core: ClientConnection, machine: Machine, tls: ClientTlsSettings | None) -> None:
@@ -50,7 +57,14 @@ class CoreConnection(WireOwner):
         self._futures: Final[dict[int, asyncio.Future[None]]] = {}
         self._sleepers: Final[dict[int, Sleeper]] = {}
         self._timer: asyncio.TimerHandle | None = None
+        self._timer_due = 0.0
         self._flushing = False
+        self.max_held_bytes = MAX_HELD_BYTES
+        self._is_reading = True
+        self._waiters = 0  # for messages
+        self._written_at = 0.0
+        self._patience = 0.0  # of the broker, in seconds; 0 for any
+        self._beat = b""
         self._reconnecting: asyncio.Task[None] | None = None
         self._better: asyncio.Task[None] | None = None
 
@@ -83,6 +97,7 @@ class CoreConnection(WireOwner):
         """Wait for the answer of a request. Raises what the broker refused it with."""
         self.flush_soon()
         if not request.done:
+            self._read_on()
             future: asyncio.Future[None] = self._loop.create_future()
             self._futures[request.number] = future
             try:
@@ -122,6 +137,20 @@ class CoreConnection(WireOwner):
         if wire is not None and not wire.is_writable:
             await wire.writable()
 
+    def has_room(self) -> bool:
+        """Whether the broker takes what is said to it, acknowledgements too."""
+        return (self._wire is None or self._wire.is_writable) and self.core.pending_bytes() < FLUSH_BYTES
+
+    async def turn(self) -> None:
+        """Before a message is handed over whose acknowledgement has to go somewhere: write, give way to others, wait
+        while the broker takes nothing.
+        """
+        self.flush()
+        await asyncio.sleep(0)
+        wire = self._wire
+        if wire is not None and not wire.is_writable:
+            await wire.writable()
+
     def flush_soon(self) -> None:
         """Write what gathered at the end of this turn."""
         if not self._flushing:
@@ -137,7 +166,57 @@ class CoreConnection(WireOwner):
         data = self.core.data_to_send()
         if data:
             wire.write(data)
-            self.core.sent(self.machine.now())
+            now = self.machine.now()
+            self._written_at = now.monotonic
+            self.core.sent(now)
+
+    # -- reading and its limit -----------------------------------------------------------------------------------------
+
+    def begins_to_wait(self) -> None:
+        """Somebody waits for a message."""
+        self._waiters += 1
+        self._read_on()
+
+    def waits_no_more(self) -> None:
+        """It is there, or not wanted any more."""
+        self._waiters -= 1
+
+    def took(self) -> None:
+        """A message was handed over; at half of the limit reading goes on."""
+        if not self._is_reading and 2 * self.core.line.held_bytes <= self.max_held_bytes:
+            self._read_on()
+
+    @property
+    def is_reading(self) -> bool:
+        """Whether bytes of the broker are taken."""
+        return self._is_reading
+
+    def _read_on(self) -> None:
+        if not self._is_reading:
+            self._is_reading = True
+            self.core.suspend(False, self.machine.now())
+            if self._wire is not None:
+                self._wire.resume_reading()
+
+    def _hold_back(self) -> None:
+        """Nobody waits and a lot is here: read nothing until that changes."""
+        wire = self._wire
+        if self._is_reading and wire is not None and self._waiters == 0 and not self._futures and self.core.is_online:
+            self._is_reading = False
+            self.core.suspend(True, self.machine.now())
+            wire.pause_reading()
+
+    def beat(self, now: float) -> float:
+        """From the thread of `aio_heart`: say that we live when the loop has no time to."""
+        wire, patience = self._wire, self._patience
+        if wire is None or patience <= 0.0:
+            return now + 1.0
+        due = self._written_at + OVERDUE * patience
+        if now < due:
+            return due
+        if wire.interject(self._beat):
+            self._written_at = now
+        return now + OVERDUE * patience
 
     # -- the wire's side -----------------------------------------------------------------------------------------------
 
@@ -172,12 +251,15 @@ class CoreConnection(WireOwner):
                 sleeper.wake()
         if self.core.failure is not None:
             self._online.set()
+            HEART.remove(self)
         elif self.core.is_online and not self._online.is_set():
             self._online.set()
             if self._lost is not None and not self._lost.done():
                 self._lost.set_result(None)
         if self._timer is None:
             self._watch()
+        if self.core.line.held_bytes > self.max_held_bytes:
+            self._hold_back()
         self.flush_soon()
 
     def _watch(self) -> None:
@@ -185,10 +267,15 @@ class CoreConnection(WireOwner):
         self._timer = None
         due = self.core.next_timeout()
         if due is not None and self._wire is not None:
+            self._timer_due = due
             self._timer = self._loop.call_later(max(0.0, due - self.machine.now().monotonic), self._on_timer)
 
     def _on_timer(self) -> None:
         self._timer = None
+        if self.machine.now().monotonic - self._timer_due > LATE:  # the loop had no time: what came is yet to be read
+            self._timer_due = float("inf")
+            self._timer = self._loop.call_later(GLANCE, self._on_timer)
+            return
         try:
             self.core.handle_timeout(self.machine.now())
         except JmsError as error:
@@ -237,6 +324,7 @@ class CoreConnection(WireOwner):
         self.core.failover.begin(True, self.machine.now().monotonic)
         try:
             await self._establish(True)
+            HEART.add(self)
         except BaseException:
             self.core.closed()
             if self._wire is not None:
@@ -302,6 +390,8 @@ class CoreConnection(WireOwner):
                 self.flush()
                 found = await lost
             if found is None and self.core.is_online:
+                self._patience, self._beat = self.core.keep_alive()
+                self._is_reading = True
                 return None
             failure = found if found is not None else JmsError(f"{address.url} let the client in and was gone")
         except TimeoutError:

@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import Final, Self
 
 from spanwire.client.aio_connection import CoreConnection, Sleeper
+from spanwire.client.aio_listening import ErrorListener, Listener, Listening, Turns
 from spanwire.client.consumer import ClientConsumer
 from spanwire.client.message import Message
 from spanwire.client.session import ClientSession
@@ -17,11 +18,12 @@ from spanwire.model.errors import IllegalStateError
 class Consumer(Sleeper):
     """Receives messages; also ``async for message in consumer``, which ends when the consumer is closed."""
 
-    def __init__(self, session: ClientSession, core: ClientConsumer, shared: CoreConnection) -> None:
+    def __init__(self, session: ClientSession, core: ClientConsumer, shared: CoreConnection, turns: Turns) -> None:
         self.core: Final = core
         self._session: Final = session
         self._shared: Final = shared
         self._waiters: list[asyncio.Future[None]] = []
+        self._listening: Final = Listening(shared, core, self.receive, turns, self.wake)
 
     async def __aenter__(self) -> Self:
         return self
@@ -44,24 +46,37 @@ class Consumer(Sleeper):
             yield message
 
     def receive_no_wait(self) -> Message | None:
-        """The next message that is here already."""
+        """The next message that is here already; None, too, while the broker takes no acknowledgements."""
         shared = self._shared
         shared.check_process()
+        if not shared.has_room():
+            shared.flush()
+            if not shared.has_room():
+                return None
+        return self._take()
+
+    def _take(self) -> Message | None:
+        shared = self._shared
         message = self.core.next_message(shared.machine.now())
+        if message is not None:
+            shared.took()
         if shared.core.pending_bytes():
             shared.flush_soon()
         return message
 
     async def receive(self, timeout: float | None = None) -> Message | None:
         """The next message; None when ``timeout`` seconds are over. Without one it waits as long as it takes."""
-        message = self.receive_no_wait()
+        shared = self._shared
+        shared.check_process()
+        end = None if timeout is None else shared.machine.now().monotonic + timeout
+        if not shared.has_room() and not await self._has_room(timeout):
+            return None
+        message = self._take()
         if message is not None:
             return message
-        shared = self._shared
-        end = None if timeout is None else shared.machine.now().monotonic + timeout
         core = self.core
         core.begin_receive()
-        while not core.ended:
+        while not core.ended and not core.is_leaving:
             core.before_waiting()
             now = shared.machine.now()
             until = core.pull_until(end, now)
@@ -69,10 +84,22 @@ class Consumer(Sleeper):
             if until is not None and now.monotonic >= until:
                 return None
             await self.woken(self._until(until), now.monotonic)
-            message = self.receive_no_wait()
+            message = self._take()
             if message is not None:
                 return message
         return None
+
+    async def _has_room(self, timeout: float | None) -> bool:
+        """Wait until an acknowledgement has a place to go to; False when the time is over."""
+        self._shared.flush()
+        if timeout is not None and timeout <= 0:
+            return self._shared.has_room()
+        try:
+            async with asyncio.timeout(timeout):
+                await self._shared.turn()
+        except TimeoutError:
+            return False
+        return True
 
     def _until(self, end: float | None) -> float | None:
         resume_at = self.core.resume_at
@@ -86,10 +113,12 @@ class Consumer(Sleeper):
         future: asyncio.Future[None] = loop.create_future()
         self._waiters.append(future)
         self.core.waiting = True
+        self._shared.begins_to_wait()
         timer = None if until is None else loop.call_later(max(0.0, until - now), _finish, future)
         try:
             await future
         finally:
+            self._shared.waits_no_more()
             if timer is not None:
                 timer.cancel()
             if future in self._waiters:
@@ -102,10 +131,25 @@ class Consumer(Sleeper):
         for future in waiters:
             _finish(future)
 
+    def listen(self, listener: Listener, on_error: ErrorListener | None = None) -> None:
+        """Give each message to ``listener``, a function or coroutine function; those of one session take turns.
+
+        In ``auto`` a message is acknowledged when the listener has done its work; what it raises is logged, and the
+        message comes again as after a rollback (in ``client`` and ``transacted`` sessions it decides that itself).
+        ``on_error`` gets the error that ended it all, if one did. Raises `IllegalStateError` when there is a listener.
+        """
+        self._shared.check()
+        self._listening.start(listener, on_error)
+
+    async def stop_listening(self) -> None:
+        """No more messages for the listener; what it has it ends."""
+        await self._listening.stop()
+
     async def close(self) -> None:
         """The consumer leaves; in a transaction with messages of it, at its end."""
         shared = self._shared
         shared.check_process()
+        await self._listening.stop()
         request = None if shared.core.failure is not None else self._session.close_consumer(self.core)
         if not self.core.closes_with_transaction:
             shared.remove_consumer(self.core)

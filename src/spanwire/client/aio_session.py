@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Mapping
 from types import TracebackType
 from typing import Final, Self
 
 from spanwire.client.aio_connection import CoreConnection
 from spanwire.client.aio_consumer import Consumer
+from spanwire.client.aio_listening import Turns
 from spanwire.client.aio_producer import Producer
 from spanwire.client.aio_requestor import Requestor
 from spanwire.client.aio_xa import XaResource
@@ -17,7 +17,7 @@ from spanwire.client.message import Message
 from spanwire.client.producer import SendDefaults
 from spanwire.client.session import ClientSession
 from spanwire.model.destination import QUEUE, TEMP_QUEUE, TEMP_TOPIC, Destination, parse_destination
-from spanwire.model.errors import IllegalStateError, JmsError
+from spanwire.model.errors import IllegalStateError
 
 
 class Session:
@@ -28,6 +28,7 @@ class Session:
         self._shared: Final = shared
         self._requestor: Final = requestor
         self.xa: Final = XaResource(shared, core)
+        self._turns: Final = Turns()
 
     async def __aenter__(self) -> Self:
         return self
@@ -43,6 +44,7 @@ class Session:
         persistent: bool = True,
         priority: int = 4,
         time_to_live_ms: int = 0,
+        timeout: float | None = None,
     ) -> Producer:
         """A producer for one destination, or with None for any that a send names."""
         await self._shared.ready()
@@ -50,12 +52,10 @@ class Session:
         defaults = SendDefaults(persistent, priority, time_to_live_ms)
         core = self.core.add_producer(self._shared.core.next_producer(), target, defaults)
         try:
-            await self._shared.answer(core.announce())
-        except JmsError:
-            self.core.producers.pop(core.number, None)
-            raise
-        except asyncio.CancelledError:
-            self.core.close_producer(core)
+            await self._shared.answer(core.announce(), timeout)
+        except BaseException:
+            self.core.abandon_producer(core)
+            self._shared.flush_soon()
             raise
         return Producer(self.core, core, self._shared)
 
@@ -68,10 +68,11 @@ class Session:
         exclusive: bool | None = None,
         retroactive: bool | None = None,
         priority: int | None = None,
+        timeout: float | None = None,
     ) -> Consumer:
         """A consumer of a queue or topic; options may also stand behind the name, ``?consumer.prefetchSize=1``."""
         options = ConsumerOptions(selector, no_local, prefetch, exclusive, retroactive, priority)
-        return await self.subscribe(destination, options)
+        return await self.subscribe(destination, options, timeout)
 
     async def create_durable_subscriber(
         self,
@@ -80,59 +81,58 @@ class Session:
         selector: str | None = None,
         no_local: bool | None = None,
         prefetch: int | None = None,
+        timeout: float | None = None,
     ) -> Consumer:
         """A consumer whose topic keeps messages for it while it is away, under ``name`` and the client id."""
         options = ConsumerOptions(selector, no_local, prefetch, subscription_name=name)
         target = parse_destination(destination, QUEUE) if isinstance(destination, str) else destination
-        return await self.subscribe(target, options)
+        return await self.subscribe(target, options, timeout)
 
     def create_browser(self, destination: Destination | str, selector: str | None = None) -> Browser:
         """The messages of a queue, which stay there: ``async for message in session.create_browser(…)``."""
         self._shared.check()
         return Browser(self, destination, selector)
 
-    async def subscribe(self, destination: Destination | str, options: ConsumerOptions) -> Consumer:
+    async def subscribe(
+        self, destination: Destination | str, options: ConsumerOptions, timeout: float | None = None
+    ) -> Consumer:
         """A consumer with all options at once."""
         await self._shared.ready()
         info = consumer_info(destination, options, self._shared.core.settings)
         core = self.core.add_consumer(self._shared.core.next_consumer(), info, self)
-        consumer = Consumer(self.core, core, self._shared)
+        consumer = Consumer(self.core, core, self._shared, self._turns)
         self._shared.add_consumer(core, consumer)
         try:
-            await self._shared.answer(core.announce())
-        except JmsError:
-            self.core.consumers.pop(core.number, None)
-            self._shared.remove_consumer(core)
-            raise
-        except asyncio.CancelledError:
-            self.core.close_consumer(core)
+            await self._shared.answer(core.announce(), timeout)
+        except BaseException:
+            self.core.abandon_consumer(core)
             self._shared.remove_consumer(core)
             self._shared.flush_soon()
             raise
         return consumer
 
-    async def unsubscribe(self, name: str) -> None:
+    async def unsubscribe(self, name: str, timeout: float | None = None) -> None:
         """Delete a durable subscription that has no consumer."""
         await self._shared.ready()
-        await self._shared.answer(self._shared.core.remove_subscription(name))
+        await self._shared.answer(self._shared.core.remove_subscription(name), timeout)
 
-    async def create_temporary_queue(self) -> Destination:
+    async def create_temporary_queue(self, timeout: float | None = None) -> Destination:
         """A queue that lives as long as the connection, which alone may consume from it."""
-        return await self._temporary(TEMP_QUEUE)
+        return await self._temporary(TEMP_QUEUE, timeout)
 
-    async def create_temporary_topic(self) -> Destination:
+    async def create_temporary_topic(self, timeout: float | None = None) -> Destination:
         """A topic that lives as long as the connection, which alone may consume from it."""
-        return await self._temporary(TEMP_TOPIC)
+        return await self._temporary(TEMP_TOPIC, timeout)
 
-    async def delete_temporary(self, destination: Destination) -> None:
+    async def delete_temporary(self, destination: Destination, timeout: float | None = None) -> None:
         """End a temporary destination before its connection ends."""
         await self._shared.ready()
-        await self._shared.answer(self._shared.core.remove_temporary(destination))
+        await self._shared.answer(self._shared.core.remove_temporary(destination), timeout)
 
-    async def _temporary(self, kind: int) -> Destination:
+    async def _temporary(self, kind: int, timeout: float | None) -> Destination:
         await self._shared.ready()
         destination, request = self._shared.core.add_temporary(kind)
-        await self._shared.answer(request)
+        await self._shared.answer(request, timeout)
         return destination
 
     async def request(
@@ -151,24 +151,26 @@ class Session:
         self.core.check_open()
         return await self._requestor.request(destination, body, properties, timeout)
 
-    async def commit(self) -> None:
-        """Make everything sent and received final. Raises `TransactionRolledBackError` when none of it was done."""
+    async def commit(self, timeout: float | None = None) -> None:
+        """Make everything sent and received final. Raises `TransactionRolledBackError` when none of it was done, and
+        `ResourceAllocationError` when ``timeout`` seconds are over before the broker has said what was done.
+        """
         await self._shared.ready()
         try:
             request = self.core.commit(self._shared.machine.now())
             if request is not None:
-                await self._shared.answer(request)
+                await self._shared.answer(request, timeout)
         finally:
             self._forget_left()
 
-    async def rollback(self) -> None:
+    async def rollback(self, timeout: float | None = None) -> None:
         """Undo everything sent and received; what was received comes again."""
         await self._shared.ready()
         request = self.core.rollback(self._shared.machine.now())
         self._forget_left()
         self._shared.flush_soon()
         if request is not None:
-            await self._shared.answer(request)
+            await self._shared.answer(request, timeout)
 
     def _forget_left(self) -> None:
         for consumer in self.core.take_left():
@@ -189,6 +191,8 @@ class Session:
     async def close(self) -> None:
         """End the session with all it has; an open transaction is rolled back."""
         self._shared.check_process()
+        for listening in list(self._turns.listening):
+            await listening.stop()
         consumers = list(self.core.consumers.values())
         request = None if self._shared.core.failure is not None else self._shared.core.close_session(self.core)
         for consumer in consumers:

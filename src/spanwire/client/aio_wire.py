@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import threading
 from abc import abstractmethod
 from collections import deque
 from collections.abc import Callable
@@ -43,6 +45,18 @@ class Wire:
     @abstractmethod
     def write(self, data: bytes) -> None:
         """Bytes for the broker."""
+
+    @abstractmethod
+    def pause_reading(self) -> None:
+        """The owner has enough for now."""
+
+    @abstractmethod
+    def resume_reading(self) -> None:
+        """The owner takes bytes again."""
+
+    def interject(self, octets: bytes) -> bool:
+        """From another thread: send a frame between two others. False where that cannot be."""
+        return False
 
     @abstractmethod
     def close(self) -> None:
@@ -86,6 +100,8 @@ class SocketWire(Wire, asyncio.Protocol):
         self._has_begun = False
         self._early: Final[list[bytes]] = []
         self._end: str | None = None
+        self._writing: Final = threading.Lock()
+        self._rest = b""  # of an interjected frame
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """The socket is open."""
@@ -114,6 +130,8 @@ class SocketWire(Wire, asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The socket is closed."""
+        with self._writing:
+            self._transport = None
         self.resume()
         reason = "the broker closed it" if exc is None else told(exc)
         if self._has_begun:
@@ -131,8 +149,39 @@ class SocketWire(Wire, asyncio.Protocol):
 
     def write(self, data: bytes) -> None:
         """Hand over to the transport."""
+        with self._writing:
+            if self._transport is not None:
+                if self._rest:
+                    data = self._rest + data
+                    self._rest = b""
+                self._transport.write(data)
+
+    def interject(self, octets: bytes) -> bool:
+        """Write to the socket itself when the transport has nothing to write; not through TLS, whose state is the
+        loop's.
+        """
+        with self._writing:
+            transport = self._transport
+            if self._address.is_secure or transport is None or transport.is_closing():
+                return False
+            if self._rest or transport.get_write_buffer_size() > 0:
+                return True  # the broker does not read just now, which no keep-alive would change
+            try:
+                count = os.write(transport.get_extra_info("socket").fileno(), octets)
+            except OSError:
+                return True  # full, or gone: the loop will see
+            self._rest = octets[count:] if count < len(octets) else b""
+            return True
+
+    def pause_reading(self) -> None:
+        """Read nothing."""
         if self._transport is not None:
-            self._transport.write(data)
+            self._transport.pause_reading()
+
+    def resume_reading(self) -> None:
+        """Read again."""
+        if self._transport is not None:
+            self._transport.resume_reading()
 
     def close(self) -> None:
         """Write what is left, then close."""
@@ -154,6 +203,7 @@ class InProcessWire(Wire):
         self._loop: Final = loop
         self._arrived: Final[deque[bytes]] = deque()
         self._is_scheduled = False
+        self._is_paused = False
         self._is_closed = False
 
     def begin(self) -> None:
@@ -189,10 +239,20 @@ class InProcessWire(Wire):
         except RuntimeError:
             self._is_closed = True
 
+    def pause_reading(self) -> None:
+        """Leave it where it is; the broker stops by itself when it has enough of that."""
+        self._is_paused = True
+
+    def resume_reading(self) -> None:
+        """Go on."""
+        if self._is_paused:
+            self._is_paused = False
+            self._loop.call_soon(self._deliver)
+
     def _deliver(self) -> None:
         self._is_scheduled = False
         count = 0
-        while self._arrived and not self._is_closed:
+        while self._arrived and not self._is_closed and not self._is_paused:
             data = self._arrived.popleft()
             count += len(data)
             self.owner.received(self, data)

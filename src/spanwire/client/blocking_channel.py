@@ -17,6 +17,7 @@ from spanwire.client.address import BrokerAddress
 from spanwire.client.machine import READ_BYTES, not_connected, set_options
 from spanwire.client.ports import InProcessTransport
 
+MAX_RINGS: Final = 4096  # bytes read at once from the bell
 MAX_WAIT: Final = 60.0  # seconds of one wait; then the connection looks around
 
 
@@ -40,6 +41,10 @@ class Channel:
         """Come back when something can be done, or the time is over."""
 
     @abstractmethod
+    def wake(self) -> None:
+        """Whoever waits comes back, though nothing can be done."""
+
+    @abstractmethod
     def close(self) -> None:
         """End; whoever waits comes back."""
 
@@ -51,6 +56,9 @@ class SocketChannel(Channel):
         channel.setblocking(False)
         self._channel: Final = channel
         self._file: Final = channel.fileno()
+        self._ear, self._bell = socket.socketpair()
+        self._ear.setblocking(False)
+        self._bell.setblocking(False)
 
     @classmethod
     def open(cls, address: BrokerAddress, context: ssl.SSLContext | None, timeout: float) -> SocketChannel:
@@ -90,7 +98,21 @@ class SocketChannel(Channel):
             return
         poll = select.poll()
         poll.register(self._file, (select.POLLIN if for_reading else 0) | (select.POLLOUT if for_writing else 0))
-        poll.poll(1000 * MAX_WAIT if timeout is None else max(0, int(1000 * min(timeout, MAX_WAIT)) + 1))
+        ear = self._ear.fileno()
+        poll.register(ear, select.POLLIN)
+        found = poll.poll(1000 * MAX_WAIT if timeout is None else max(0, int(1000 * min(timeout, MAX_WAIT)) + 1))
+        if any(file == ear for file, _ in found):
+            try:
+                self._ear.recv(MAX_RINGS)
+            except OSError:
+                pass  # another thread was quicker
+
+    def wake(self) -> None:
+        """Ring; a bell that rings already is enough."""
+        try:
+            self._bell.send(b"\0")
+        except OSError:
+            pass  # it rings already, or the channel is closed
 
     def close(self) -> None:
         """Shut down first, so that a waiting thread comes back."""
@@ -99,6 +121,7 @@ class SocketChannel(Channel):
         except OSError:
             pass  # the peer was first
         self._channel.close()
+        self._bell.close()  # and not the ear, at which somebody may listen
 
 
 class InProcessChannel(Channel):
@@ -110,6 +133,7 @@ class InProcessChannel(Channel):
         self._arrived: Final[deque[bytes]] = deque()
         self._is_writable = True
         self._end: str | None = None
+        self._is_rung = False
         transport.start(self)
 
     def received(self, data: bytes) -> None:
@@ -154,9 +178,16 @@ class InProcessChannel(Channel):
         """Wait for the broker."""
         with self._changed:
             self._changed.wait_for(lambda: self._is_due(for_reading, for_writing), timeout or MAX_WAIT)
+            self._is_rung = False
+
+    def wake(self) -> None:
+        """Whoever waits comes back."""
+        with self._changed:
+            self._is_rung = True
+            self._changed.notify_all()
 
     def _is_due(self, for_reading: bool, for_writing: bool) -> bool:
-        if self._end is not None or (for_writing and self._is_writable):
+        if self._is_rung or self._end is not None or (for_writing and self._is_writable):
             return True
         return for_reading and bool(self._arrived)
 

@@ -32,6 +32,7 @@ from spanwire.tls.settings import ClientTlsSettings
 
 FLUSH_BYTES: Final = 64 * 1024  # of one-way commands that gather before they are written
 FLUSH_DELAY: Final = 0.0003  # seconds that the rest of a burst may wait to be written: some forty messages of 1 KiB
+MAX_HELD_BYTES: Final = 64 * 1024 * 1024  # of messages that nobody takes: then only whoever waits for something reads
 LOOK_INTERVAL: Final = 1.0  # seconds until the keeper looks when nobody else does: the broker may be gone
 
 
@@ -159,6 +160,12 @@ class CoreConnection:
         if channel is self._channel:
             self.look()
 
+    def rouse(self) -> None:
+        """Whoever waits shall look, the thread that waits for the channel, too."""
+        self.changed()
+        if self._channel is not None:
+            self._channel.wake()
+
     def changed(self) -> None:
         """Whoever waits shall look."""
         self._changed.notify_all()
@@ -170,6 +177,7 @@ class CoreConnection:
         channel = self._channel
         if channel is None:
             return
+        self.core.suspend(False, self.machine.now())
         self._last_look = self.machine.now().monotonic
         self.core.is_congested = bool(self._unsent)
         try:
@@ -407,9 +415,18 @@ class CoreConnection:
                 due = self.core.next_timeout()
                 is_due = due is not None and now >= due
                 if not self._is_driven and (is_due or now >= self._last_look + LOOK_INTERVAL):
-                    self.look()
+                    self._glance()
                 if is_due:
                     self._keep_alive()
+
+    def _glance(self) -> None:
+        """Nobody waits: take what came, unless a lot is here that nobody takes."""
+        is_full = self.core.line.held_bytes > MAX_HELD_BYTES
+        self.core.suspend(is_full, self.machine.now())
+        if is_full:
+            self._last_look = self.machine.now().monotonic
+        else:
+            self.look()
 
     def _idle(self) -> float:
         due = self.core.next_timeout()

@@ -7,6 +7,7 @@ from types import TracebackType
 from typing import Final, Self
 
 from spanwire.client.blocking_connection import CoreConnection
+from spanwire.client.blocking_listening import ErrorListener, Listener, Listening, Turns
 from spanwire.client.consumer import ClientConsumer
 from spanwire.client.message import Message
 from spanwire.client.session import ClientSession
@@ -16,10 +17,11 @@ from spanwire.model.errors import IllegalStateError
 class Consumer:
     """Receives messages; also ``for message in consumer``, which ends when the consumer is closed."""
 
-    def __init__(self, session: ClientSession, core: ClientConsumer, shared: CoreConnection) -> None:
+    def __init__(self, session: ClientSession, core: ClientConsumer, shared: CoreConnection, turns: Turns) -> None:
         self.core: Final = core
         self._session: Final = session
         self._shared: Final = shared
+        self._listening: Final = Listening(shared, core, self.receive, turns)
 
     def __enter__(self) -> Self:
         return self
@@ -65,7 +67,7 @@ class Consumer:
                 return message
             end = None if timeout is None else shared.machine.now().monotonic + timeout
             core.begin_receive()
-            while not core.ended:
+            while not core.ended and not core.is_leaving:
                 core.before_waiting()
                 core.waiting = True  # before the lock may be given away
                 until = core.pull_until(end, shared.machine.now())
@@ -77,10 +79,25 @@ class Consumer:
                     return message
             return None
 
+    def listen(self, listener: Listener, on_error: ErrorListener | None = None) -> None:
+        """Give each message to ``listener`` in a thread of its own; those of one session take turns.
+
+        In ``auto`` a message is acknowledged when the listener has done its work; what it raises is logged, and the
+        message comes again as after a rollback (in ``client`` and ``transacted`` sessions it decides that itself).
+        ``on_error`` gets the error that ended it all, if one did. Raises `IllegalStateError` when there is a listener.
+        """
+        self._shared.check()
+        self._listening.start(listener, on_error)
+
+    def stop_listening(self) -> None:
+        """No more messages for the listener; what it has it ends."""
+        self._listening.stop()
+
     def close(self) -> None:
         """The consumer leaves; in a transaction with messages of it, at its end."""
         shared = self._shared
         shared.check_process()
+        self._listening.stop()
         with shared.lock:
             request = None if shared.core.failure is not None else self._session.close_consumer(self.core)
             if not self.core.closes_with_transaction:

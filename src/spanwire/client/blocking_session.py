@@ -8,6 +8,7 @@ from typing import Final, Self
 
 from spanwire.client.blocking_connection import CoreConnection
 from spanwire.client.blocking_consumer import Consumer
+from spanwire.client.blocking_listening import Turns
 from spanwire.client.blocking_producer import Producer
 from spanwire.client.blocking_requestor import Requestor
 from spanwire.client.blocking_xa import XaResource
@@ -16,7 +17,7 @@ from spanwire.client.message import Message
 from spanwire.client.producer import SendDefaults
 from spanwire.client.session import ClientSession
 from spanwire.model.destination import QUEUE, TEMP_QUEUE, TEMP_TOPIC, Destination, parse_destination
-from spanwire.model.errors import IllegalStateError, JmsError
+from spanwire.model.errors import IllegalStateError
 
 
 class Session:
@@ -27,6 +28,7 @@ class Session:
         self._shared: Final = shared
         self._requestor: Final = requestor
         self.xa: Final = XaResource(shared, core)
+        self._turns: Final = Turns()
 
     def __enter__(self) -> Self:
         return self
@@ -42,6 +44,7 @@ class Session:
         persistent: bool = True,
         priority: int = 4,
         time_to_live_ms: int = 0,
+        timeout: float | None = None,
     ) -> Producer:
         """A producer for one destination, or with None for any that a send names."""
         target = parse_destination(destination, QUEUE) if isinstance(destination, str) else destination
@@ -50,9 +53,10 @@ class Session:
         with shared.ready():
             core = self.core.add_producer(shared.core.next_producer(), target, defaults)
             try:
-                shared.answer(core.announce())
-            except JmsError:
-                self.core.producers.pop(core.number, None)
+                shared.answer(core.announce(), timeout)
+            except BaseException:
+                self.core.abandon_producer(core)
+                shared.wrote()
                 raise
         return Producer(self.core, core, shared)
 
@@ -65,10 +69,11 @@ class Session:
         exclusive: bool | None = None,
         retroactive: bool | None = None,
         priority: int | None = None,
+        timeout: float | None = None,
     ) -> Consumer:
         """A consumer of a queue or topic; options may also stand behind the name, ``?consumer.prefetchSize=1``."""
         options = ConsumerOptions(selector, no_local, prefetch, exclusive, retroactive, priority)
-        return self.subscribe(destination, options)
+        return self.subscribe(destination, options, timeout)
 
     def create_durable_subscriber(
         self,
@@ -77,18 +82,21 @@ class Session:
         selector: str | None = None,
         no_local: bool | None = None,
         prefetch: int | None = None,
+        timeout: float | None = None,
     ) -> Consumer:
         """A consumer whose topic keeps messages for it while it is away, under ``name`` and the client id."""
         options = ConsumerOptions(selector, no_local, prefetch, subscription_name=name)
         target = parse_destination(destination, QUEUE) if isinstance(destination, str) else destination
-        return self.subscribe(target, options)
+        return self.subscribe(target, options, timeout)
 
     def create_browser(self, destination: Destination | str, selector: str | None = None) -> Browser:
         """The messages of a queue, which stay there: ``for message in session.create_browser(…)``."""
         self._shared.check()
         return Browser(self, destination, selector)
 
-    def subscribe(self, destination: Destination | str, options: ConsumerOptions) -> Consumer:
+    def subscribe(
+        self, destination: Destination | str, options: ConsumerOptions, timeout: float | None = None
+    ) -> Consumer:
         """A consumer with all options at once."""
         shared = self._shared
         with shared.ready():
@@ -96,35 +104,37 @@ class Session:
             core = self.core.add_consumer(shared.core.next_consumer(), info, self)
             shared.core.add_consumer(core)
             try:
-                shared.answer(core.announce())
-            except JmsError:
-                self.core.consumers.pop(core.number, None)
+                shared.answer(core.announce(), timeout)
+            except BaseException:
+                self.core.abandon_consumer(core)
                 shared.core.remove_consumer(core)
+                shared.wrote()
                 raise
-        return Consumer(self.core, core, shared)
+        consumer = Consumer(self.core, core, shared, self._turns)
+        return consumer
 
-    def unsubscribe(self, name: str) -> None:
+    def unsubscribe(self, name: str, timeout: float | None = None) -> None:
         """Delete a durable subscription that has no consumer."""
         with self._shared.ready():
-            self._shared.answer(self._shared.core.remove_subscription(name))
+            self._shared.answer(self._shared.core.remove_subscription(name), timeout)
 
-    def create_temporary_queue(self) -> Destination:
+    def create_temporary_queue(self, timeout: float | None = None) -> Destination:
         """A queue that lives as long as the connection, which alone may consume from it."""
-        return self._temporary(TEMP_QUEUE)
+        return self._temporary(TEMP_QUEUE, timeout)
 
-    def create_temporary_topic(self) -> Destination:
+    def create_temporary_topic(self, timeout: float | None = None) -> Destination:
         """A topic that lives as long as the connection, which alone may consume from it."""
-        return self._temporary(TEMP_TOPIC)
+        return self._temporary(TEMP_TOPIC, timeout)
 
-    def delete_temporary(self, destination: Destination) -> None:
+    def delete_temporary(self, destination: Destination, timeout: float | None = None) -> None:
         """End a temporary destination before its connection ends."""
         with self._shared.ready():
-            self._shared.answer(self._shared.core.remove_temporary(destination))
+            self._shared.answer(self._shared.core.remove_temporary(destination), timeout)
 
-    def _temporary(self, kind: int) -> Destination:
+    def _temporary(self, kind: int, timeout: float | None) -> Destination:
         with self._shared.ready():
             destination, request = self._shared.core.add_temporary(kind)
-            self._shared.answer(request)
+            self._shared.answer(request, timeout)
         return destination
 
     def request(
@@ -143,18 +153,20 @@ class Session:
         self.core.check_open()
         return self._requestor.request(destination, body, properties, timeout)
 
-    def commit(self) -> None:
-        """Make everything sent and received final. Raises `TransactionRolledBackError` when none of it was done."""
+    def commit(self, timeout: float | None = None) -> None:
+        """Make everything sent and received final. Raises `TransactionRolledBackError` when none of it was done, and
+        `ResourceAllocationError` when ``timeout`` seconds are over before the broker has said what was done.
+        """
         shared = self._shared
         with shared.ready():
             try:
                 request = self.core.commit(shared.machine.now())
                 if request is not None:
-                    shared.answer(request)
+                    shared.answer(request, timeout)
             finally:
                 self._forget_left()
 
-    def rollback(self) -> None:
+    def rollback(self, timeout: float | None = None) -> None:
         """Undo everything sent and received; what was received comes again."""
         shared = self._shared
         with shared.ready():
@@ -162,7 +174,7 @@ class Session:
             self._forget_left()
             shared.flush()
             if request is not None:
-                shared.answer(request)
+                shared.answer(request, timeout)
 
     def _forget_left(self) -> None:
         for consumer in self.core.take_left():
@@ -188,6 +200,8 @@ class Session:
         """End the session with all it has; an open transaction is rolled back."""
         shared = self._shared
         shared.check_process()
+        for listening in list(self._turns.listening):
+            listening.stop()
         with shared.lock:
             request = None if shared.core.failure is not None else shared.core.close_session(self.core)
             shared.changed()

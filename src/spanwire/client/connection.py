@@ -38,6 +38,7 @@ from spanwire.model.destination import Destination
 from spanwire.model.environment import Environment, IdGenerator, Time
 from spanwire.model.errors import IllegalStateError, JmsError
 from spanwire.protocols.openwire import _marshallers as wire
+from spanwire.protocols.openwire.codec import FrameEncoder
 from spanwire.protocols.openwire.schema import DataStructure, Throwable
 from spanwire.protocols.openwire.wire_format import WireFormat
 
@@ -197,6 +198,20 @@ class ClientConnection(LinkReceiver):
             return True
         self.fail(error)
         return False
+
+    def suspend(self, is_suspended: bool, now: Time) -> None:
+        """The shell does not read for a while, or does again."""
+        link = self.line.link
+        if link is not None:
+            link.suspend(is_suspended, now.monotonic)
+
+    def keep_alive(self) -> tuple[float, bytes]:
+        """Within how many seconds the broker wants to hear something, 0 for no limit, and what to say then."""
+        link = self.line.link
+        if link is None:
+            return 0.0, b""
+        found = link.wire_format
+        return found.max_inactivity_ms / 1000, FrameEncoder(found).encode(wire.KeepAliveInfo())
 
     def login_timeout(self, address: BrokerAddress) -> float:
         """Seconds from the first attempt of an address until its broker has accepted the login."""

@@ -73,6 +73,7 @@ class ClientConsumer:
         self._announced: Request | None = None
         self.is_closed = False
         self.closes_with_transaction = False
+        self.is_leaving = False  # whoever waits for a message shall go without
         self.is_listening = False  # AUTO: what is handed over is acknowledged when `listened` says so
         self.last_delivered = LAST_DELIVERED_UNSET
         self._line: Final[Line] = line
@@ -105,6 +106,12 @@ class ClientConsumer:
         """Whether the broker knows it."""
         request = self._announced
         return request is not None and request.done and request.error is None
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether the broker has said that it does not want it."""
+        request = self._announced
+        return request is not None and request.error is not None
 
     def dispatched(self, destination: bytes, raw: bytes, redelivery_count: int) -> None:
         """The broker has sent a message, or with no octets the end. Raises `RemoteProtocolError`."""

@@ -223,6 +223,10 @@ class Link:
 
     # -- time ----------------------------------------------------------------------------------------------------------
 
+    def suspend(self, is_suspended: bool, now: float) -> None:
+        """While nobody reads, the broker's silence proves nothing."""
+        self._monitor.suspend(is_suspended, now)
+
     def next_timeout(self) -> float | None:
         """When `handle_timeout` is to be called."""
         return self._monitor.next_timeout()

@@ -112,8 +112,9 @@ def not_connected(address: BrokerAddress, error: Exception) -> JmsError:
     return JmsError(f"no connection to {address.url}: {told(error)}; is the broker started?")
 
 
-def silent(address: BrokerAddress, is_open: bool, seconds: float) -> JmsError:
+def silent(address: BrokerAddress, is_open: bool, timeout: float | None = None) -> JmsError:
     """The error for an address whose deadline is over."""
+    seconds = address.settings.connect_timeout_ms / 1000 if timeout is None else timeout
     if is_open:
         return JmsError(
             f"{address.url} accepted the connection and has not let the client in within {seconds:g} s; "

@@ -91,6 +91,12 @@ class ClientProducer:
         request = self._announced
         return request is not None and request.done and request.error is None
 
+    @property
+    def is_refused(self) -> bool:
+        """Whether the broker has said that it does not want it."""
+        request = self._announced
+        return request is not None and request.error is not None
+
     def send(self, outgoing: Outgoing, wait: bool | None, now: Time) -> Request | None:
         """One message. None: it is on its way and nothing is to be waited for.
 

@@ -113,6 +113,20 @@ class ClientSession:
         self.producers.pop(producer.number, None)
         return producer.close()
 
+    def abandon_consumer(self, consumer: ClientConsumer) -> None:
+        """The broker has refused it, or nobody waits any more until it has accepted it."""
+        if consumer.is_refused:
+            self.consumers.pop(consumer.number, None)
+        else:
+            self.close_consumer(consumer)
+
+    def abandon_producer(self, producer: ClientProducer) -> None:
+        """The same for a producer."""
+        if producer.is_refused:
+            self.producers.pop(producer.number, None)
+        else:
+            self.close_producer(producer)
+
     # -- acknowledgements ----------------------------------------------------------------------------------------------
 
     def acknowledge(self, message: Message) -> None:

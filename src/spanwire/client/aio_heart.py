@@ -1,0 +1,68 @@
+"""Keep-alives of asyncio connections while their loop is busy with somebody's code: one small thread for all.
+
+The loop sends keep-alives itself as long as it turns. When nothing has gone out for two thirds of the agreed time, the
+thread writes one. It can do so on plain sockets; with TLS a loop must not be blocked for longer than that time.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from abc import abstractmethod
+from typing import Final
+
+MIN_WAIT: Final = 0.05  # seconds between two looks, however short the agreed time is
+MAX_WAIT: Final = 10.0  # a third of the usual time
+
+
+class Beating:
+    """A connection whose heart beats."""
+
+    @abstractmethod
+    def beat(self, now: float) -> float:
+        """From the thread: send a keep-alive if one is overdue. When to look again, in monotonic seconds."""
+
+
+class Heart:
+    """The thread. It runs while there is a connection, and belongs to the process that made it."""
+
+    def __init__(self) -> None:
+        self._process = 0
+        self._changed = threading.Condition()
+        self._beating: list[Beating] = []
+
+    def add(self, connection: Beating) -> None:
+        """Look after a connection."""
+        if self._process != os.getpid():  # a fork leaves neither the thread nor a lock that can be trusted
+            self._process = os.getpid()
+            self._changed = threading.Condition()
+            self._beating = []
+        with self._changed:
+            self._beating = [*self._beating, connection]
+            if len(self._beating) == 1:
+                threading.Thread(target=self._run, name="spanwire-client-heart", daemon=True).start()
+            self._changed.notify_all()
+
+    def remove(self, connection: Beating) -> None:
+        """The connection is over."""
+        if self._process == os.getpid():
+            with self._changed:
+                self._beating = [other for other in self._beating if other is not connection]
+                self._changed.notify_all()
+
+    def _run(self) -> None:
+        while True:
+            now = time.monotonic()
+            due = now + MAX_WAIT
+            beating = self._beating
+            for connection in beating:
+                due = min(due, connection.beat(now))
+            with self._changed:
+                if not self._beating:
+                    return
+                if self._beating is beating:
+                    self._changed.wait(max(MIN_WAIT, due - now))
+
+
+HEART: Final = Heart()

@@ -1,0 +1,457 @@
+"""What the shells add to the core: listeners, back-pressure, cancellation, Ctrl-C, and a heart that beats by itself."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from typing import Any, Final
+
+import pytest
+
+from spanwire.client import aio, blocking
+from spanwire.client.message import Message
+from spanwire.model.errors import IllegalStateError, JmsError, ResourceAllocationError
+from spanwire.protocols.openwire import _marshallers as wire
+from spanwire.protocols.openwire.codec import FrameDecoder, FrameEncoder
+from spanwire.protocols.openwire.wire_format import WireFormatPreferences, negotiate, wire_format_info
+from spanwire.testing.broker import Broker
+from tests.support.client_shells import SHELLS, opened
+
+PATIENCE: Final = 30.0
+NOT_AGAIN: Final = 0.1  # for what must not come
+NO_DELAY: Final = "jms.redeliveryPolicy.initialRedeliveryDelay=0&jms.redeliveryPolicy.redeliveryDelay=0"
+
+
+@pytest.fixture(params=SHELLS)
+def shell(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+def played(scenario: Any) -> None:
+    asyncio.run(asyncio.wait_for(scenario, 2 * PATIENCE))
+
+
+class Heard:
+    """A listener for both shells: remembers, and fails for bodies that begin with ``bad``."""
+
+    def __init__(self, count: int) -> None:
+        self.bodies: list[object] = []
+        self.at_once = 0
+        self.most_at_once = 0
+        self._count = count
+        self._is_done = threading.Event()
+
+    def __call__(self, message: Message) -> None:
+        self.at_once += 1
+        self.most_at_once = max(self.at_once, self.most_at_once)
+        self.bodies.append(message.body)
+        self.at_once -= 1
+        if len(self.bodies) >= self._count:
+            self._is_done.set()
+        if str(message.body).startswith("bad"):
+            raise ValueError("a body that the listener does not like")
+
+    async def all(self) -> list[object]:
+        assert await asyncio.to_thread(self._is_done.wait, PATIENCE), self.bodies
+        return self.bodies
+
+
+# -- listeners ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_listener_gets_every_message_and_what_it_has_done_is_acknowledged(
+    spanwire_broker: Broker, shell: str
+) -> None:
+    async def scenario() -> None:
+        async with opened(shell, spanwire_broker.url) as connection, connection.session() as session:
+            producer = await session.create_producer("queue://L")
+            consumer = await session.create_consumer("queue://L")
+            heard = Heard(3)
+            consumer.listen(heard)
+            for body in "abc":
+                await producer.send(body)
+            assert await heard.all() == ["a", "b", "c"]
+            await consumer.close()
+        spanwire_broker.queue("L").wait_for(PATIENCE, pending=0, dequeued=3)
+
+    played(scenario())
+
+
+def test_what_a_listener_fails_at_comes_again_and_is_a_dead_letter_in_the_end(
+    spanwire_broker: Broker, shell: str
+) -> None:
+    async def scenario() -> None:
+        url = f"{spanwire_broker.url}?{NO_DELAY}&jms.redeliveryPolicy.maximumRedeliveries=2"
+        async with opened(shell, url) as connection, connection.session() as session:
+            producer = await session.create_producer("queue://L")
+            consumer = await session.create_consumer("queue://L")
+            heard = Heard(4)
+            await producer.send("bad")
+            await producer.send("good")
+            consumer.listen(heard)
+            assert await heard.all() == ["bad", "bad", "bad", "good"]
+        spanwire_broker.queue("ActiveMQ.DLQ").wait_for(PATIENCE, pending=1)
+
+    played(scenario())
+
+
+def test_the_listeners_of_a_session_take_turns_and_stop_when_they_are_told(spanwire_broker: Broker, shell: str) -> None:
+    async def scenario() -> None:
+        async with opened(shell, spanwire_broker.url) as connection, connection.session() as session:
+            producer = await session.create_producer()
+            heard = Heard(20)
+            consumers = [await session.create_consumer(f"queue://L.{name}") for name in "ab"]
+            for consumer in consumers:
+                consumer.listen(heard)
+            for number in range(20):
+                await producer.send(str(number), destination=f"queue://L.{'ab'[number % 2]}", wait=False)
+            await heard.all()
+            assert heard.most_at_once == 1
+            with pytest.raises(IllegalStateError, match="stop_listening first"):
+                consumers[0].listen(heard)
+            await consumers[0].stop_listening()
+            await producer.send("after", destination="queue://L.a")
+            message = await consumers[0].receive(PATIENCE)
+            assert message.body == "after"
+            assert "after" not in heard.bodies
+
+    played(scenario())
+
+
+def test_a_coroutine_function_may_listen(spanwire_broker: Broker) -> None:
+    async def scenario() -> None:
+        async with aio.connect(spanwire_broker.url) as connection, connection.session("client") as session:
+            producer = await session.create_producer("queue://L")
+            consumer = await session.create_consumer("queue://L")
+            done = asyncio.Event()
+
+            async def hears(message: Message) -> None:
+                await asyncio.sleep(0)
+                await message.acknowledge()
+                done.set()
+
+            consumer.listen(hears)
+            await producer.send("a")
+            await done.wait()
+        spanwire_broker.queue("L").wait_for(PATIENCE, pending=0, dequeued=1)
+
+    played(scenario())
+
+
+def test_a_session_may_be_closed_by_its_listener(spanwire_broker: Broker) -> None:
+    with blocking.connect(spanwire_broker.url) as connection:
+        session = connection.session("client")
+        closed = threading.Event()
+
+        def hears(message: Message) -> None:
+            session.close()
+            closed.set()
+
+        session.create_consumer("queue://L").listen(hears)
+        with connection.session() as other:
+            other.create_producer("queue://L").send("a")
+        assert closed.wait(PATIENCE)
+        spanwire_broker.queue("L").wait_for(PATIENCE, consumers=0, pending=1)
+
+
+def test_a_listener_is_told_when_there_will_be_no_more(spanwire_broker: Broker, shell: str) -> None:
+    async def scenario() -> None:
+        connection = await opened(shell, spanwire_broker.url)
+        consumer = await connection.session().create_consumer("queue://L")
+        told: list[JmsError] = []
+        is_told = threading.Event()
+
+        def on_error(error: JmsError) -> None:
+            told.append(error)
+            is_told.set()
+
+        consumer.listen(Heard(1), on_error)
+        await asyncio.to_thread(spanwire_broker.stop)
+        assert await asyncio.to_thread(is_told.wait, PATIENCE)
+        assert "ended" in str(told[0])
+        await connection.close()
+
+    played(scenario())
+
+
+# -- back-pressure -----------------------------------------------------------------------------------------------------
+
+
+def test_no_message_is_handed_over_while_its_acknowledgement_has_nowhere_to_go(spanwire_broker: Broker) -> None:
+    async def scenario() -> None:
+        async with aio.connect(spanwire_broker.url) as connection, connection.session() as session:
+            producer = await session.create_producer("queue://B")
+            consumer = await session.create_consumer("queue://B")
+            for body in "ab":
+                await producer.send(body)
+            first = await consumer.receive(PATIENCE)
+            assert first is not None
+            found = connection.shared._wire
+            assert found is not None
+            found.pause()
+            assert consumer.receive_no_wait() is None
+            assert await consumer.receive(NOT_AGAIN) is None
+            waiting = asyncio.create_task(consumer.receive(PATIENCE))
+            await asyncio.sleep(0)
+            found.resume()
+            second = await waiting
+            assert second is not None
+            assert second.body == "b"
+
+    played(scenario())
+
+
+def test_reading_stops_at_a_limit_of_bytes_and_goes_on_for_whoever_waits(spanwire_broker: Broker) -> None:
+    async def scenario() -> None:
+        count, size = 300, 10_000
+        async with aio.connect(spanwire_broker.url) as connection, connection.session() as session:
+            producer = await session.create_producer("queue://B", persistent=False)
+            for number in range(count):
+                await producer.send(str(number).ljust(size))
+            shared = connection.shared
+            shared.max_held_bytes = 20 * size
+            consumer = await session.create_consumer("queue://B", prefetch=count)
+            end = asyncio.get_running_loop().time() + PATIENCE
+            while shared.is_reading:
+                assert asyncio.get_running_loop().time() < end
+                await asyncio.sleep(0.01)
+            await producer.send("last", wait=True)  # its answer stands behind messages
+            other = await session.create_consumer("queue://NOTHING")
+            assert await other.receive(NOT_AGAIN) is None
+            bodies = [str(message.body).strip() async for message in some(consumer, count + 1)]
+            assert bodies == [*map(str, range(count)), "last"]
+
+    played(scenario())
+
+
+async def some(consumer: aio.Consumer, count: int) -> Any:
+    for _ in range(count):
+        message = await consumer.receive(PATIENCE)
+        assert message is not None
+        yield message
+
+
+# -- cancellation and Ctrl-C -------------------------------------------------------------------------------------------
+
+
+def test_a_cancelled_receive_loses_nothing(spanwire_broker: Broker) -> None:
+    async def scenario() -> None:
+        async with aio.connect(spanwire_broker.url) as connection, connection.session() as session:
+            producer = await session.create_producer("queue://C")
+            consumer = await session.create_consumer("queue://C")
+            for number in range(20):
+                waiting = asyncio.create_task(consumer.receive(PATIENCE))
+                await asyncio.sleep(0)
+                await producer.send(str(number))
+                if waiting.cancel():
+                    with pytest.raises(asyncio.CancelledError):
+                        await waiting
+                    message = await consumer.receive(PATIENCE)
+                else:
+                    message = waiting.result()
+                assert message is not None
+                assert message.body == str(number)
+
+    played(scenario())
+
+
+def test_what_is_cancelled_while_it_is_made_is_not_left_at_the_broker(spanwire_broker: Broker) -> None:
+    async def scenario() -> None:
+        async with aio.connect(spanwire_broker.url) as connection, connection.session() as session:
+            for make in (session.create_consumer, session.create_producer):
+                task = asyncio.create_task(make("queue://C"))
+                await asyncio.sleep(0)
+                task.cancel()
+                with pytest.raises(asyncio.CancelledError):
+                    await task
+            await session.create_producer("queue://AFTER")
+            queue = spanwire_broker.queue("C")
+            await asyncio.to_thread(queue.wait_for, PATIENCE, consumers=0, producers=0)
+
+    played(scenario())
+
+
+def test_a_cancelled_send_and_commit_leave_a_connection_that_works(spanwire_broker: Broker) -> None:
+    async def scenario() -> None:
+        async with aio.connect(spanwire_broker.url) as connection, connection.session("transacted") as session:
+            producer = await session.create_producer("queue://C")
+            for work in (producer.send("a", wait=True), session.commit()):
+                task = asyncio.create_task(work)
+                await asyncio.sleep(0)
+                task.cancel()
+                with pytest.raises(asyncio.CancelledError):
+                    await task
+            await producer.send("b")
+            await session.commit()
+            await asyncio.to_thread(spanwire_broker.queue("C").wait_for, PATIENCE, pending=2)
+
+    played(scenario())
+
+
+INTERRUPTED: Final = """
+import sys
+from spanwire.client import blocking
+
+with blocking.connect(sys.argv[1]) as connection, connection.session() as session:
+    consumer = session.create_consumer("queue://I")
+    try:
+        print("waiting", flush=True)
+        consumer.receive()
+    except KeyboardInterrupt:
+        print("interrupted", flush=True)
+    session.create_producer("queue://I").send("after")
+    print(consumer.receive(30).body, flush=True)
+"""
+
+INTERRUPTED_LOOP: Final = """
+import asyncio, sys
+from spanwire.client import aio
+
+async def main():
+    async with aio.connect(sys.argv[1]) as connection, connection.session() as session:
+        consumer = await session.create_consumer("queue://I")
+        print("waiting", flush=True)
+        try:
+            await consumer.receive()
+        finally:
+            await (await session.create_producer("queue://I")).send("after")
+            print((await consumer.receive(30)).body, flush=True)
+
+try:
+    asyncio.run(main())
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+"""
+
+
+@pytest.mark.parametrize(
+    ("program", "output"),
+    [(INTERRUPTED, ["interrupted", "after"]), (INTERRUPTED_LOOP, ["after", "interrupted"])],
+    ids=["blocking", "aio"],
+)
+def test_ctrl_c_ends_a_wait_and_nothing_else(spanwire_broker: Broker, program: str, output: list[str]) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", program, spanwire_broker.url], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "waiting\n"
+        process.send_signal(signal.SIGINT)
+        printed, complaints = process.communicate(timeout=PATIENCE)
+    assert (printed.split(), complaints, process.returncode) == (output, "", 0)
+    spanwire_broker.queue("I").wait_for(PATIENCE, consumers=0, pending=0)
+
+
+# -- times -------------------------------------------------------------------------------------------------------------
+
+
+class PlayedBroker:
+    """Lets a client in, answers what ``answers`` says, and hears everything else."""
+
+    def __init__(self, answers: tuple[type[wire.BaseCommand], ...], inactivity_ms: int = 30_000) -> None:
+        self.server: Final = socket.create_server(("127.0.0.1", 0))
+        self.keep_alive: Final = threading.Event()
+        self._answers: Final = answers
+        self._preferences: Final = WireFormatPreferences(
+            max_inactivity_ms=inactivity_ms, max_inactivity_initial_delay_ms=60_000
+        )
+        self.thread: Final = threading.Thread(target=self._play, daemon=True)
+        self.thread.start()
+
+    @property
+    def url(self) -> str:
+        return f"tcp://127.0.0.1:{self.server.getsockname()[1]}"
+
+    def _play(self) -> None:
+        channel, _ = self.server.accept()
+        decoder, encoder = FrameDecoder(pass_messages=False), FrameEncoder()
+        with channel, self.server:
+            channel.sendall(encoder.encode(wire_format_info(self._preferences)))
+            while data := channel.recv(65536):
+                commands = decoder.feed(data)
+                while commands:
+                    for command in commands:
+                        if isinstance(command, wire.WireFormatInfo):
+                            found = negotiate(self._preferences, command)
+                            decoder.negotiated(found)
+                            encoder = FrameEncoder(found)
+                        elif isinstance(command, wire.KeepAliveInfo):
+                            self.keep_alive.set()
+                        elif isinstance(command, (wire.ConnectionInfo, *self._answers)):
+                            assert isinstance(command, wire.BaseCommand)
+                            channel.sendall(encoder.encode(wire.Response(command.command_id)))
+                    commands = decoder.feed(b"")
+
+
+def test_a_loop_without_time_sends_keep_alives_all_the_same() -> None:
+    broker = PlayedBroker((), inactivity_ms=900)
+
+    async def scenario() -> None:
+        connection = await aio.connect(f"{broker.url}?jms.closeTimeout=50")
+        assert broker.keep_alive.wait(PATIENCE), "the loop was blocked, and nobody said that we live"
+        await connection.close()
+
+    played(scenario())
+    broker.thread.join(PATIENCE)
+
+
+@pytest.mark.parametrize("tight", ["true", "false"])
+def test_the_keep_alive_of_the_thread_stands_between_two_frames(spanwire_broker: Broker, tight: str) -> None:
+    async def scenario() -> None:
+        url = f"{spanwire_broker.url}?wireFormat.tightEncodingEnabled={tight}&wireFormat.cacheEnabled={tight}"
+        async with aio.connect(url) as connection, connection.session() as session:
+            producer = await session.create_producer("queue://K")
+            shared = connection.shared
+            for number in range(50):
+                shared._written_at = 0.0
+                assert shared.beat(1e9) > 1e9
+                assert shared._written_at == 1e9
+                await producer.send(str(number))
+        assert spanwire_broker.queue("K").pending == 50
+
+    played(scenario())
+
+
+def test_every_wait_has_a_time_out(shell: str) -> None:
+    broker = PlayedBroker(())
+
+    async def scenario() -> None:
+        connection = await opened(shell, f"{broker.url}?jms.closeTimeout=50")
+        session = connection.session("transacted")
+        calls: list[Any] = [
+            lambda: session.create_producer("queue://Q", timeout=0.05),
+            lambda: session.create_consumer("queue://Q", timeout=0.05),
+            lambda: session.create_temporary_queue(timeout=0.05),
+            lambda: session.create_temporary_topic(timeout=0.05),
+            lambda: session.unsubscribe("s", timeout=0.05),
+        ]
+        for call in calls:
+            with pytest.raises(ResourceAllocationError, match="not answered within"):
+                await call()
+        xa = connection.session("xa")
+        with pytest.raises(ResourceAllocationError, match="not answered within"):
+            await xa.xa.recover(timeout=0.05)
+        await connection.close()
+
+    played(scenario())
+    broker.thread.join(PATIENCE)
+
+
+def test_a_commit_that_is_not_answered_in_time_says_so(shell: str) -> None:
+    broker = PlayedBroker((wire.ProducerInfo,))
+
+    async def scenario() -> None:
+        connection = await opened(shell, f"{broker.url}?jms.closeTimeout=50")
+        session = connection.session("transacted")
+        producer = await session.create_producer("queue://Q")
+        for end in (session.commit, session.rollback):
+            await producer.send("x")
+            with pytest.raises(ResourceAllocationError, match="not answered within"):
+                await end(timeout=0.05)
+        await connection.close()
+
+    played(scenario())
+    broker.thread.join(PATIENCE)
