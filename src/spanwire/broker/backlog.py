@@ -22,7 +22,7 @@ MAX_PAGE_BYTES: Final = 4 * MIB  # bytes of one read, unless one message is larg
 MIN_PAGE_BYTES: Final = 256 * 1024  # the same while memory is short: consumers must go on
 UNKNOWN_SIZE: Final = MAX_PAGE_BYTES // 16  # average size of recovered messages until a page of them was read
 FIRST_PIECES: Final = 64  # pieces from the front among which the next to be read is looked for
-PASSED_PIECES: Final = 8  # pieces in memory that are packed again to make room for a page
+PASSED_PIECES: Final = 1  # pieces in memory that are packed again at a time, in each slice of a look
 PRIORITIES: Final = 10  # of JMS, 0 to 9
 
 logger = logging.getLogger(__name__)

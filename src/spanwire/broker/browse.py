@@ -8,7 +8,7 @@ from __future__ import annotations
 from bisect import insort
 from typing import Final
 
-from spanwire.broker.chunk import CHUNK_MESSAGES, KEPT, TAKEN, Chunk
+from spanwire.broker.chunk import KEPT, SLICE_MESSAGES, TAKEN, Chunk
 from spanwire.broker.context import BrokerContext
 from spanwire.broker.line import MessageLine
 from spanwire.broker.queue import Queue
@@ -176,7 +176,7 @@ class Browse(BrokerDestination):
             return
         if self._queue.dispatched != self._looked_at:
             self._look_again()
-        budget = CHUNK_MESSAGES
+        budget = SLICE_MESSAGES
         while subscription.can_take():
             if budget <= 0:
                 self._context.schedule(self)

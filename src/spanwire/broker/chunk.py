@@ -7,7 +7,8 @@ from typing import Final
 
 from spanwire.broker.reference import MessageReference
 
-CHUNK_MESSAGES: Final = 500  # messages of a piece in memory, of one read, and of one slice of a job
+CHUNK_MESSAGES: Final = 500  # messages of a piece in memory, and of one read
+SLICE_MESSAGES: Final = 64  # messages that one slice of a job looks at: half a millisecond with a selector
 PACKED_MESSAGES: Final = 4_096  # messages of a packed piece; what is read is cut off its front
 NEVER_LOADED: Final = (
     1 << 62

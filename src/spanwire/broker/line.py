@@ -11,10 +11,11 @@ from array import array
 from bisect import bisect_left
 from typing import Final
 
-from spanwire.broker.chunk import CHUNK_MESSAGES, NEVER_LOADED, PACKED_MESSAGES, TAKEN, Chunk, Packed
+from spanwire.broker.chunk import CHUNK_MESSAGES, NEVER_LOADED, PACKED_MESSAGES, SLICE_MESSAGES, TAKEN, Chunk, Packed
 from spanwire.broker.reference import MessageReference
 
 LEAST_CHUNKS: Final = 64  # pieces below which the empty ones among them are not worth looking for
+PASSED_LOOKS: Final = 64  # pieces behind readers that are looked at for some to be packed
 MAX_PIECES_BACK: Final = 20  # looked through for the youngest stored message: 10,000 messages at most
 
 
@@ -322,9 +323,12 @@ class MessageLine:
         return self.count == 0 or (index == len(self._chunks) - 1 and cursor.offset >= len(self._chunks[index]))
 
     def is_in_tail(self, cursor: LineCursor) -> bool:
-        """Whether ``cursor`` is in the youngest piece."""
+        """Whether ``cursor`` is in the youngest piece or at its edge, or not far from it."""
         last = len(self._chunks) - 1
-        return last == 0 or cursor.place - self._base >= last
+        index = cursor.place - self._base
+        if last == 0 or index >= last or self.count <= SLICE_MESSAGES:
+            return True
+        return index == last - 1 and cursor.offset >= len(self._chunks[index])
 
     def is_before(self, cursor: LineCursor, mark: LineCursor) -> bool:
         """Whether ``cursor`` has not come to ``mark`` yet."""
@@ -413,23 +417,22 @@ class MessageLine:
 
     def pack_passed(self, at_most: int) -> list[MessageReference]:
         """Pack up to ``at_most`` pieces in memory that some reader has passed by and at which no reader is; gives the
-        references that left memory.
+        references that left memory. Those right behind the last reader go first.
         """
         left: list[MessageReference] = []
-        if not self._cursors:
-            return left
-        places: set[int] = {cursor.place - self._base for cursor in self._cursors}
-        furthest = max(places)
-        for index in range(min(furthest, len(self._chunks) - 1)):
-            chunk = self._chunks[index]
-            if chunk.packed is not None or chunk.live == 0 or index in places:
-                continue
-            gone = chunk.pack()
-            self.loaded -= chunk.live
-            left.extend(gone)
-            at_most -= 1
-            if at_most == 0:
-                break
+        before = -1
+        looks = PASSED_LOOKS
+        for place in sorted({cursor.place - self._base for cursor in self._cursors}):
+            index = min(place, len(self._chunks) - 1) - 1
+            while index > before and looks > 0 and at_most > 0:
+                chunk = self._chunks[index]
+                if chunk.packed is None and chunk.live > 0:
+                    left.extend(chunk.pack())
+                    self.loaded -= chunk.live
+                    at_most -= 1
+                looks -= 1
+                index -= 1
+            before = max(before, place)
         return left
 
     def _compact(self) -> None:

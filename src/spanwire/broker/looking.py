@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from spanwire.broker.backlog import Backlog
-from spanwire.broker.chunk import CHUNK_MESSAGES
+from spanwire.broker.chunk import SLICE_MESSAGES
 from spanwire.broker.context import BrokerContext
 from spanwire.broker.handover import Handover
 from spanwire.broker.line import MessageLine
@@ -22,7 +22,7 @@ from spanwire.model.destination import SUBSCRIPTION
 
 
 class Looking:
-    """Shows the backlog of ``home`` to its consumers, a slice of at most some hundred messages at a time."""
+    """Shows the backlog of ``home`` to its consumers, a slice of `SLICE_MESSAGES` at a time."""
 
     def __init__(
         self, home: BrokerDestination, backlog: Backlog, consumers: QueueConsumers, context: BrokerContext
@@ -115,7 +115,7 @@ class Looking:
             self._together.came()
             self._go_apart()
         else:
-            self.go_on()
+            self._go_on_apart(False)
 
     def _go_apart(self) -> None:
         """Where a message belongs to a group, each has to look for itself."""
@@ -124,17 +124,22 @@ class Looking:
             self.begin(False)
             self._context.schedule(self._home)
 
-    def go_on(self) -> None:
-        """Let those that can take messages look on from where they stopped."""
-        if self._is_together:
+    def go_on(self, is_far_too: bool) -> None:
+        """Let those that can take messages look on from where they stopped. While a slice of this is to come anyway
+        only those near the end do, so that many calls in one turn cost no more than one.
+        """
+        if not self._is_together:
+            self._go_on_apart(is_far_too)
+        elif is_far_too:
             self._together.go_on()
             self._go_apart()
         else:
-            self._go_on_apart()
+            self.came()
 
-    def _go_on_apart(self) -> None:
+    def _go_on_apart(self, is_far_too: bool) -> None:
         """Let each consumer that can take messages look on from where it stopped. Those that are near the end come
-        first, so that one that looks through the depths does not hold up what has just come in.
+        first, so that one that looks through the depths does not hold up what has just come in; without ``is_far_too``
+        those have to wait for a slice of their own.
         """
         consumers = self._consumers
         if self._handover.is_pending and self.groups is not None:
@@ -147,7 +152,9 @@ class Looking:
         else:
             far: list[QueueConsumer] = []
             self._look(in_turn, far, False)
-            if far:
+            if far and not is_far_too:
+                self._context.schedule(self._home)
+            elif far:
                 far.sort(key=_furthest_behind)
                 self._look(far, None, False)
         self._backlog.make_room()
@@ -156,7 +163,7 @@ class Looking:
         """One message each in turn, or ``in_order`` as many as each can take; those that are ``far`` from the end are
         only put there, if there is such a list. False when a later slice goes on.
         """
-        budget = CHUNK_MESSAGES
+        budget = SLICE_MESSAGES
         progress = True
         put_aside = far
         while progress:
@@ -202,7 +209,7 @@ class Looking:
         looked = 0
         for place, line in enumerate(backlog.lines):
             cursor = consumer.cursors[place]
-            while looked < CHUNK_MESSAGES:
+            while looked < SLICE_MESSAGES:
                 chunk = line.chunk_at(cursor)
                 if chunk is None:
                     break

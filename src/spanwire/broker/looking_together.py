@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from spanwire.broker.backlog import Backlog
-from spanwire.broker.chunk import CHUNK_MESSAGES, Chunk
+from spanwire.broker.chunk import SLICE_MESSAGES, Chunk
 from spanwire.broker.context import BrokerContext
 from spanwire.broker.line import LineCursor, MessageLine
 from spanwire.broker.queue_consumers import QueueConsumer, QueueConsumers
@@ -129,7 +129,7 @@ class LookingTogether:
         """A message came in at the end: it is for those who wait there."""
         lead = self._lead
         if lead is not None:
-            self._advance(lead, CHUNK_MESSAGES)
+            self._advance(lead, SLICE_MESSAGES)
             self._backlog.make_room()
 
     def go_on(self) -> None:
@@ -139,7 +139,7 @@ class LookingTogether:
         active = [party for party in self._parties if not party.stuck or party.index.has_room()]
         if len(active) > 1:
             active.sort(key=_furthest_first)
-        budget = CHUNK_MESSAGES
+        budget = SLICE_MESSAGES
         for party in active:
             if party.gone:
                 continue  # it came to the end and met others there

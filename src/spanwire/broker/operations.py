@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final, Protocol
 
-from spanwire.broker.chunk import CHUNK_MESSAGES, KEPT, TAKEN, Chunk, Packed
+from spanwire.broker.chunk import KEPT, SLICE_MESSAGES, TAKEN, Chunk, Packed
 from spanwire.broker.context import BrokerContext
 from spanwire.broker.dead_letters import CAUSE, restore
 from spanwire.broker.destination_map import DestinationMap
@@ -43,7 +43,12 @@ class OperationObserver(Protocol):
 
 
 class Disposal(Protocol):
-    """What is done with a chosen message."""
+    """What is done with a chosen message. One that ``is_blind`` needs to know nothing of it."""
+
+    @property
+    def is_blind(self) -> bool:
+        """Whether it does the same with every message, read or not."""
+        ...
 
     def prepare(self, message: Message) -> Message | None:
         """The message in the form that `dispose` wants; None if it has to stay where it is."""
@@ -60,6 +65,11 @@ class Disposal(Protocol):
 
 class Discarding(Disposal):
     """Chosen messages are removed."""
+
+    @property
+    def is_blind(self) -> bool:
+        """What goes need not be looked at."""
+        return True
 
     def prepare(self, message: Message) -> Message | None:
         """Every message can be removed."""
@@ -84,6 +94,11 @@ class Retrying(Disposal):
         self._destinations: Final[Destinations] = destinations
         self._formats: Final[MessageFormats] = formats
         self._unstored: Final[Unstored] = unstored
+
+    @property
+    def is_blind(self) -> bool:
+        """Where a dead letter came from stands in it."""
+        return False
 
     def prepare(self, message: Message) -> Message | None:
         """The message as it was sent first; None for one that is no dead letter, or whose destination is gone,
@@ -197,7 +212,7 @@ class SelectiveWalk(BrokerDestination):
         if self._disposal.is_behind() and not self._queue.removed:
             self._context.wake_at(self, self._context.monotonic + READ_POLL_SECONDS)
             return False
-        budget = CHUNK_MESSAGES
+        budget = SLICE_MESSAGES
         while budget > 0 and self._walks and self._left > 0 and not self._queue.removed:
             walk = self._walks[0]
             chunk = walk.chunk()
@@ -210,6 +225,8 @@ class SelectiveWalk(BrokerDestination):
                 return False
             if chunk.packed is None:
                 budget -= self._in_memory(walk, chunk, budget)
+            elif self._selector is None and self._disposal.is_blind:
+                budget -= self._unread(walk, chunk, chunk.packed, budget)
             elif self._ask(walk, chunk, chunk.packed):
                 return False
             else:
@@ -251,6 +268,28 @@ class SelectiveWalk(BrokerDestination):
         walk.line.taken(chunk, len(references))
         for place, reference in enumerate(references):
             self._disposal.dispose(self._queue, reference, prepared[place])
+        return end - start
+
+    def _unread(self, walk: LineWalk, chunk: Chunk, packed: Packed, budget: int) -> int:
+        """Messages on the disk that are removed whatever they are need not be read."""
+        store = self._context.store
+        queue = self._queue
+        cursor = walk.cursor
+        start = cursor.offset
+        end = walk.end(chunk, budget)
+        index = start
+        while index < end and self._left > 0:
+            number = TAKEN if packed.numbers[index] == TAKEN else walk.line.take_packed(chunk, index)
+            if number == KEPT:
+                queue.discard(packed.kept.pop(index))
+            elif number != TAKEN and store is not None:
+                queue.removed_on_disk(number)
+                store.remove(queue.destination, number)
+            if number != TAKEN:
+                self._count += 1
+                self._left -= 1
+            index += 1
+        cursor.offset = index
         return end - start
 
     def _ask(self, walk: LineWalk, chunk: Chunk, packed: Packed) -> bool:

@@ -16,7 +16,7 @@ from typing import Final
 
 from spanwire.broker.backlog import Backlog
 from spanwire.broker.bridge_condition import BridgeCondition
-from spanwire.broker.chunk import CHUNK_MESSAGES, Packed
+from spanwire.broker.chunk import SLICE_MESSAGES, Packed
 from spanwire.broker.context import BrokerContext
 from spanwire.broker.line import MessageLine
 from spanwire.broker.looking import Looking
@@ -217,7 +217,7 @@ class Queue(BrokerDestination):
         if mode == HELD or not self._consumers.all:
             return
         if mode == LOOKING:
-            self._looking.go_on()
+            self._looking.go_on(not self._context.is_scheduled(self))
             return
         more = True
         while more:
@@ -249,7 +249,7 @@ class Queue(BrokerDestination):
             if reference is None:
                 return True
             if reference.message.is_expired(self._context.wall_ms):
-                if expired == CHUNK_MESSAGES:
+                if expired == SLICE_MESSAGES:
                     self._context.schedule(self)
                     return False
                 expired += 1
@@ -280,7 +280,7 @@ class Queue(BrokerDestination):
         self._backlog.fetched(request, messages)
         if self._backlog.grouped:
             self._note_groups()
-        if self._purge.is_under_way():
+        if self._mode == LOOKING or self._purge.is_under_way():
             self._context.schedule(self)
         self.fill()
 
@@ -459,6 +459,11 @@ class Queue(BrokerDestination):
         """The reader takes it out of the line."""
         self.hold(reference.message)
         self._backlog.forget(reference.sequence)
+
+    def removed_on_disk(self, sequence: int) -> None:
+        """The reader took a message out of the line that nobody has read."""
+        self._backlog.forget(sequence)
+        self.dequeued += 1
 
     def note_page(self, messages: list[Message | None]) -> None:
         """A reader of its own got these."""

@@ -1,11 +1,11 @@
-"""Long work on a queue's backlog, a slice of at most some hundred messages at a time: expiry and purge."""
+"""Long work on a queue's backlog, a slice of some messages at a time: expiry and purge."""
 
 from __future__ import annotations
 
 from typing import Final
 
 from spanwire.broker.backlog import MAX_PAGE_BYTES, Backlog
-from spanwire.broker.chunk import CHUNK_MESSAGES, KEPT, TAKEN, Chunk, Packed
+from spanwire.broker.chunk import KEPT, PACKED_MESSAGES, SLICE_MESSAGES, TAKEN, Chunk, Packed
 from spanwire.broker.context import BrokerContext
 from spanwire.broker.line import LineCursor, MessageLine
 from spanwire.broker.news import EXPIRED_NEWS
@@ -14,6 +14,7 @@ from spanwire.model.destination import SUBSCRIPTION
 from spanwire.model.message import Message
 
 BEHIND_POLL_SECONDS: Final = 0.02  # between two looks whether the disk is still too far behind
+DUES_PER_LOOK: Final = 64  # due times of packed messages that are read through in the time of a look at one message
 UNBOUNDED: Final = 1 << 62  # bytes of a page that is not read
 
 
@@ -88,7 +89,7 @@ class ExpiryWalk:
                 self._waits = True
                 self._context.wake_at(self._home, self._context.monotonic + BEHIND_POLL_SECONDS)
             return False
-        budget = CHUNK_MESSAGES
+        budget = SLICE_MESSAGES
         due: list[int] = []
         self._page_bytes = MAX_PAGE_BYTES if self._reads_expired() else UNBOUNDED
         while budget > 0 and self._page_bytes > 0 and self._walks and not self._reads:
@@ -139,11 +140,14 @@ class ExpiryWalk:
             cursor.offset = len(chunk)
             return 1
         start = cursor.offset
-        end = walk.end(chunk, budget)
+        end = walk.end(chunk, PACKED_MESSAGES)
         found: list[int] = []
         for index in range(start, end):
             if 0 < packed.dues[index] <= wall_ms:
                 found.append(index)
+                if len(found) == budget:
+                    end = index + 1
+                    break
         found = self._page_of(packed, found, len(due) > 0)
         if self._page_bytes <= 0:
             end = found[-1] + 1 if found else start
@@ -156,7 +160,7 @@ class ExpiryWalk:
                 self._home.expire(packed.kept.pop(index))
             elif number != TAKEN:
                 due.append(number)
-        return end - start
+        return len(found) + (end - start) // DUES_PER_LOOK + 1
 
     def _page_of(self, packed: Packed, found: list[int], is_begun: bool) -> list[int]:
         """As many of the expired messages at these indexes as are read together; those on the disk must be read if they
@@ -252,7 +256,7 @@ class Purge:
 
     def work(self) -> bool:
         """One slice; False when there is nothing more to do before a page that is being read is here."""
-        budget = CHUNK_MESSAGES
+        budget = SLICE_MESSAGES
         while budget > 0 and self._walks:
             walk = self._walks[0]
             chunk = walk.chunk()

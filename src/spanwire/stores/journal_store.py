@@ -16,6 +16,7 @@ from __future__ import annotations
 import logging
 import os
 import time
+from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
@@ -55,6 +56,8 @@ PATIENCE: Final = 1.0  # seconds a start may take before it tells how far it is
 PROGRESS_INTERVAL: Final = 2.0  # seconds between two such lines
 ACK_SYNC_DELAY: Final = 0.005  # seconds that removals nobody waits for may gather; losing them means redelivery
 
+ANSWER_SLICE: Final = 64  # messages that were read which one turn of the loop takes apart
+
 Stored = Callable[[int], None]
 Fetched = Callable[[int, list[Message | None]], None]
 Failed = Callable[[StoreError], None]
@@ -83,6 +86,17 @@ def _nobody(has_room: bool) -> None:
     """Takes no notice of the room on the disk."""
 
 
+class Answer:
+    """What was read for one request; ``next_read`` is the first that has not been taken apart."""
+
+    __slots__ = ("fetch", "found", "next_read")
+
+    def __init__(self, fetch: Fetch, found: list[StoredBytes | None]) -> None:
+        self.fetch: Final = fetch
+        self.found: Final = found
+        self.next_read = 0
+
+
 class JournalStore:
     """Shell around one `Journal`.
 
@@ -106,6 +120,7 @@ class JournalStore:
         self._formats: Final = formats
         self._on_stored, self._on_fetched, self._on_failed, self._schedule, self._on_room = callbacks
         self._in_flight: Batch | None = None
+        self._answers: Final[deque[Answer]] = deque()  # in the order of the requests; no more than were asked for
         self._deadline: float | None = None
         self._group: Final = GroupCommit()
         self._answered = 0
@@ -313,15 +328,44 @@ class JournalStore:
             self._on_stored(self._journal.stored_position)  # a turn must follow: what waited may go on
 
     def _answer(self, fetch: Fetch, found: list[StoredBytes | None]) -> None:
-        """A read came back: index the messages; what was removed meanwhile is None."""
+        """A read came back; those before it have their turns first."""
+        self._answers.append(Answer(fetch, found))
+        if len(self._answers) == 1:
+            self._answer_some()
+
+    def _answer_some(self) -> None:
+        """Index the next `ANSWER_SLICE` messages that were read; the rest has later turns."""
+        if self._error is not None:
+            return
+        answer = self._answers[0]
+        start = answer.next_read
+        answer.next_read = min(start + ANSWER_SLICE, len(answer.fetch.reads))
+        if not self._index(answer.fetch, answer.found, start, answer.next_read):
+            return
+        if answer.next_read == len(answer.fetch.reads):
+            self._answers.popleft()
+            fetch = answer.fetch
+            if start > 0:
+                _forget_removed(fetch)
+            self._journal.answered(fetch)
+        try:
+            if answer.next_read == len(answer.fetch.reads):
+                self._on_fetched(answer.fetch.request, answer.fetch.messages)
+        finally:
+            if self._answers:
+                self._schedule(self._answer_some)
+
+    def _index(self, fetch: Fetch, found: list[StoredBytes | None], start: int, end: int) -> bool:
+        """Take these apart; what was removed meanwhile is None. False when the store cannot go on."""
         messages = fetch.messages
-        for place, read in enumerate(fetch.reads):
+        for place in range(start, end):
+            read = fetch.reads[place]
             stored = found[place]
             if not fetch.still_there(read):
                 continue
             if stored is None:
                 self._fail(StoreError(f"{segment_name(read.segment)} is missing: restore the file from a backup"))
-                return
+                return False
             if stored.damage:
                 logger.error("%s", damaged_message(fetch, read, stored.damage))
                 continue
@@ -329,8 +373,7 @@ class JournalStore:
                 messages[read.place] = self._formats.index(stored.format_id, stored.raw)
             except (RemoteProtocolError, StoreError) as error:
                 logger.error("%s", damaged_message(fetch, read, str(error)))
-        self._journal.answered(fetch)
-        self._on_fetched(fetch.request, messages)
+        return True
 
     def _scanned(self, scan: Scan, block: bytes) -> None:
         journal = self._journal
@@ -366,6 +409,13 @@ class JournalStore:
 
     def _thread_failed(self, error: StoreError) -> None:
         self._schedule(partial(self._fail, error))
+
+
+def _forget_removed(fetch: Fetch) -> None:
+    """What was removed while others were taken apart is None, too."""
+    for read in fetch.reads:
+        if not fetch.still_there(read):
+            fetch.messages[read.place] = None
 
 
 def _check_files(path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from spanwire.broker.backlog import MAX_RESIDENT_MESSAGES
-from spanwire.broker.chunk import CHUNK_MESSAGES
+from spanwire.broker.chunk import CHUNK_MESSAGES, SLICE_MESSAGES
 from spanwire.broker.policy import DeadLetterStrategy, PolicyEntry
 from spanwire.broker.queue import Queue
 from spanwire.broker.queue_policy import QueuePolicy
@@ -45,7 +45,8 @@ def test_a_selective_consumer_looks_at_the_whole_queue_and_memory_stays_small() 
     while stage.store.reads:
         stage.store.answer(stage.broker, stage.now)
         highest = max(highest, queue_of(listener).walk()[0].loaded)
-        stage.runs()
+        while stage.broker.next_timeout() == 0.0:
+            stage.runs()
         listener.peer.flushes()
     assert listener.takes() == [str(number) for number in range(99, DEEP, 100)]
     assert highest <= MAX_RESIDENT_MESSAGES + 2 * CHUNK_MESSAGES
@@ -142,21 +143,21 @@ def test_messages_on_the_disk_expire_without_all_of_them_being_read(letters: boo
     policy = PolicyEntry(destination("queue://>"), dead_letter=DeadLetterStrategy(process_expired=letters))
     stage = Stage(policy)
     producer = stage.peer("p")
-    for number in range(2_000):
+    for number in range(3_000):
         expiration = stage.now.wall_ms + 60_000 if number % 20 == 0 else 0
         producer.sends(QUEUE, str(number), expiration_ms=expiration)
     stage.syncs()
     again = stage.restarts(policies=(policy,))
     again.waits(31.0)
-    assert again.view(QUEUE).pending == 2_000
+    assert again.view(QUEUE).pending == 3_000
     again.waits(31.0)
-    assert fetched(again) == (25 if letters else 0)  # one in twenty of a slice
+    assert fetched(again) == (SLICE_MESSAGES if letters else 0)
     again.settle()
     view = again.view(QUEUE)
-    assert (view.pending, view.expired) == (1_900, 100)
+    assert (view.pending, view.expired) == (2_850, 150)
     dead = [text_of(message) for message in again.store.kept(destination("queue://ActiveMQ.DLQ"))]
-    assert dead == ([str(number) for number in range(0, 2_000, 20)] if letters else [])
-    assert len(again.store.kept(destination(QUEUE))) == 1_900
+    assert dead == ([str(number) for number in range(0, 3_000, 20)] if letters else [])
+    assert len(again.store.kept(destination(QUEUE))) == 2_850
     assert again.memory() == sum(m.size for m in again.store.kept(destination("queue://ActiveMQ.DLQ")))
 
 
@@ -198,7 +199,7 @@ def test_a_purge_reads_nothing_and_takes_small_steps() -> None:
     while stage.broker.next_timeout() == 0.0:
         stage.runs()
         steps.append(len(stage.store.calls("remove")) - before)
-    assert max(after - now for now, after in zip([0, *steps], steps, strict=False)) <= CHUNK_MESSAGES
+    assert max(after - now for now, after in zip([0, *steps], steps, strict=False)) <= SLICE_MESSAGES
     assert stage.store.reads == []
     assert (stage.view(QUEUE).pending, stage.memory(), stage.store.kept(destination(QUEUE))) == (0, 0, [])
 
@@ -236,7 +237,7 @@ def test_a_purge_forgets_how_often_messages_were_delivered() -> None:
 # Slices
 
 
-def test_no_slice_looks_at_more_than_a_page_of_messages() -> None:
+def test_no_slice_looks_at_more_than_some_messages() -> None:
     stage = Stage(persistent=False)
     producer = stage.peer("p")
     for number in range(4_000):
@@ -249,7 +250,7 @@ def test_no_slice_looks_at_more_than_a_page_of_messages() -> None:
         stage.runs()
         slices.append(counted.take())
     assert listener.takes() == ["3999"]
-    assert max(slices) <= CHUNK_MESSAGES
+    assert max(slices) <= SLICE_MESSAGES
     assert sum(slices) == 4_000
 
 
@@ -265,7 +266,26 @@ def test_a_browser_with_a_selector_looks_through_a_deep_queue_in_slices() -> Non
         stage.runs()
         slices.append(counted.take())
     assert (browser.takes(), browser.ends) == ([str(number) for number in range(3_991, 4_000)], 1)
-    assert max(slices) <= CHUNK_MESSAGES
+    assert max(slices) <= SLICE_MESSAGES
+
+
+def test_many_calls_in_one_turn_pay_for_one_look_through_the_depths() -> None:
+    stage = Stage(persistent=False)
+    producer = stage.peer("p")
+    for number in range(4_000):
+        producer.sends(QUEUE, str(number), persistent=False, properties={"n": number})
+    counted = Counting(stage)
+    near = stage.peer("n").consumes(QUEUE, selector="n < 20")
+    far = stage.peer("f").consumes(QUEUE, selector="n = 3999")
+    looked = counted.take()
+    for number in range(20):
+        near.acknowledges(str(number), count=1)
+        producer.sends(QUEUE, f"new {number}", persistent=False, properties={"n": -1})
+    assert looked + counted.take() <= 3 * SLICE_MESSAGES
+    assert far.takes() == []
+    stage.settle()
+    assert far.takes() == ["3999"]
+    assert near.takes()[20:] == [f"new {number}" for number in range(20)]
 
 
 class Counting:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from spanwire.broker.chunk import CHUNK_MESSAGES, KEPT, PACKED_MESSAGES, TAKEN, Chunk
-from spanwire.broker.line import LineCursor, MessageLine
+from spanwire.broker.line import PASSED_LOOKS, LineCursor, MessageLine
 from spanwire.broker.policy import PolicyEntry
 from spanwire.broker.queue import Queue
 from spanwire.broker.reference import BrokerDestination, MessageReference
@@ -110,6 +110,29 @@ def test_what_comes_back_into_packed_messages_cuts_them_in_two() -> None:
     following = line.chunk_at(cursor)
     assert following is not None
     assert orders_of(following)[:1] == [50 + CHUNK_MESSAGES - 4]  # what it has seen is passed over
+
+
+def test_of_the_pieces_that_readers_have_passed_those_right_behind_them_leave_memory_first_one_at_a_time() -> None:
+    line = MessageLine()
+    for order in range(1, 6 * CHUNK_MESSAGES + 1):
+        line.append(reference(order, order))
+    slow, fast = line.open(True), line.open(True)
+    for cursor, pieces in ((slow, 2), (fast, 4)):
+        cursor.place += pieces
+    left = [line.pack_passed(1) for _ in range(4)]
+    firsts = [references[0].order // CHUNK_MESSAGES for references in left if references]
+    assert (firsts, len(left[3])) == ([1, 0, 3], 0)
+    assert [len(references) for references in left[:3]] == [CHUNK_MESSAGES] * 3
+
+
+def test_a_look_for_pieces_to_pack_has_an_end() -> None:
+    line = MessageLine()
+    for order in range(1, (PASSED_LOOKS + 2) * CHUNK_MESSAGES + 1):
+        line.append(reference(order, order))
+    cursor = line.open(True)
+    cursor.place += PASSED_LOOKS + 1
+    assert len(line.pack_passed(1_000)) == PASSED_LOOKS * CHUNK_MESSAGES
+    assert line.pack_passed(1_000) == []
 
 
 def test_what_comes_back_goes_behind_a_packed_piece_of_which_nothing_is_left() -> None:

@@ -4,11 +4,14 @@ stays.
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from spanwire.broker.backlog import MAX_RESIDENT_MESSAGES
+from spanwire.broker.chunk import SLICE_MESSAGES
 from spanwire.broker.operations import PAGE_MESSAGES
 from spanwire.model.acks import POISON_ACK
 from spanwire.model.errors import InvalidDestinationError, InvalidSelectorError
@@ -118,6 +121,36 @@ def test_without_a_selector_everything_that_waits_goes() -> None:
     assert removes(stage, " ").told == []
     stage.settle()
     assert stage.view(QUEUE).pending == 0
+
+
+def test_what_goes_whatever_it_is_is_not_read_and_goes_some_at_a_time() -> None:
+    stage = Stage()
+    stage.peer("p").sends(QUEUE, *[str(number) for number in range(10 * SLICE_MESSAGES)])
+    stage.peer("q").sends(QUEUE, "last", persistent=False)
+    stage.syncs()
+    again = stage.restarts()
+    again.peer("p").sends(QUEUE, "volatile", persistent=False)
+    observer = removes(again)
+    steps = [0]
+    while again.broker.next_timeout() == 0.0:
+        again.runs()
+        steps.append(len(again.store.calls("remove")))
+    assert observer.told == [(10 * SLICE_MESSAGES + 1, 0)]
+    assert max(after - now for now, after in pairwise(steps)) == SLICE_MESSAGES
+    assert again.store.reads == []
+    assert (again.view(QUEUE).pending, again.view(QUEUE).dequeued) == (0, 10 * SLICE_MESSAGES + 1)
+    assert (again.memory(), again.store.kept(destination(QUEUE))) == (0, [])
+
+
+def test_a_limit_holds_for_what_is_not_read_too() -> None:
+    stage = Stage()
+    stage.peer("p").sends(QUEUE, "1", "2", "3")
+    stage.syncs()
+    again = stage.restarts()
+    observer = removes(again, limit=2)
+    again.settle()
+    assert observer.told == [(2, 0)]
+    assert left(again) == ["3"]
 
 
 def test_what_a_consumer_holds_stays_its_own() -> None:

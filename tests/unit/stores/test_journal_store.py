@@ -20,7 +20,7 @@ from spanwire.stores.journal.batch import Batch
 from spanwire.stores.journal.fetch import Fetch, Read, StoredBytes
 from spanwire.stores.journal.group_commit import MAX_WAIT, MIN_CLIENTS
 from spanwire.stores.journal.segment import segment_name
-from spanwire.stores.journal_store import ACK_SYNC_DELAY, StartProgress
+from spanwire.stores.journal_store import ACK_SYNC_DELAY, ANSWER_SLICE, StartProgress
 from spanwire.stores.reader import MAX_BLOCK_BYTES, JournalReader, blocks
 from spanwire.stores.writer import JournalWriter
 from tests.simulation.disk import SimulatedDisk
@@ -207,6 +207,23 @@ def test_a_damaged_message_is_put_aside_with_one_line_in_the_log_and_the_others_
     assert line.startswith("0000000001.journal is damaged at byte ")
     assert "message 1 of queue://A" in line
     driver.journal_store.stop()
+
+
+def test_what_was_read_is_taken_apart_some_at_a_time_in_the_order_of_the_requests(driver: JournalStoreDriver) -> None:
+    count = 3 * ANSWER_SLICE
+    sequences = [driver.store.append(A, plain_message(A, number)) for number in range(count)]
+    driver.turn()
+    driver.store.fetch(1, A, sequences)
+    driver.store.fetch(2, A, sequences[:1])
+    driver.journal_store.turn(driver.now)
+    driver.calls.run_one()  # the first page came
+    driver.calls.run_one()
+    assert driver.fetched == {}
+    driver.store.remove(A, sequences[0])  # though it was taken apart already
+    driver.turn_until(lambda: 2 in driver.fetched)
+    assert list(driver.fetched) == [1, 2]
+    assert [message is not None for message in driver.fetched[1]] == [False] + [True] * (count - 1)
+    assert driver.fetched[2] == [None]
 
 
 @pytest.mark.parametrize(

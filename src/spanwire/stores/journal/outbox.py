@@ -28,6 +28,7 @@ from spanwire.stores.journal.record import (
 
 MIB: Final = 1024 * 1024
 MAX_BATCH_BYTES: Final = 4 * MIB  # encoding one batch must not hold the loop for more than some milliseconds
+MAX_BATCH_RECORDS: Final = 2_048  # the same; a record costs about a microsecond
 MAX_UNIT_BYTES: Final = 1024 * MIB  # a transaction lies in one batch and so in one segment of at most 4 GiB
 
 _PRODUCER_SEQUENCE: Final = Struct("<q")
@@ -128,15 +129,15 @@ class Outbox:
         entry.owner.unwritten.pop(entry.sequence, None)
 
     def take(self) -> tuple[list[Entry], int, int]:
-        """The next entries up to `MAX_BATCH_BYTES`, whole calls only, the bytes of their records, and how many entries
-        that is with those that concern nothing any more. They stay here until `taken`.
+        """The next entries up to `MAX_BATCH_BYTES` or `MAX_BATCH_RECORDS`, whole calls only, the bytes of their
+        records, and how many entries that is with those that concern nothing any more. They stay here until `taken`.
         """
         chosen: list[Entry] = []
         size = 0
         count = 0
         position = -1
         for entry in self.entries:
-            if size > MAX_BATCH_BYTES and entry.position != position:
+            if (size > MAX_BATCH_BYTES or count >= MAX_BATCH_RECORDS) and entry.position != position:
                 break
             position = entry.position
             count += 1

@@ -9,7 +9,7 @@ import pytest
 from spanwire.model.destination import QUEUE, Destination
 from spanwire.model.errors import ResourceAllocationError
 from spanwire.stores.journal.batch import Batch, write_batch
-from spanwire.stores.journal.outbox import MAX_BATCH_BYTES, MAX_UNIT_BYTES
+from spanwire.stores.journal.outbox import MAX_BATCH_BYTES, MAX_BATCH_RECORDS, MAX_UNIT_BYTES
 from spanwire.stores.journal.record import CANCELLED, MESSAGE
 from spanwire.stores.journal.segment import MAX_SEGMENT_BYTES, SegmentReader
 from spanwire.stores.journal.sequences import GONE, SequenceIndex, location_offset, location_segment, packed_location
@@ -98,6 +98,20 @@ def test_a_large_backlog_is_cut_into_batches_but_never_inside_a_unit() -> None:
     assert sum(sizes) == 40
     assert positions[:2] == [10, 19]
     assert positions[2] > position
+    assert driver.store.backlog_bytes == 0
+
+
+def test_a_batch_has_a_limited_number_of_records_but_for_a_unit() -> None:
+    driver = JournalDriver()
+    for number in range(MAX_BATCH_RECORDS + 10):
+        driver.store.append(A, plain_message(A, number))
+    driver.store.append_unit([(A, plain_message(A, number)) for number in range(MAX_BATCH_RECORDS)], [], [])
+    sizes = []
+    batch = driver.write_one()
+    while batch is not None:
+        sizes.append(sum(entry.kind == MESSAGE for entry in batch.entries))
+        batch = driver.write_one()
+    assert sizes[:2] == [MAX_BATCH_RECORDS - 1, 11 + MAX_BATCH_RECORDS]  # the first has the line's own record
     assert driver.store.backlog_bytes == 0
 
 
