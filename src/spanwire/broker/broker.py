@@ -479,6 +479,10 @@ class Broker:
         self._dirty.clear()
         return connections
 
+    def is_behind(self) -> bool:
+        """Whether so much is on its way to the disk that persistent sends wait."""
+        return self._unstored.is_full()
+
     def next_timeout(self) -> float | None:
         """When to call `run`, in monotonic seconds; 0.0 while a job is under way."""
         return self._timers.next_timeout()

@@ -63,6 +63,10 @@ class TurnBroker(Protocol):
         """Timers that are due, and one slice of each job under way."""
         ...
 
+    def is_behind(self) -> bool:
+        """Whether more is on its way to the disk than should be."""
+        ...
+
 
 class TurnStore(Protocol):
     """What the end of a turn asks of the message store (``stores/journal_store.py``)."""
@@ -147,7 +151,8 @@ class ConnectorSettings:
     """One listening address and what holds for the connections it accepts. ``port`` 0 lets the system choose.
 
     ``protocol`` is `AUTO` when the first bytes of a client choose one of ``protocols``. ``discovery_uri`` is the agent
-    that announces the connector, "" for none.
+    that announces the connector, "" for none. With ``updates_clients`` they are told of other brokers, with
+    ``rebalances_clients`` asked to spread over these, with ``updates_on_remove`` told when one of them goes.
     """
 
     name: str
@@ -171,6 +176,9 @@ class ConnectorSettings:
     steals_links: bool = False
     tls: TlsSettings | None = None
     discovery_uri: str = ""
+    updates_clients: bool = False
+    rebalances_clients: bool = False
+    updates_on_remove: bool = False
 
     def spoken(self) -> tuple[str, ...]:
         """The protocols that clients may speak."""

@@ -3,7 +3,8 @@
 Over the budget one connection, that which holds most, reads on until its frame is complete; the others that hold a good
 part of one are not read until there is room. So any number of large messages come in one behind the other, and what
 they take together stays near the budget and one frame. One that is let read and sends next to nothing has to go, or the
-others would wait for it for ever; and so has the largest of very many that have begun small ones.
+others would wait for it for ever; and so has the largest of very many that have begun small ones. While the disk is
+behind nobody completes a large frame.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from spanwire.transports.base import KIB, Flushable
 READ_ON_BYTES: Final = 64 * KIB  # of a frame; who holds less reads on: logins, acknowledgements, most messages
 STALL_SECONDS: Final = 10.0  # in which the one that reads must bring `STALL_BYTES` or the end of its frame
 STALL_BYTES: Final = 1024 * KIB
+BEHIND_SECONDS: Final = 10.0  # in which the disk should catch up with what is on its way there
 
 STALLED: Final = "half-received frames exceed the receive budget and this connection, which held most, sends no more"
 TOO_MANY: Final = "half-received frames exceed the receive budget and this connection holds most"
@@ -35,6 +37,9 @@ class Rationing:
         self._first: object = None  # the connection that reads over the budget
         self._first_bytes = 0
         self._first_since = 0.0
+        self._is_behind = False  # the disk
+        self._behind_since = 0.0
+        self._all_wait = False  # until the disk has caught up
 
     def received(self, connection: object, pending_bytes: int, now: Time) -> None:
         """``connection`` holds that much of an incomplete frame now; 0 when it is complete, or the connection gone."""
@@ -45,13 +50,36 @@ class Rationing:
             self._first = None
         if pending_bytes == 0 and self._waiting:
             self._waiting.pop(connection, None)
-        if budget.is_exceeded():
+        if self._all_wait:
+            self._hold_back(connection)
+            self._end_overrun(now)
+        elif budget.is_exceeded():
             self._ration(connection, now)
         elif self._waiting:
             self._let_all_read()
 
+    def disk(self, is_behind: bool, now: Time) -> None:
+        """Whether the disk is behind with what was received. Nobody completes a large frame then: it would only wait in
+        memory, and there may be one for each connection. A disk that does not catch up in `BEHIND_SECONDS` may be full,
+        and what makes room on it may come behind such a frame; so then all read on.
+        """
+        if is_behind and not self._is_behind:
+            self._behind_since = now.monotonic
+        self._is_behind = is_behind
+        all_wait = is_behind and now.monotonic - self._behind_since < BEHIND_SECONDS
+        if all_wait == self._all_wait:
+            return
+        self._all_wait = all_wait
+        if all_wait:
+            self._first = None
+            for holder in self._budget.holders():
+                self._hold_back(holder)
+        else:
+            self._let_all_read()
+
     def look(self, now: Time) -> None:
         """Now and then: does the one that reads over the budget go on?"""
+        self.disk(self._is_behind, now)
         first = self._first
         if first is None:
             return
@@ -79,6 +107,10 @@ class Rationing:
                 self._hold_back(holder)
         else:
             self._hold_back(connection)
+        self._end_overrun(now)
+
+    def _end_overrun(self, now: Time) -> None:
+        """Far over the budget those that hold most have to go."""
         while self._budget.is_overrun_without(self._first):
             self._give_up(self._budget.largest(self._first), TOO_MANY, now)
 

@@ -114,6 +114,7 @@ class Turn:
         self._flush(now)
         if self._store is not None:
             self._store.turn(now.monotonic)
+            self._rationing.disk(self._broker.is_behind(), now)
         self._arm(now)
 
     def _flush(self, now: Time) -> None:

@@ -78,6 +78,10 @@ class FakeBroker:
         self.runs: list[float] = []
         self.journal: list[str] = []
         self.fails = False
+        self.behind = False
+
+    def is_behind(self) -> bool:
+        return self.behind
 
     def take_dirty(self) -> list[object]:
         taken, self.dirty = self.dirty, []

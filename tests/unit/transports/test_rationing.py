@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from spanwire.model.environment import Time
 from spanwire.transports.admission import ReceiveBudget
 from spanwire.transports.base import Flushable
-from spanwire.transports.rationing import STALL_BYTES, STALL_SECONDS, STALLED, TOO_MANY, Rationing
+from spanwire.transports.rationing import BEHIND_SECONDS, STALL_BYTES, STALL_SECONDS, STALLED, TOO_MANY, Rationing
 
 READ_ON = 20
 
@@ -82,6 +82,58 @@ def test_twenty_large_frames_come_in_through_a_budget_of_two_and_a_half() -> Non
     assert min(sender.frames for sender in senders) >= 1
     assert all(not sender.reason for sender in senders)
     assert most <= (250 + 100) * 10 + len(senders) * READ_ON
+
+
+def test_while_the_disk_is_behind_nobody_completes_a_large_frame() -> None:
+    stage = Stage(250 * 10)
+    senders = [Sender(stage, 100 * 10) for _ in range(20)]
+    small = Sender(stage, READ_ON - 1)
+    for sender in senders[:19]:
+        sender.sends(500)
+    done = sum(sender.frames for sender in senders)
+    stage.rationing.disk(True, stage.now())
+    for _ in range(50):
+        senders[19].sends(READ_ON + 1)
+        for sender in senders:
+            sender.sends(100)
+        small.sends(READ_ON - 1)
+    assert sum(sender.frames for sender in senders) == done
+    assert small.frames == 50
+    stage.rationing.disk(False, stage.now())
+    for _ in range(400):
+        for sender in senders:
+            sender.sends(50)
+    assert min(sender.frames for sender in senders) >= 1
+    assert all(not sender.reason for sender in senders)
+
+
+def test_a_disk_that_does_not_catch_up_stops_nobody_for_ever() -> None:
+    stage = Stage(250 * 10)
+    sender = Sender(stage, 100 * 10)
+    sender.sends(500)
+    stage.rationing.disk(True, stage.now())
+    stage.passes(BEHIND_SECONDS - 1)
+    assert sender.held_back
+    stage.passes(2)
+    sender.sends(500)
+    assert sender.frames == 1
+    sender.sends(500)
+    stage.rationing.disk(True, stage.now())
+    assert not sender.held_back
+    stage.rationing.disk(False, stage.now())
+    stage.rationing.disk(True, stage.now())
+    assert sender.held_back
+
+
+def test_one_that_leaves_while_the_disk_is_behind_is_forgotten() -> None:
+    stage = Stage(250 * 10)
+    sender = Sender(stage, 100 * 10)
+    sender.sends(500)
+    stage.rationing.disk(True, stage.now())
+    del stage.sockets[sender]
+    stage.rationing.received(sender, 0, stage.now())
+    stage.rationing.disk(False, stage.now())
+    assert stage.budget.used_bytes == 0
 
 
 def test_who_holds_little_of_a_frame_is_read_on() -> None:
