@@ -89,7 +89,7 @@ def test_while_the_disk_is_behind_nobody_completes_a_large_frame() -> None:
     senders = [Sender(stage, 100 * 10) for _ in range(20)]
     small = Sender(stage, READ_ON - 1)
     for sender in senders[:19]:
-        sender.sends(500)
+        sender.sends(100)
     done = sum(sender.frames for sender in senders)
     stage.rationing.disk(True, stage.now())
     for _ in range(50):
