@@ -77,6 +77,35 @@ def test_a_client_goes_back_to_the_broker_that_it_prefers(shell: str) -> None:
         asyncio.run(scenario(best, other))
 
 
+SPREADING: Final = """
+<broker brokerName="{name}">{links}<transportConnectors><transportConnector uri="tcp://127.0.0.1:0"
+  updateClusterClients="true" rebalanceClusterClients="true" updateClusterClientsOnRemove="true"/>
+</transportConnectors></broker>"""
+CLIENTS: Final = 30
+
+
+def test_clients_of_one_broker_spread_over_all_that_it_is_linked_to(shell: str) -> None:
+    async def scenario(one: Broker, other: Broker) -> None:
+        connections = [await opened(shell, f"failover:({one.url})?{FAST}") for _ in range(CLIENTS)]
+        await until(lambda: min(len(clients(one)), len(clients(other))) >= 3)
+        await until(lambda: len(clients(one)) + len(clients(other)) == CLIENTS)
+        for connection in connections:
+            async with connection.session() as session:
+                await (await session.create_producer("queue://Q")).send("x")
+        for connection in connections:
+            await connection.close()
+        assert one.queue("Q").enqueued + other.queue("Q").enqueued >= CLIENTS
+
+    def clients(broker: Broker) -> list[str]:
+        return [str(view.client_id) for view in broker.clients()]
+
+    with Broker(SPREADING.format(name="other", links="")) as other:
+        links = f'<networkConnectors><networkConnector uri="static:({other.url})"/></networkConnectors>'
+        with Broker(SPREADING.format(name="one", links=links)) as one:
+            wait_until(lambda: bool(one.links()), WAIT_S)
+            asyncio.run(scenario(one, other))
+
+
 # -- fanout ------------------------------------------------------------------------------------------------------------
 
 

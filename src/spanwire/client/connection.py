@@ -350,6 +350,7 @@ class ClientConnection(LinkReceiver):
             client_id=self.client_id,
             user_name=self.settings.user_name,
             password=None if password is None else password.reveal(),
+            manageable=is_fault_tolerant,  # hears of other brokers
             fault_tolerant=is_fault_tolerant,
             failover_reconnect=self._was_online,
         )

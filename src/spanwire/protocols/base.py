@@ -13,6 +13,7 @@ from typing import Final, Protocol
 
 from spanwire.model.environment import Time
 from spanwire.model.info import MAX_CONSUMERS_PER_CONNECTION, MAX_PRODUCERS_PER_CONNECTION
+from spanwire.protocols.cluster import ClusterClients
 
 MIB: Final = 1024 * 1024
 MAX_FRAME_SIZE: Final = 101 * MIB  # largest body (100 MiB) and its headers
@@ -73,12 +74,14 @@ class ConnectionSettings:
 
     ``login_timeout`` and ``detection_timeout`` are seconds from the socket's first moment on. ``certificate_subject``
     is the distinguished name in the client's verified TLS certificate, as Java prints it; None without one, which may
-    also be so on an ``encrypted`` connection. ``audit_makers`` is ActiveMQ's auditNetworkProducers.
+    also be so on an ``encrypted`` connection. ``audit_makers`` is ActiveMQ's auditNetworkProducers. ``cluster`` tells
+    clients of other brokers.
     """
 
     __slots__ = (
         "audit_makers",
         "certificate_subject",
+        "cluster",
         "connector_name",
         "detection_timeout",
         "encrypted",
@@ -110,7 +113,9 @@ class ConnectionSettings:
         encrypted: bool = False,
         audit_makers: bool = False,
         steals_links: bool = False,
+        cluster: ClusterClients | None = None,
     ) -> None:
+        self.cluster: Final[ClusterClients | None] = cluster
         self.remote_address: Final[str] = remote_address
         self.local_uri: Final[str] = local_uri
         self.connector_name: Final[str] = connector_name
@@ -143,4 +148,5 @@ class ConnectionSettings:
             encrypted=True,
             audit_makers=self.audit_makers,
             steals_links=self.steals_links,
+            cluster=self.cluster,
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Final
@@ -18,6 +19,8 @@ from spanwire.transports.connector import TransportConnector
 from spanwire.transports.turn import Turn
 
 MAX_NAMES: Final = 100  # connectors in one request
+CLUSTER_INTERVAL: Final = 1.0  # seconds between two looks which brokers clients are told of
+RUNNING: Final = "running"  # the state of a link that is up
 ANY_HOST: Final = ("0.0.0.0", "::", "")  # a connector that listens on all addresses has the name of the machine
 
 
@@ -32,6 +35,7 @@ class Networking:
         self._agents: Final[dict[MulticastSettings, MulticastAgent]] = {}
         self._routes: Final = NetworkRoutes()
         self._acceptor: DuplexAcceptor | None = None
+        self._telling: asyncio.Task[None] | None = None
 
     def acceptor(self, broker: Broker) -> DuplexAcceptor:
         """What serves the duplex links of other brokers; one for all connectors."""
@@ -56,6 +60,22 @@ class Networking:
         for one in listening:
             if one.settings.discovery_uri:
                 await self._announce(parse_multicast(one.settings.discovery_uri), announced_uri(one, host_name))
+        if any(one.cluster is not None for one in listening):
+            self._telling = asyncio.get_running_loop().create_task(self._tell_clients(listening, host_name))
+
+    async def _tell_clients(self, listening: Sequence[TransportConnector], host_name: str) -> None:
+        """Clients of connectors that ask for it hear of the brokers that this one is linked to."""
+        while True:
+            linked = [
+                view.uri
+                for connector in self._connectors.values()
+                for view in connector.views()
+                if view.state == RUNNING
+            ]
+            for one in listening:
+                if one.cluster is not None:
+                    one.cluster.change(list(dict.fromkeys([announced_uri(one, host_name), *sorted(linked)])))
+            await asyncio.sleep(CLUSTER_INTERVAL)
 
     async def _announce(self, settings: MulticastSettings, uri: str) -> None:
         """Connectors that are announced alike share an agent."""
@@ -90,6 +110,9 @@ class Networking:
 
     def stop(self) -> None:
         """Say farewell and connect no more; open links end with the broker's other connections. May be called twice."""
+        if self._telling is not None:
+            self._telling.cancel()
+            self._telling = None
         for agent in self._agents.values():
             agent.stop()
         for connector in self._connectors.values():

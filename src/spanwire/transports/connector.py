@@ -11,6 +11,7 @@ from typing import Final, cast
 
 from spanwire.model.environment import Time
 from spanwire.protocols.base import ConnectionSettings, ProtocolConnection
+from spanwire.protocols.cluster import ClusterClients
 from spanwire.protocols.detect import DetectingConnection, Report
 from spanwire.tls.context import server_context
 from spanwire.transports import tcp
@@ -43,6 +44,10 @@ class TransportConnector:
         self._refused = 0
         self._refusal_logged = 0.0
         self._hosts: Final[dict[StreamTransport, str]] = {}
+        updates, rebalances = settings.updates_clients, settings.rebalances_clients
+        self.cluster: Final = (
+            ClusterClients(updates, rebalances, settings.updates_on_remove) if updates or rebalances else None
+        )
 
     @property
     def name(self) -> str:
@@ -132,6 +137,7 @@ class TransportConnector:
             max_producers=self.settings.max_producers,
             audit_makers=self.settings.audit_makers,
             steals_links=self.settings.steals_links,
+            cluster=self.cluster,
         )
         try:
             return self._connection(settings, lambda reason, at: self._refused_connection(host, reason, at), now)

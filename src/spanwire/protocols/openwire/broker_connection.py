@@ -28,6 +28,7 @@ from spanwire.model.errors import (
     StoreError,
 )
 from spanwire.protocols.base import ConnectionSettings, ProtocolConnection
+from spanwire.protocols.cluster import ClusterMember
 from spanwire.protocols.openwire import _marshallers as wire
 from spanwire.protocols.openwire.ack_run import AckRun
 from spanwire.protocols.openwire.client_commands import ClientCommands
@@ -51,6 +52,7 @@ from spanwire.protocols.openwire.wire_format import (
 CLOSE_DELAY: Final = 2.0  # seconds for the client to read why its login was refused; ActiveMQ waits as long
 MAX_LOGGED_REFUSALS: Final = 10  # of one connection; a peer must not fill the log
 MAX_LOGGED_TEXT: Final = 300  # characters
+LISTS_SINCE: Final = 6  # version of the wire format that can tell of other brokers
 
 logger = logging.getLogger(__name__)
 
@@ -103,7 +105,7 @@ TRANSITIONS: Final[dict[tuple[State, int], State]] = {
 }
 
 
-class OpenWireBrokerConnection(ClientConnection, ProtocolConnection):
+class OpenWireBrokerConnection(ClientConnection, ProtocolConnection, ClusterMember):
     """The broker's end of one connection; its methods never raise for what the peer sends.
 
     Leaves the meaning of commands to `ClientCommands`, the encoding to the codec, and sockets to the transport.
@@ -254,6 +256,18 @@ class OpenWireBrokerConnection(ClientConnection, ProtocolConnection):
         if self._client is not None:
             self._broker.mark_dirty(self._client.state)
 
+    def advise(self, connected_brokers: str, rebalance: bool) -> None:
+        """Tell the client of other brokers."""
+        client = self._client
+        if self._is_ending or client is None or self._wire_format.version < LISTS_SINCE:
+            return
+        self._output.append(
+            wire.ConnectionControl(
+                connected_brokers=connected_brokers, reconnect_to="", rebalance_connection=rebalance
+            )
+        )
+        self._broker.mark_dirty(client.state)
+
     # -- commands ------------------------------------------------------------------------------------------------------
 
     def _handle(self, command: wire.Command, now: Time) -> None:
@@ -360,7 +374,10 @@ class OpenWireBrokerConnection(ClientConnection, ProtocolConnection):
         )
         if command.response_required:
             self._output.respond(command.command_id)
-        if command.manageable:
+        cluster = self._settings.cluster
+        if command.manageable and cluster is not None and self._login.broker_info is None:
+            cluster.join(self, command.failover_reconnect)
+        elif command.manageable:
             self._output.append(wire.ConnectionControl(connected_brokers="", reconnect_to=""))
         parked = self._login.broker_info
         if parked is not None:
@@ -488,6 +505,8 @@ class OpenWireBrokerConnection(ClientConnection, ProtocolConnection):
     def _leave_broker(self, reason: str, now: Time) -> None:
         if self._reverse is not None:
             self._reverse.leave(reason, now)
+        if self._settings.cluster is not None:
+            self._settings.cluster.leave(self)
         if self._client is not None:
             self._broker.remove_connection(self._client.state, now)
 

@@ -255,6 +255,9 @@ class Interpreter:
             ),
             audit_makers=values.flag("auditNetworkProducers", settings.audit_makers),
             steals_links=values.flag("allowLinkStealing", settings.steals_links),
+            updates_clients=values.flag("updateClusterClients", False),
+            rebalances_clients=values.flag("rebalanceClusterClients", False),
+            updates_on_remove=values.flag("updateClusterClientsOnRemove", False),
         )
 
     def _destinations(self, broker: Element) -> tuple[Destination, ...]:

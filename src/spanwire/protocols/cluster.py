@@ -1,0 +1,61 @@
+"""Which other brokers the clients of one connector are told of (ActiveMQ, Transport Connector: updateClusterClients).
+
+A client that connects again by itself hears of them after its login and whenever they change. With ``rebalance`` it is
+asked to spread, too; each client gets the same brokers with another one first, so that those that keep the order of
+their list spread as well.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Protocol
+
+MAX_BROKERS: Final = 64  # in one list: as many as a client takes
+SEPARATOR: Final = ","
+
+
+class ClusterMember(Protocol):
+    """The connection of a client that wants to hear."""
+
+    def advise(self, connected_brokers: str, rebalance: bool) -> None:
+        """Tell the client."""
+        ...
+
+
+class ClusterClients:
+    """The clients of one connector. Leaves finding brokers to the caller."""
+
+    def __init__(self, updates: bool, rebalances: bool, updates_on_remove: bool) -> None:
+        self.updates: Final[bool] = updates
+        self.rebalances: Final[bool] = rebalances
+        self.updates_on_remove: Final[bool] = updates_on_remove
+        self.brokers: list[str] = []
+        self._members: Final[dict[ClusterMember, None]] = {}
+        self._told = 0
+
+    def join(self, member: ClusterMember, is_back: bool) -> None:
+        """A client has logged in; one that ``is_back`` has had to move already and is not asked to."""
+        self._members[member] = None
+        member.advise(self._listing(), self.rebalances and not is_back)
+
+    def leave(self, member: ClusterMember) -> None:
+        """It is gone."""
+        self._members.pop(member, None)
+
+    def change(self, brokers: list[str]) -> None:
+        """These brokers are there now, this one included."""
+        brokers = brokers[:MAX_BROKERS]
+        if brokers == self.brokers:
+            return
+        has_new = any(uri not in self.brokers for uri in brokers)
+        self.brokers = brokers
+        if not has_new and not self.updates_on_remove:
+            return
+        for member in list(self._members):
+            member.advise(self._listing(), self.rebalances)
+
+    def _listing(self) -> str:
+        if not self.updates or not self.brokers:
+            return ""
+        start = self._told % len(self.brokers) if self.rebalances else 0
+        self._told += 1
+        return SEPARATOR.join(self.brokers[start:] + self.brokers[:start])

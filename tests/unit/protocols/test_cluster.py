@@ -1,0 +1,83 @@
+"""Which brokers clients are told of, and when."""
+
+from __future__ import annotations
+
+import pytest
+
+from spanwire.protocols.cluster import MAX_BROKERS, ClusterClients
+
+A, B, C = "tcp://a:1", "tcp://b:1", "tcp://c:1"
+
+
+class Told:
+    """A client, by what it was told."""
+
+    def __init__(self) -> None:
+        self.heard: list[tuple[str, bool]] = []
+
+    def advise(self, connected_brokers: str, rebalance: bool) -> None:
+        self.heard.append((connected_brokers, rebalance))
+
+
+def test_a_client_hears_of_the_brokers_at_its_login_and_of_new_ones() -> None:
+    cluster, client = ClusterClients(True, False, False), Told()
+    cluster.change([A])
+    cluster.join(client, False)
+    cluster.change([A, B])
+    cluster.change([A, B])
+    assert client.heard == [(A, False), (f"{A},{B}", False)]
+
+
+@pytest.mark.parametrize(("on_remove", "heard"), [(False, []), (True, [(A, False)])])
+def test_of_one_that_goes_it_hears_if_the_connector_says_so(on_remove: bool, heard: list[tuple[str, bool]]) -> None:
+    cluster, client = ClusterClients(True, False, on_remove), Told()
+    cluster.change([A, B])
+    cluster.join(client, False)
+    cluster.change([A])
+    assert client.heard[1:] == heard
+
+
+def test_to_spread_each_client_gets_another_broker_first() -> None:
+    cluster = ClusterClients(True, True, False)
+    cluster.change([A, B, C])
+    clients = [Told() for _ in range(4)]
+    for client in clients:
+        cluster.join(client, False)
+    assert [client.heard for client in clients] == [
+        [(f"{A},{B},{C}", True)],
+        [(f"{B},{C},{A}", True)],
+        [(f"{C},{A},{B}", True)],
+        [(f"{A},{B},{C}", True)],
+    ]
+
+
+def test_a_client_that_has_just_moved_is_not_asked_to() -> None:
+    cluster, client = ClusterClients(True, True, False), Told()
+    cluster.change([A, B])
+    cluster.join(client, True)
+    assert client.heard == [(f"{A},{B}", False)]
+    cluster.change([A, B, C])
+    assert client.heard[1][1] is True
+
+
+def test_without_updates_no_broker_is_named() -> None:
+    cluster, client = ClusterClients(False, True, False), Told()
+    cluster.change([A, B])
+    cluster.join(client, False)
+    assert client.heard == [("", True)]
+
+
+def test_who_has_gone_is_told_nothing() -> None:
+    cluster, client = ClusterClients(True, False, False), Told()
+    cluster.join(client, False)
+    cluster.leave(client)
+    cluster.leave(client)
+    cluster.change([A])
+    assert client.heard == [("", False)]
+
+
+def test_a_list_has_an_end() -> None:
+    cluster, client = ClusterClients(True, False, False), Told()
+    cluster.change([f"tcp://h{n}:1" for n in range(1_000)])
+    cluster.join(client, False)
+    assert client.heard[0][0].count(",") == MAX_BROKERS - 1
