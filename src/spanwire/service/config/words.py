@@ -175,7 +175,10 @@ TRANSPORT_CONNECTOR: Final = Words(
         **_all(_only("false", "dispatch by the sender's thread"), "disableAsyncDispatch"),
         "displayStackTrace": Rule(NO_EFFECT, ("false",), "errors are one line and go to the log"),
         **_all(_only("false", "monitoring of connectors"), "enableStatusMonitor"),
-        **_all(YES, "rebalanceClusterClients updateClusterClients updateClusterClientsOnRemove"),
+        **_all(
+            _only("false", "lists of brokers for clients"),
+            "rebalanceClusterClients updateClusterClients updateClusterClientsOnRemove",
+        ),
         **_all(JAVA, "warnOnRemoteClose id"),
         **_all(_later(DISCOVERY, "write discoveryUri, remove it"), "discoveryAgent"),
         **_all(_later("lists of brokers for clients"), "updateClusterFilter connectURI publishedAddressPolicy"),
@@ -216,13 +219,19 @@ POLICY_ENTRY: Final = Words(
         ),
         "persistJMSRedelivered": Rule(NO_EFFECT, ("true", "false"), "the journal always tells what was delivered"),
         **_all(_only("false", "dead letters of duplicates"), "sendDuplicateFromStoreToDLQ"),
+        "enableAudit": Rule(NO_EFFECT, ("true", "false"), "the store knows what was sent twice"),
+        **_all(
+            Rule(NO_EFFECT, note="failoverProducersAuditDepth and maxFailoverProducersToTrack of the store hold"),
+            "maxAuditDepth maxProducersToAudit maxQueueAuditDepth",
+        ),
+        **_all(
+            Rule(NO_EFFECT, note="pages are as large as memory has room for, and everybody sees the whole queue"),
+            "maxPageSize maxBrowsePageSize maxExpirePageSize",
+        ),
         **_all(
             JAVA,
-            "doOptimzeMessageStorage enableAudit "
-            "maxAuditDepth maxBrowsePageSize maxExpirePageSize "
-            "maxPageSize maxProducersToAudit maxQueueAuditDepth minimumMessageSize optimizeMessageStoreInFlightLimit "
-            "optimizedDispatch reduceMemoryFootprint useCache "
-            "useTopicSubscriptionInflightStats id",
+            "doOptimzeMessageStorage minimumMessageSize optimizeMessageStoreInFlightLimit optimizedDispatch "
+            "reduceMemoryFootprint useCache useTopicSubscriptionInflightStats id",
         ),
     },
     children={
