@@ -119,6 +119,7 @@ class NetworkBridge(ClientConnection, ProtocolConnection):
         self.was_running = False
         self.met_itself = False
         self.running_since = 0.0  # monotonic seconds
+        self.closed_since = 0.0
         self.tells_silence = True
         self.heard_nothing = False  # of any consumer there, for so long that there is none or advisories are off
         self._broker: Final[Broker] = broker
@@ -432,6 +433,7 @@ class NetworkBridge(ClientConnection, ProtocolConnection):
         if self.state is State.CLOSED:
             return
         self._go_on(event)
+        self.closed_since = now.monotonic
         self.reason = "".join([character if character.isprintable() else "?" for character in reason[:300]])
         if self._crossing is not None:
             self._crossing.leave(now)

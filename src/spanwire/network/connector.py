@@ -232,7 +232,7 @@ class Link:
             uri=self._trying.uri,
             remote=self._remote_name if bridge is None else bridge.remote_name,
             state=state,
-            reason="" if state == "running" else self._reason,
+            reason="" if state == "running" else self._reason if bridge is None or not bridge.closed else bridge.reason,
             demand=0 if bridge is None else bridge.demand_count,
             in_flight=0 if bridge is None else bridge.in_flight,
             enqueued=counts.sent,
@@ -252,10 +252,16 @@ class Link:
         bridge = self._bridge
         if bridge is None or self._state == STOPPED:
             return self._state
+        if bridge.closed:
+            return "waiting"  # the socket may take a moment to close
         return "running" if bridge.state is State.RUNNING else "starting"
 
     def _since(self, state: str, bridge: NetworkBridge | None) -> float:
-        began = self._changed if bridge is None or state != "running" else bridge.running_since
+        began = self._changed
+        if bridge is not None and state == "running":
+            began = bridge.running_since
+        elif bridge is not None and state == "waiting":
+            began = bridge.closed_since
         return max(0.0, round(self._turn.clock.now().monotonic - began, 3))
 
     # The pump's side

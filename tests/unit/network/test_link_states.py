@@ -462,3 +462,13 @@ def test_an_error_of_our_own_is_told_and_the_link_goes_on(
 @pytest.mark.parametrize(("longest_ms", "seconds"), [(1_000, 15.0), (20_000, 20.0), (30_000, 30.0), (90_000, 30.0)])
 def test_an_attempt_takes_no_longer_than_the_longest_wait(longest_ms: int, seconds: float) -> None:
     assert connect_timeout(ReconnectSettings(max_delay_ms=longest_ms)) == seconds
+
+
+def test_a_link_whose_socket_takes_its_time_to_close_is_waiting_for_the_reason_that_it_has(
+    made: list[Landscape],
+) -> None:
+    landscape = running(made, False)
+    landscape.goes_on(10.0)
+    landscape.link.bridges[-1].receive_eof(landscape.network.now)
+    assert (landscape.view.state, landscape.view.reason) == ("waiting", "the connection was closed")
+    assert landscape.view.since_s == 0.0
