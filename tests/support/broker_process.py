@@ -41,7 +41,7 @@ CONFIGURATION: Final = """\
       <kahaDB directory="{data}/kahadb"/>
     </persistenceAdapter>
     <transportConnectors>
-      <transportConnector name="openwire" uri="tcp://127.0.0.1:{openwire}{connectors}"/>
+      <transportConnector name="openwire" uri="tcp://{host}:{openwire}{connectors}"/>
       <transportConnector name="stomp" uri="stomp://127.0.0.1:{stomp}{connectors}"/>
     </transportConnectors>
   </broker>
@@ -69,9 +69,13 @@ class BrokerProcess:
         inside: str = "",
         attributes: str = "",
         connectors: str = "",
+        openwire_port: int = 0,
+        openwire_host: str = "127.0.0.1",
     ) -> None:
         """``inside`` are elements of the broker that come before the usual ones in the order of Classic's schema,
         ``attributes`` those of the broker itself, ``connectors`` the options in the URI of each connector.
+        ``openwire_port`` is for brokers of which others have to know before they are there, ``openwire_host`` for those
+        that others reach from elsewhere.
         """
         self.directory: Final = directory
         self.name: Final = name
@@ -80,7 +84,8 @@ class BrokerProcess:
         self.connectors: Final = f"?{connectors}" if connectors else ""
         self.log: Final[list[str]] = []  # every line the broker has printed, over all its starts
         self._command: Final = command
-        self._ports: Final = {"tcp": 0, "stomp": 0}
+        self._host: Final = openwire_host
+        self._ports: Final = {"tcp": openwire_port, "stomp": 0}
         self._process: subprocess.Popen[str] | None = None
 
     def __enter__(self) -> Self:
@@ -109,6 +114,7 @@ class BrokerProcess:
         text = CONFIGURATION.format(
             name=self.name,
             data=self.directory / "data",
+            host=self._host,
             openwire=self.openwire_port,
             stomp=self.stomp_port,
             inside=self.inside,
