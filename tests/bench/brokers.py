@@ -18,7 +18,7 @@ CLASSIC_CONFIGURATION = """<beans xmlns="http://www.springframework.org/schema/b
  xsi:schemaLocation="http://www.springframework.org/schema/beans
  http://www.springframework.org/schema/beans/spring-beans.xsd
  http://activemq.apache.org/schema/core http://activemq.apache.org/schema/core/activemq-core.xsd">
- <broker xmlns="http://activemq.apache.org/schema/core" brokerName="bench" useJmx="false" dataDirectory="{data}">
+ <broker xmlns="http://activemq.apache.org/schema/core" brokerName="{name}" useJmx="false" dataDirectory="{data}">
   {plugins}
   <persistenceAdapter><kahaDB directory="{data}/kahadb"/></persistenceAdapter>
   <systemUsage><systemUsage><memoryUsage><memoryUsage {memory}/></memoryUsage></systemUsage></systemUsage>
@@ -58,6 +58,7 @@ class Broker:
         configuration = directory / "activemq.xml"
         configuration.write_text(
             CLASSIC_CONFIGURATION.format(
+                name=directory.name,
                 data=directory / "data",
                 memory=memory,
                 plugins=plugins,

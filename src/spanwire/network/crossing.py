@@ -20,6 +20,7 @@ from spanwire.model.message import Message
 from spanwire.network.counts import LinkCounts
 from spanwire.network.demand import BRIDGE_SESSION, DemandSubscription, Forwarded, Forwarding, RemoteConsumer
 from spanwire.network.forwarding import MessageForwarder
+from spanwire.network.linked import LinkedBrokers
 from spanwire.network.local import LocalBroker
 from spanwire.network.refused import RefusedMessage, RefusedMessages
 from spanwire.network.remote import RemoteBroker, said
@@ -50,6 +51,11 @@ class Crossing(Forwarding):
         now: Time,
     ) -> None:
         client = broker.add_connection(connection, login, now)
+        try:
+            routes.linked.enter(remote.broker_id, remote.name, broker.broker_id, broker.name)
+        except JmsError:
+            broker.remove_connection(client, now)
+            raise
         broker.add_session(client, SessionId(login.connection_id, BRIDGE_SESSION))
         wire_format = remote.wire_format
         assert wire_format is not None
@@ -57,6 +63,7 @@ class Crossing(Forwarding):
         message_format = broker.formats.format(format_id_of(version))
         assert isinstance(message_format, OpenWireMessageFormat)
         self.forwarded = 0
+        self._linked: Final[LinkedBrokers] = routes.linked
         self.local: Final[LocalBroker] = LocalBroker(broker, client, settings, remote, self, routes)
         self._broker: Final[Broker] = broker
         self._settings: Final[BridgeSettings] = settings
@@ -219,6 +226,7 @@ class Crossing(Forwarding):
         if self._over:
             return
         self._over = True
+        self._linked.leave(self._remote.broker_id)
         self.local.leaves(now)
         self._sent.clear()
         self._unflushed.clear()

@@ -87,12 +87,14 @@ class DuplexBridge(ReverseBridge):
         remote: RemoteBroker,
         connection: ClientConnection,
         crossing: Crossing,
+        user: str,
     ) -> None:
         self.key: Final[str] = key
         self.settings: Final[BridgeSettings] = settings
         self.remote: Final[RemoteBroker] = remote
         self.connection: Final[ClientConnection] = connection
         self.crossing: Final[Crossing] = crossing
+        self.user: Final[str] = user
         self._acceptor: Final[DuplexAcceptor] = acceptor
         self._reason = ""
         self._is_over = False
@@ -190,8 +192,11 @@ class DuplexAcceptor(NetworkAcceptor):
         if remote.broker_id == broker.broker_id:
             raise JmsError("the remote broker is this broker itself, or one with the same brokerId")
         key = f"{settings.name}@{remote.broker_id}"
-        older = self.bridges.pop(key, None)
+        older = self.bridges.get(key)
         if older is not None:
+            if older.user != state.principal.name:
+                raise JmsError(f"duplex link {printable(key)} is there already and another user's")
+            del self.bridges[key]
             logger.warning("duplex link %s is replaced by a newer one", printable(key))
             older.connection.close_with(JmsError("a newer link of this connector has replaced this one"))
             older.leave("replaced by a newer link", now)
@@ -200,7 +205,7 @@ class DuplexAcceptor(NetworkAcceptor):
         crossing = Crossing(
             broker, settings, remote, connection, _login(broker, settings, remote, state.info), self._routes, now
         )
-        made = DuplexBridge(self, key, settings, remote, connection, crossing)
+        made = DuplexBridge(self, key, settings, remote, connection, crossing, state.principal.name)
         self.bridges[key] = made
         self._link(key, settings.name, remote.name).comes_up(made, state.info.remote_address, now)
         state.network_role = True
@@ -213,6 +218,17 @@ class DuplexAcceptor(NetworkAcceptor):
     def now(self) -> Time:
         """The time at this broker."""
         return self._broker.environment.now()
+
+    def enter(self, info: wire.BrokerInfo) -> None:
+        """A bridge of the remote broker came in. Raises `JmsError` when another broker has its id or name."""
+        broker, broker_id = self._broker, _id_of(info)
+        if broker_id:
+            name = printable(info.broker_name or broker_id)
+            self._routes.linked.enter(broker_id, name, broker.broker_id, broker.name)
+
+    def left(self, info: wire.BrokerInfo) -> None:
+        """It is gone."""
+        self._routes.linked.leave(_id_of(info))
 
     def subscriptions(self, info: wire.BrokerInfo, version: int) -> wire.BrokerSubscriptionInfo | None:
         """What the connector of the remote broker asks to be told of durable subscriptions; None for nothing."""
@@ -242,6 +258,10 @@ class DuplexAcceptor(NetworkAcceptor):
         link = found if found is not None else AcceptedLink(name, remote_name, "")
         self.links[key] = link
         return link
+
+
+def _id_of(info: wire.BrokerInfo) -> str:
+    return "" if info.broker_id is None else info.broker_id.value or ""
 
 
 def advisory_in(command: wire.MessageFrame) -> wire.Message | None:

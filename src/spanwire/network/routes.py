@@ -10,6 +10,7 @@ from typing import Final
 
 from spanwire.model.environment import Time
 from spanwire.network.demand import DemandSubscription, Forwarding, RemoteConsumer
+from spanwire.network.linked import LinkedBrokers
 
 MAX_PASSED_OVER: Final = 10_000  # of one broker, as many as the demand of one bridge; beyond, a break needs news
 
@@ -28,10 +29,11 @@ class PassedOver:
 
 class NetworkRoutes:
     """The subscriptions of all bridges of one broker, by the consumers that they stand for; ``most`` consumers are
-    remembered that a better route serves.
+    remembered that a better route serves. ``linked`` are the brokers to which those bridges lead.
     """
 
     def __init__(self, most: int = MAX_PASSED_OVER) -> None:
+        self.linked: Final[LinkedBrokers] = LinkedBrokers()
         self._most: Final[int] = most
         self._serving: Final[dict[str, list[DemandSubscription]]] = {}
         self._passed_over: Final[dict[Forwarding, dict[str, PassedOver]]] = {}  # by bridge and id of the consumer

@@ -131,6 +131,7 @@ class OpenWireBrokerConnection(ClientConnection, ProtocolConnection, ClusterMemb
         self._deadline = now.monotonic + settings.login_timeout
         self._refusals_logged = 0
         self._has_broker_info = False
+        self._entered: wire.BrokerInfo | None = None
         self._wrote = False
         self._output.append(wire_format_info(self._preferences))
 
@@ -396,6 +397,8 @@ class OpenWireBrokerConnection(ClientConnection, ProtocolConnection, ClusterMemb
             self._broker.check_bridge(client.state)
             client.serve_bridge("" if command.broker_id is None else command.broker_id.value or "")
             if self._acceptor is not None:
+                self._acceptor.enter(command)
+                self._entered = command
                 told = self._acceptor.subscriptions(command, self._wire_format.version)
                 if told is not None:
                     self._output.append(told)
@@ -507,6 +510,9 @@ class OpenWireBrokerConnection(ClientConnection, ProtocolConnection, ClusterMemb
             self._reverse.leave(reason, now)
         if self._settings.cluster is not None:
             self._settings.cluster.leave(self)
+        entered, self._entered = self._entered, None
+        if entered is not None and self._acceptor is not None:
+            self._acceptor.left(entered)
         if self._client is not None:
             self._broker.remove_connection(self._client.state, now)
 

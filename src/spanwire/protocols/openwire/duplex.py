@@ -50,7 +50,15 @@ class ReverseBridge(Protocol):
 
 
 class NetworkAcceptor(Protocol):
-    """Makes the reverse bridges of one broker."""
+    """Knows the bridges of remote brokers that come in, and makes the reverse ones of one broker."""
+
+    def enter(self, info: wire.BrokerInfo) -> None:
+        """A bridge of the remote broker came in. Raises `JmsError` when another broker has its id or name."""
+        ...
+
+    def left(self, info: wire.BrokerInfo) -> None:
+        """It is gone."""
+        ...
 
     def subscriptions(self, info: wire.BrokerInfo, version: int) -> wire.BrokerSubscriptionInfo | None:
         """The durable subscriptions here, if the peer's connector asks for them; raises `JmsError`."""

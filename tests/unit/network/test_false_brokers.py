@@ -1,0 +1,235 @@
+"""Brokers that have, or claim, what belongs to another one: its id, its name, its link; and clients that claim to be
+brokers.
+"""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from spanwire.broker.ports import ADMIN, Principal
+from spanwire.model.destination import Destination, parse_destination
+from spanwire.model.errors import AuthorizationError, JmsError
+from spanwire.model.info import ConnectionInfo
+from spanwire.network.linked import UNNAMED, LinkedBrokers
+from spanwire.network.properties import properties_of
+from spanwire.network.settings import BridgeSettings
+from spanwire.protocols.base import ConnectionSettings
+from spanwire.protocols.openwire import _marshallers as wire
+from spanwire.protocols.openwire.broker_connection import OpenWireBrokerConnection
+from spanwire.protocols.openwire.codec import FrameDecoder, FrameEncoder
+from spanwire.protocols.openwire.schema import DataStructure
+from spanwire.protocols.openwire.wire_format import WireFormat, WireFormatPreferences, wire_format_info
+from tests.support.network_dialogue import Network, Site
+
+
+class Impostor:
+    """A client that may say it is a broker, as the broker of ``site`` hears it; ``heard`` is what that one answered."""
+
+    def __init__(self, site: Site, user: str = "", client_id: str = "impostor") -> None:
+        self.site = site
+        self.heard: list[wire.Command] = []
+        self.connection = OpenWireBrokerConnection(
+            site.broker, ConnectionSettings("tcp://10.0.0.9:4000"), site.network.now, site.acceptor
+        )
+        self._encoder = FrameEncoder(WireFormat())
+        self._decoder = FrameDecoder(pass_messages=False)
+        self._number = 0
+        self.user = user
+        self.id = f"ID:{client_id}"
+        self._octets(FrameEncoder().encode(wire_format_info(WireFormatPreferences())))
+
+    def says(self, *commands: wire.BaseCommand) -> Impostor:
+        for command in commands:
+            self._number += 1
+            command.command_id = self._number
+            self._octets(self._encoder.encode(command))
+        return self
+
+    def logs_in(self) -> Impostor:
+        return self.says(
+            wire.ConnectionInfo(connection_id=wire.ConnectionId(self.id), client_id=self.id, user_name=self.user)
+        )
+
+    def introduces(
+        self, broker_id: str, name: str, duplex: BridgeSettings | None = None, network: bool = True
+    ) -> Impostor:
+        return self.says(
+            wire.BrokerInfo(
+                broker_id=wire.BrokerId(broker_id),
+                broker_name=name,
+                network_connection=network,
+                duplex_connection=duplex is not None,
+                network_properties=None if duplex is None else properties_of(duplex, name),
+            )
+        )
+
+    def errors(self) -> str:
+        return "; ".join(
+            command.exception.message or ""
+            for command in self.heard
+            if isinstance(command, (wire.ConnectionError, wire.ExceptionResponse)) and command.exception is not None
+        )
+
+    @property
+    def is_refused(self) -> bool:
+        return self.errors() != ""
+
+    def _octets(self, data: bytes) -> None:
+        self.connection.receive_data(data, self.site.network.now)
+        commands: list[wire.Command] = self._decoder.feed(b"".join(self.connection.data_to_send()))
+        while commands:
+            self.heard.extend(commands)
+            if isinstance(commands[0], wire.WireFormatInfo):
+                self._decoder.negotiated(WireFormat())
+                self._decoder.authenticated()
+            commands = self._decoder.feed(b"")
+        self.connection.unsent(0)
+
+
+class Users:
+    """Everybody is who they say; duck-typed to `Authenticator`."""
+
+    def authenticate(self, info: ConnectionInfo) -> Principal:
+        return Principal(info.user_name or "")
+
+
+class OnlyBridgesAreBridges:
+    """Only the user ``bridge`` may act as one; duck-typed to `Authorizer`."""
+
+    def check(self, principal: Principal, action: str, destination: Destination) -> None:
+        if principal.name != "bridge" and action == ADMIN and destination.name.endswith("Advisory.NetworkBridge"):
+            raise AuthorizationError("no")
+
+
+PULLS = BridgeSettings(name="pull", duplex=True, static=(parse_destination("queue://SECRET"),))
+
+
+@pytest.fixture
+def guarded() -> Site:
+    return Network().site("B", authenticator=Users(), authorizer=OnlyBridgesAreBridges())
+
+
+def test_s36_a_plain_user_who_asks_for_a_duplex_link_is_refused_and_gets_nothing(guarded: Site) -> None:
+    guarded.client().sends("queue://SECRET", "for nobody")
+    impostor = Impostor(guarded, "plain").logs_in().introduces("X", "brokerX", PULLS)
+    assert "is not authorized to act as a network bridge" in impostor.errors()
+    assert guarded.acceptor.bridges == {}
+    assert guarded.queue("SECRET") == (1, 0, 1)
+    assert not any(isinstance(command, wire.MessageDispatch | wire.Message) for command in impostor.heard)
+
+
+def test_s36_a_broker_info_before_the_login_has_no_effect_and_is_judged_with_it(guarded: Site) -> None:
+    impostor = Impostor(guarded, "plain").introduces("X", "brokerX", PULLS)
+    assert guarded.acceptor.bridges == {} and guarded.broker.connection_views() == []
+    impostor.logs_in()
+    assert impostor.is_refused
+    assert guarded.acceptor.bridges == {} and guarded.broker.connection_views() == []
+
+
+def test_s36_the_user_of_bridges_is_let_in(guarded: Site) -> None:
+    impostor = Impostor(guarded, "bridge").logs_in().introduces("X", "brokerX", PULLS)
+    assert not impostor.is_refused
+    assert list(guarded.acceptor.bridges) == ["pull@X"]
+
+
+@pytest.mark.parametrize("flag", ["network_subscription", "additional_predicate"])
+def test_s36_a_client_makes_no_network_subscription(guarded: Site, flag: str) -> None:
+    impostor = Impostor(guarded, "plain").logs_in()
+    impostor.says(wire.SessionInfo(session_id=wire.SessionId(connection_id=impostor.id, value=1)))
+    consumer = wire.ConsumerInfo(
+        consumer_id=wire.ConsumerId(connection_id=impostor.id, session_id=1, value=1),
+        destination=wire.ActiveMQQueue("Q"),
+        prefetch_size=10,
+    )
+    subject: DataStructure | bool = True if flag == "network_subscription" else wire.NetworkBridgeFilter()
+    setattr(consumer, flag, subject)
+    impostor.says(consumer)
+    assert "network subscriptions are made by bridges" in impostor.errors()
+    assert guarded.queue("Q") == (0, 0, 0)
+
+
+def hub() -> tuple[Network, Site]:
+    network = Network()
+    return network, network.site("H", authenticator=Users())
+
+
+def comes_in(site: Site, client_id: str, broker_id: str, name: str, duplex: bool, user: str = "") -> Impostor:
+    settings = BridgeSettings(name=client_id, duplex=True) if duplex else None
+    return Impostor(site, user, client_id).logs_in().introduces(broker_id, name, settings)
+
+
+@pytest.mark.parametrize("second_duplex", [False, True])
+@pytest.mark.parametrize("first_duplex", [False, True])
+def test_s39_a_second_broker_of_the_same_id_or_name_is_refused_whichever_link_it_opens(
+    first_duplex: bool, second_duplex: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    network, site = hub()
+    first = comes_in(site, "one", "X", "brokerX", first_duplex)
+    assert not first.is_refused
+    same_id = comes_in(site, "two", "X", "brokerY", second_duplex)
+    assert "brokerY has the brokerId X, and so has broker brokerX" in same_id.errors()
+    same_name = comes_in(site, "three", "Y", "brokerX", second_duplex)
+    assert "the broker of brokerId Y is named brokerX, and so is the broker of brokerId X" in same_name.errors()
+    assert caplog.text.count("give each a broker") == 2
+    again = comes_in(site, "four", "X", "brokerX", second_duplex)
+    assert not again.is_refused, "several links to one broker are no second broker"
+    for left in (first, again):
+        left.connection.receive_eof(network.now)
+    assert not comes_in(site, "five", "X", "brokerY", second_duplex).is_refused
+
+
+@pytest.mark.parametrize("duplex", [False, True])
+def test_s39_a_broker_that_claims_our_own_id_or_name_is_refused(duplex: bool) -> None:
+    _, site = hub()
+    assert "same brokerId" in comes_in(site, "one", "H", "brokerX", duplex).errors()
+    assert "is named brokerH, and so is this broker" in comes_in(site, "two", "X", "brokerH", duplex).errors()
+    assert site.acceptor.bridges == {}
+
+
+def test_s39_a_link_of_ours_to_a_second_broker_of_the_same_id_is_refused_and_the_first_one_lives() -> None:
+    network, site = hub()
+    comes_in(site, "in", "B", "another", False)
+    link = network.link(site, network.site("B"))
+    for _ in range(6):
+        link.turn()
+    assert not link.running
+    assert "brokerB has the brokerId B, and so has broker another" in link.reasons[0]
+    assert [view.client_id for view in site.broker.connection_views()] == ["ID:in"]
+
+
+def test_brokers_that_nobody_named_may_share_the_default_name_but_no_id() -> None:
+    linked = LinkedBrokers()
+    linked.enter("X", UNNAMED, "H", UNNAMED)
+    linked.enter("Y", UNNAMED, "H", UNNAMED)
+    with pytest.raises(JmsError, match="brokerId X"):
+        linked.enter("X", "named", "H", UNNAMED)
+    linked.leave("X")
+    linked.enter("X", "named", "H", UNNAMED)
+
+
+def test_a_broker_that_comes_back_with_another_id_is_let_in_when_its_old_links_are_gone() -> None:
+    linked = LinkedBrokers()
+    for _ in range(2):
+        linked.enter("old", "brokerX", "H", "hub")
+    linked.leave("old")
+    with pytest.raises(JmsError, match="is named brokerX"):
+        linked.enter("new", "brokerX", "H", "hub")
+    linked.leave("old")
+    linked.enter("new", "brokerX", "H", "hub")
+    linked.leave("unknown")
+
+
+def test_s39_the_duplex_link_of_another_user_cannot_be_replaced(caplog: pytest.LogCaptureFixture) -> None:
+    _, site = hub()
+    owner = Impostor(site, "bridge", "one").logs_in().introduces("X", "brokerX", PULLS)
+    thief = Impostor(site, "thief", "two").logs_in().introduces("X", "brokerX", PULLS)
+    assert "duplex link pull@X is there already and another user's" in thief.errors()
+    assert not owner.connection.closed
+    assert site.acceptor.bridges["pull@X"].user == "bridge"
+    caplog.set_level(logging.WARNING)
+    newer = Impostor(site, "bridge", "three").logs_in().introduces("X", "brokerX", PULLS)
+    assert not newer.is_refused
+    assert owner.connection.closed
+    assert "replaced by a newer one" in caplog.text
