@@ -59,6 +59,9 @@ class SocketChannel(Channel):
         self._ear, self._bell = socket.socketpair()
         self._ear.setblocking(False)
         self._bell.setblocking(False)
+        self._doors: Final = threading.Lock()
+        self._listeners = 0
+        self._is_closed = False
 
     @classmethod
     def open(cls, address: BrokerAddress, context: ssl.SSLContext | None, timeout: float) -> SocketChannel:
@@ -96,6 +99,19 @@ class SocketChannel(Channel):
         """Wait for the socket; not when the TLS engine holds bytes of which no system call tells."""
         if for_reading and isinstance(self._channel, ssl.SSLSocket) and self._channel.pending() > 0:
             return
+        with self._doors:
+            if self._is_closed:
+                return
+            self._listeners += 1
+        try:
+            self._listen(timeout, for_reading, for_writing)
+        finally:
+            with self._doors:
+                self._listeners -= 1
+                if self._is_closed and self._listeners == 0:
+                    self._ear.close()
+
+    def _listen(self, timeout: float | None, for_reading: bool, for_writing: bool) -> None:
         poll = select.poll()
         poll.register(self._file, (select.POLLIN if for_reading else 0) | (select.POLLOUT if for_writing else 0))
         ear = self._ear.fileno()
@@ -121,7 +137,11 @@ class SocketChannel(Channel):
         except OSError:
             pass  # the peer was first
         self._channel.close()
-        self._bell.close()  # and not the ear, at which somebody may listen
+        self._bell.close()
+        with self._doors:
+            self._is_closed = True
+            if self._listeners == 0:
+                self._ear.close()
 
 
 class InProcessChannel(Channel):
