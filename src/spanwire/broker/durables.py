@@ -102,6 +102,8 @@ class Durables:
                 raise JmsError("A durable subscription cannot be created for a temporary topic.")
             if part.is_queue:
                 raise InvalidDestinationError(f"a durable subscription needs topics; {part} is none")
+            if part.is_advisory:
+                raise JmsError("Cannot create a durable subscription for an advisory Topic")
         selector = info.selector.strip() if info.selector is not None else ""
         return SubscriptionTerms(client_id, name, info.destination, selector or None, info.no_local)
 

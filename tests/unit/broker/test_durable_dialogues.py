@@ -29,6 +29,15 @@ def subscriber(stage: Stage, name: str = "c", client_id: str | None = "app") -> 
     return stage.peer(name, client_id)
 
 
+@pytest.mark.parametrize("topic", ["ActiveMQ.Advisory.Queue", "ActiveMQ.Advisory.>", "T,ActiveMQ.Advisory.Queue"])
+def test_nobody_subscribes_durably_to_advisories(topic: str) -> None:
+    stage = Stage()
+    peer = stage.peer("a", client_id="a")
+    with pytest.raises(JmsError, match="Cannot create a durable subscription for an advisory Topic"):
+        peer.consumes(f"topic://{topic}", durable="s")
+    assert peer.state.consumers == {}
+
+
 def test_what_is_sent_while_the_subscriber_is_away_waits_for_it() -> None:
     stage = Stage()
     peer = subscriber(stage)

@@ -46,6 +46,14 @@ def a_late_listener_hears_of_consumers_that_are_there(jms: Stage) -> None:
     session.consumer(f"{PREFIX}Consumer.Queue.{_bare(jms.queue('Q'))}").receives(1, silence=True)
 
 
+def nobody_subscribes_durably_to_advisories(jms: Stage) -> None:
+    session = jms.connection(client_id=jms.scenario).session()
+    session.tries_subscriber(f"{PREFIX}Consumer.Queue.{_bare(jms.queue('Q'))}", "s")
+    session.tries_subscriber(f"{PREFIX}>", "s")
+    session.tries_subscriber(f"{jms.topic('T')},ActiveMQ.Advisory.Queue", "s")
+    session.subscriber(jms.topic("T"), "s")
+
+
 def new_temporary_queues_are_told(jms: Stage) -> None:
     session = jms.connection().session()
     listener = session.consumer(f"{PREFIX}TempQueue")
