@@ -21,6 +21,7 @@ from typing import Final, Self
 from spanwire.model.errors import ConfigurationError, IllegalStateError, SpanwireError
 from spanwire.service.config.model import BrokerConfiguration
 from spanwire.service.data_directory import data_directory
+from spanwire.service.environment import RealEnvironment
 from spanwire.service.service import BrokerService
 from spanwire.transports.vm import NOT_RUNNING, STOPPED, VmClient
 
@@ -42,6 +43,7 @@ class EmbeddedBroker:
         *,
         allow_anonymous: bool = False,
         shares_name: bool = False,
+        environment: RealEnvironment | None = None,
     ) -> None:
         place = directory
         if configuration.persistence.persistent:
@@ -49,7 +51,9 @@ class EmbeddedBroker:
         self.name: Final = configuration.broker_name
         self.shares_name: Final = shares_name
         self.vm_name = configuration.broker_name
-        self.service: Final = BrokerService(configuration, place, allow_anonymous=allow_anonymous)
+        self.service: Final = BrokerService(
+            configuration, place, allow_anonymous=allow_anonymous, environment=environment
+        )
         self._process: Final = os.getpid()
         self._lock: Final = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None

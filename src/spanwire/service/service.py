@@ -349,6 +349,16 @@ class BrokerService:
         self.wake()
         self.request_stop()
 
+    def time_moved(self) -> None:
+        """The clock of the environment was set forward."""
+        if self._turn is not None:
+            self._turn.time_moved()
+
+    def break_connections(self, reason: str) -> None:
+        """Close every connection at once, without a farewell."""
+        if self._turn is not None:
+            self._turn.give_up_all(reason)
+
     def wake(self) -> None:
         """Something happened in the broker: flush what it has to say."""
         if self._turn is not None:

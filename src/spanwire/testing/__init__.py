@@ -11,11 +11,18 @@ from spanwire import registry
 
 if TYPE_CHECKING:
     from spanwire.testing.broker import Broker as Broker
+    from spanwire.testing.clock import VirtualClock as VirtualClock
     from spanwire.testing.network import Network as Network
+    from spanwire.testing.wire import Wire as Wire
 
-__all__ = ["Broker", "Network"]
+__all__ = ["Broker", "Network", "VirtualClock", "Wire"]
 
-_PLACES: Final = {"Broker": "spanwire.testing.broker:Broker", "Network": "spanwire.testing.network:Network"}
+_PLACES: Final = {
+    "Broker": "spanwire.testing.broker:Broker",
+    "Network": "spanwire.testing.network:Network",
+    "VirtualClock": "spanwire.testing.clock:VirtualClock",
+    "Wire": "spanwire.testing.wire:Wire",
+}
 
 
 def __getattr__(name: str) -> object:

@@ -9,6 +9,8 @@ with Broker() as broker:
 from __future__ import annotations
 
 import os
+import shutil
+import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
@@ -21,13 +23,17 @@ from spanwire.service.broker_thread import BrokerThread
 from spanwire.service.browsing import browse, purge
 from spanwire.service.config.model import BrokerConfiguration
 from spanwire.service.embedded_broker import EmbeddedBroker
+from spanwire.testing.clock import VirtualClock
 from spanwire.testing.configuration import Source, for_test, read_source, with_ports
 from spanwire.testing.message import WaitingMessage, waiting_message
 from spanwire.testing.queue import DestinationLook, wait_until
+from spanwire.testing.wire import Wire
 
 OPENWIRE: Final = "openwire"
 STOMP: Final = "stomp"
 CLIENT_SCHEMES: Final = {OPENWIRE: ("tcp", "ssl"), STOMP: ("stomp", "stomp+ssl")}  # plain, with TLS
+KILLED: Final = "the test kills the broker"
+NO_FILES: Final = ("lock", "control.sock")  # of a broker that runs, and nothing of its messages
 CLOSING_GRACE: Final = 0.5  # seconds in which the broker may notice that a client has closed
 
 BRIDGE: Final = "network"  # the protocol of a bridge's end here
@@ -41,7 +47,9 @@ class Broker:
 
     ``source`` is an ``activemq.xml`` or TOML as text or path; its connectors get free ports unless ``keep_ports``.
     ``directory`` lets it keep a journal there. ``users`` are names and passwords, for a configuration without.
-    ``sockets=False`` leaves only `vm_url`. May be used from any thread; after a fork every call raises
+    ``sockets=False`` leaves only `vm_url`. Brokers that share a ``clock`` see the same time.
+
+    May be used from any thread; after a fork every call raises
     `IllegalStateError`. Raises `ConfigurationError` for what cannot be honoured.
     """
 
@@ -55,8 +63,10 @@ class Broker:
         sockets: bool = True,
         keep_ports: bool = False,
         placeholders: Mapping[str, str] | None = None,
+        clock: VirtualClock | None = None,
     ) -> None:
         self.directory: Final = directory
+        self.clock: Final = clock if clock is not None else VirtualClock()
         self._process: Final = os.getpid()
         self._configuration: BrokerConfiguration = for_test(
             read_source(source, placeholders),
@@ -92,7 +102,9 @@ class Broker:
         """Start it and wait until clients can connect; raises in one line what stands in the way."""
         if self._thread is not None:
             return
-        thread = BrokerThread(EmbeddedBroker(self._configuration, self.directory, shares_name=True))
+        environment = self.clock.environment()
+        broker = EmbeddedBroker(self._configuration, self.directory, shares_name=True, environment=environment)
+        thread = BrokerThread(broker)
         thread.start()
         self._thread = thread
         ports = thread.call(lambda broker: [connector.port for connector in broker.service.connectors])
@@ -109,6 +121,35 @@ class Broker:
         """Stop it and start it on the same ports. What the journal keeps is there again; the rest is gone."""
         self.stop()
         self.start()
+
+    def kill(self) -> None:
+        """End it as a power cut would: connections break, and of the journal there is what had been written. `start`
+        begins anew from that.
+        """
+        thread = self._running()
+        if self.directory is None:
+            thread.call(lambda broker: broker.service.break_connections(KILLED))
+            self.stop()
+            return
+        with tempfile.TemporaryDirectory() as folder:
+            copy, journal = Path(folder, "copy"), self.directory
+            thread.call(lambda broker: _break_off(broker, journal, copy))
+            self.stop()
+            shutil.rmtree(journal)
+            shutil.copytree(copy, journal)
+
+    def advance(self, seconds: float) -> None:
+        """Let time pass: what expires has expired, what is scheduled is due. Clients stay connected.
+
+        Brokers with the same clock have to be told, too: `Network.advance` does so.
+        """
+        self.clock.add(seconds)
+        self.notice_time()
+
+    def notice_time(self) -> None:
+        """The clock was set forward by somebody else."""
+        if self._thread is not None:
+            self._call(lambda broker: broker.service.time_moved())
 
     # -- where it is ---------------------------------------------------------------------------------------------------
 
@@ -149,9 +190,19 @@ class Broker:
         return self._port(OPENWIRE)
 
     @property
+    def running_port(self) -> int:
+        """The same while it runs; raises `IllegalStateError` when it does not."""
+        self._running()
+        return self.port
+
+    @property
     def stomp_port(self) -> int:
         """The port for STOMP clients; raises `IllegalStateError` when there is none."""
         return self._port(STOMP)
+
+    def wire(self) -> Wire:
+        """A way to its OpenWire connector that a test can cut, slow down and clog; to be started and stopped."""
+        return Wire(lambda: self.running_port)
 
     # -- looking into it -----------------------------------------------------------------------------------------------
 
@@ -237,3 +288,9 @@ class Broker:
 
 def _is_bridge(view: ConnectionView) -> bool:
     return view.protocol == BRIDGE or (view.client_id or "").endswith(REMOTE_BRIDGE)
+
+
+def _break_off(broker: EmbeddedBroker, journal: Path, copy: Path) -> None:
+    """In the broker's loop: what the disk has now, before anybody's leaving is written to it."""
+    shutil.copytree(journal, copy, ignore=shutil.ignore_patterns(*NO_FILES))
+    broker.service.break_connections(KILLED)

@@ -9,7 +9,6 @@
 from __future__ import annotations
 
 import re
-import socket
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
@@ -17,8 +16,10 @@ from xml.sax.saxutils import quoteattr
 
 from spanwire.model.errors import ConfigurationError, SpanwireError
 from spanwire.testing.broker import Broker
+from spanwire.testing.clock import VirtualClock
 from spanwire.testing.configuration import LOOPBACK
 from spanwire.testing.queue import wait_until
+from spanwire.testing.wire import Wire
 
 MAX_BROKERS: Final = 64  # each has a thread and two sockets
 LINK_TIMEOUT: Final = 20.0  # seconds until all links are up
@@ -39,10 +40,11 @@ class Network:
 
     def __init__(self, links: str = "A->B", *, directory: Path | None = None, **attributes: str) -> None:
         self.links: Final = parse_links(links)
+        self.clock: Final = VirtualClock()
         self._attributes: Final = attributes
         self._directory: Final = directory
         self._order: Final = _targets_first(self.links)
-        self._promised: Final[dict[str, int]] = {}
+        self._wires: Final[dict[Link, Wire]] = {}
         self._brokers: Final[dict[str, Broker]] = {}
 
     def __getitem__(self, name: str) -> Broker:
@@ -77,8 +79,42 @@ class Network:
 
     def stop(self) -> None:
         """Stop all. May be called twice."""
-        for broker in reversed(self.brokers):
-            broker.stop()
+        try:
+            for broker in reversed(self.brokers):
+                broker.stop()
+        finally:
+            for wire in self._wires.values():
+                wire.stop()
+            self._wires.clear()
+
+    # -- faults --------------------------------------------------------------------------------------------------------
+
+    def wire(self, source: str, target: str) -> Wire:
+        """What carries the link from one broker to another; raises `KeyError` when there is no such link."""
+        return self._wires[source, target]
+
+    def cut(self, source: str, target: str) -> None:
+        """Break the link from one broker to the other, until `mend`."""
+        self.wire(source, target).cut()
+
+    def clog(self, source: str, target: str) -> None:
+        """Nothing arrives over the link, and nobody is told, until `mend`."""
+        self.wire(source, target).clog()
+
+    def slow(self, source: str, target: str, seconds: float) -> None:
+        """Every byte over the link takes so much longer, in both directions."""
+        self.wire(source, target).slow(seconds)
+
+    def mend(self) -> None:
+        """All links are as they were; those that broke are made again, see `wait_until_linked`."""
+        for wire in self._wires.values():
+            wire.mend()
+
+    def advance(self, seconds: float) -> None:
+        """Let time pass at all brokers."""
+        self.clock.add(seconds)
+        for broker in self.brokers:
+            broker.notice_time()
 
     def wait_until_linked(self, timeout: float = LINK_TIMEOUT) -> None:
         """Wait until every link between running brokers is up; raises `SpanwireError` that names one that is not."""
@@ -96,30 +132,31 @@ class Network:
     def _broker(self, name: str) -> Broker:
         targets = [target for source, target in self.links if source == name]
         connectors = "".join(self._connector(name, target) for target in targets)
-        port = self._promised.get(name, 0)
         text = (
             f'<broker brokerName="{name}"><networkConnectors>{connectors}</networkConnectors><transportConnectors>'
-            f'<transportConnector name="openwire" uri="tcp://{LOOPBACK}:{port}"/>'
+            f'<transportConnector name="openwire" uri="tcp://{LOOPBACK}:0"/>'
             f'<transportConnector name="stomp" uri="stomp://{LOOPBACK}:0"/></transportConnectors></broker>'
         )
         directory = None if self._directory is None else self._directory / name
-        return Broker(text, directory=directory, keep_ports=True)
+        return Broker(text, directory=directory, keep_ports=True, clock=self.clock)
 
     def _connector(self, source: str, target: str) -> str:
-        uri = f"static:(tcp://{LOOPBACK}:{self._port(target)})?{RECONNECT}"
+        uri = f"static:({self._wire(source, target).url})?{RECONNECT}"
         attributes = {"name": f"{source}-{target}", "uri": uri, **self._attributes}
         return f"<networkConnector {' '.join(f'{name}={quoteattr(value)}' for name, value in attributes.items())}/>"
 
-    def _port(self, target: str) -> int:
-        """The port of a broker that another one links to. In a circle it must be known before the broker starts."""
-        if target in self._brokers:
-            return self._brokers[target].port
-        if target not in self._promised:
-            with socket.socket() as probe:
-                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-                probe.bind((LOOPBACK, 0))
-                self._promised[target] = int(probe.getsockname()[1])
-        return self._promised[target]
+    def _wire(self, source: str, target: str) -> Wire:
+        """In front of the target, whose port is not known before it runs, and which may be started later."""
+        wire = Wire(lambda: self._target_port(target))
+        wire.start()
+        self._wires[source, target] = wire
+        return wire
+
+    def _target_port(self, target: str) -> int:
+        broker = self._brokers.get(target)
+        if broker is None:
+            raise SpanwireError(f"broker {target} has not started yet")
+        return broker.running_port
 
 
 def parse_links(text: str) -> list[Link]:

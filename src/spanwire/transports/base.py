@@ -203,6 +203,10 @@ class Flushable(Protocol):
         """Look at its connection's timers."""
         ...
 
+    def heard(self) -> None:
+        """Its peer counts as heard from just now."""
+        ...
+
     def wants_read(self) -> bool:
         """Whether its connection would take bytes now."""
         ...

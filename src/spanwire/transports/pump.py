@@ -90,6 +90,11 @@ class SocketPump:
         else:
             self._receive(data, self._turn.clock.now())
 
+    def heard(self) -> None:
+        """As if bytes had arrived, without any."""
+        if self._connection is not None and not self._closing:
+            self._connection.receive_data(b"", self._turn.clock.now())
+
     def eof_received(self) -> bool:
         """The client writes no more: take what it wrote, answer, close."""
         now = self._turn.clock.now()

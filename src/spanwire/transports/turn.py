@@ -90,6 +90,14 @@ class Turn:
             self._touched.append(socket)
         self.wake()
 
+    def time_moved(self) -> None:
+        """The clock was set forward: everybody counts as heard from just now, and what is due by it happens now."""
+        for socket in list(self._sockets.values()):
+            socket.heard()
+        if self._timer is not None:
+            self._timer.cancel()
+        self._run()
+
     def wake(self) -> None:
         """Something happened in the broker: end this turn with a flush."""
         if not self._scheduled and not self._stopped:
@@ -99,6 +107,12 @@ class Turn:
     def received(self, connection: object, pending_bytes: int, now: Time) -> None:
         """``connection`` holds that much of an incomplete frame; over the common budget others wait."""
         self._rationing.received(connection, pending_bytes, now)
+
+    def give_up_all(self, reason: str) -> None:
+        """Close every socket at once."""
+        now = self.clock.now()
+        for socket in list(self._sockets.values()):
+            socket.give_up(reason, now)
 
     def close_all(self) -> None:
         """Close every socket after writing what is left."""

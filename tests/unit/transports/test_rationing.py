@@ -38,6 +38,9 @@ class Sender:
     def wants_read(self) -> bool:
         return self.wants
 
+    def heard(self) -> None:
+        return None
+
     def hold_back(self, held_back: bool) -> None:
         assert held_back != self.held_back
         self.held_back = held_back

@@ -28,6 +28,9 @@ class SweptSocket:
     def wants_read(self) -> bool:
         return True
 
+    def heard(self) -> None:
+        return None
+
     def hold_back(self, held_back: bool) -> None:
         return None
 
