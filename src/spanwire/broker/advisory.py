@@ -10,14 +10,13 @@ import logging
 from typing import Final
 
 from spanwire.broker.audit import printable
-from spanwire.broker.connection_state import ConnectionState
 from spanwire.broker.context import BrokerContext
 from spanwire.broker.destination_map import DestinationMap
 from spanwire.broker.durable_subscription import SubscriptionTerms
 from spanwire.broker.formats import MessageFormats
 from spanwire.broker.news import EXPIRED_NEWS, NEWS, NO_CONSUMER_NEWS, News
 from spanwire.broker.ports import AdvisedMessage, AdvisoryFormat, LinkedBroker, RemovedSubject, RoutedDestination
-from spanwire.broker.reference import BrokerDestination, MessageReference
+from spanwire.broker.reference import MessageReference
 from spanwire.broker.rights import Rights
 from spanwire.broker.subscription import Subscription
 from spanwire.broker.topic import Topic
@@ -162,7 +161,7 @@ class Advisories(News):
 
     def connection_added(self, info: ConnectionInfo) -> None:
         """A client logged in."""
-        self._publish(connection_advisory(), _public(info), {})
+        self._publish(connection_advisory(), public(info), {})
 
     def connection_removed(self, info: ConnectionInfo) -> None:
         """A client left."""
@@ -172,18 +171,18 @@ class Advisories(News):
         """``destination``, about to be made, is a temporary one beyond the brokers of ``broker_path``."""
         self._paths[destination.qualified_name] = broker_path
 
-    def _destination_subject(self, destination: Destination) -> object:
+    def destination_subject(self, destination: Destination) -> object:
         path = self._paths.get(destination.qualified_name)
         return destination if path is None else RoutedDestination(destination, path)
 
     def destination_added(self, destination: Destination, connection_id: str) -> None:
         """A queue or topic was made."""
         if not destination.is_advisory:
-            self._publish(destination_advisory(destination), self._destination_subject(destination), {})
-            for source, info in self._standing_demand(destination):
+            self._publish(destination_advisory(destination), self.destination_subject(destination), {})
+            for source, info in self.standing_demand(destination):
                 self._publish(virtual_consumer_advisory(source), info, {"consumerCount": 1})
 
-    def _standing_demand(self, destination: Destination) -> list[tuple[Destination, ConsumerInfo]]:
+    def standing_demand(self, destination: Destination) -> list[tuple[Destination, ConsumerInfo]]:
         """The virtual destinations that are demand for as long as ``destination`` exists, and who stands for that."""
         if not self._demand_id or destination.kind != QUEUE:
             return []
@@ -196,7 +195,7 @@ class Advisories(News):
             return
         self._paths.pop(destination.qualified_name, None)
         self._publish(destination_advisory(destination), RemovedSubject(connection_id, destination), {})
-        for source, info in self._standing_demand(destination):
+        for source, info in self.standing_demand(destination):
             gone = RemovedSubject(info.consumer_id.connection_id, info.consumer_id)
             self._publish(virtual_consumer_advisory(source), gone, {"consumerCount": 0})
         self._forget(consumer_advisory(destination))
@@ -338,61 +337,20 @@ class Advisories(News):
         except (JmsError, ProtocolError):
             return message_format.readdressed(message, destination)
 
-    def _replay_connection(self, subscription: Subscription, info: ConnectionInfo) -> None:
-        """Tell a new listener of a connection that is there."""
-        self._tell(subscription, connection_advisory(), _public(info), {})
+    @property
+    def tells_of_anonymous_producers(self) -> bool:
+        """Whether producers without a destination are told of."""
+        return self._anonymous_producers
 
-    def replay(
-        self, subscription: Subscription, homes: list[BrokerDestination], connections: list[ConnectionState]
-    ) -> None:
-        """Tell a new listener what is there already."""
-        for home in homes:
-            self._replay_destination(subscription, home.destination)
+    def replay_links(self, subscription: Subscription) -> None:
+        """Tell a new listener of the bridges that are there."""
         for link in self._links:
-            self._tell(subscription, bridge_advisory(), link, _bridge_properties(link))
-        for state in connections:
-            self._replay_connection(subscription, state.info)
-            for producer in state.producers.values():
-                if producer.destination is None:
-                    self._replay_anonymous_producer(subscription, producer)
-                else:
-                    for part in producer.destination.parts():
-                        found = self._destinations.find(part)
-                        self._replay_producer(subscription, producer, part, found.producers if found else 0)
-            for consumer in state.consumers.values():
-                for part in consumer.info.destination.parts():
-                    found = self._destinations.find(part)
-                    self._replay_consumer(subscription, consumer.info, part, found.consumer_count if found else 0)
+            self.tell_one(subscription, bridge_advisory(), link, _bridge_properties(link))
+
+    def replayed(self, subscription: Subscription, count: int) -> None:
+        """A new listener was told ``count`` things that are there already."""
         if subscription in self._listeners:
-            self._listeners[subscription] += REPLAYS_BEHIND * len(subscription.pending)
-
-    def _replay_destination(self, subscription: Subscription, destination: Destination) -> None:
-        """Tell a new listener of a destination that is there."""
-        if not destination.is_advisory:
-            self._tell(subscription, destination_advisory(destination), self._destination_subject(destination), {})
-            for source, info in self._standing_demand(destination):
-                self._tell(subscription, virtual_consumer_advisory(source), info, {"consumerCount": 1})
-
-    def _replay_consumer(self, subscription: Subscription, info: ConsumerInfo, part: Destination, count: int) -> None:
-        """Tell a new listener of a consumer that is there."""
-        if not part.is_advisory and info is not subscription.info:
-            network_filter = subscription.network_filter
-            if network_filter is not None and not network_filter.passes(info.broker_path):
-                return
-            self._tell(subscription, consumer_advisory(part), info, {"consumerCount": count})
-            for source in self._destinations.virtual_sources(part):
-                topic_name = virtual_consumer_advisory(source)
-                self._tell(subscription, topic_name, behind(info, source), {"consumerCount": count})
-
-    def _replay_producer(self, subscription: Subscription, info: ProducerInfo, part: Destination, count: int) -> None:
-        """Tell a new listener of a producer that is there."""
-        if not part.is_advisory:
-            self._tell(subscription, producer_advisory(part), info, {"producerCount": count})
-
-    def _replay_anonymous_producer(self, subscription: Subscription, info: ProducerInfo) -> None:
-        """Tell a new listener of a producer without a destination that is there."""
-        if self._anonymous_producers:
-            self._tell(subscription, anonymous_producer_advisory(), info, {"producerCount": 0})
+            self._listeners[subscription] += REPLAYS_BEHIND * count
 
     def _publish(
         self,
@@ -461,22 +419,24 @@ class Advisories(News):
                 topic.attach(subscription)
         return topic
 
-    def _tell(
+    def tell_one(
         self, subscription: Subscription, topic_name: Destination, subject: object, properties: dict[str, object]
-    ) -> None:
+    ) -> bool:
+        """Tell one listener alone, if it asked for this topic and may hear it; whether that is so."""
         wanted = False
         for part in subscription.info.destination.parts():
             wanted = wanted or part.matches(topic_name)
         if not wanted:
-            return
+            return False
         topic = self._destinations.topic(topic_name)
         if topic is None:
             topic = self._make(topic_name, self._destinations.pattern_subscriptions(topic_name))
         if subscription not in topic.subscriptions:
-            return
+            return False
         message = self._message(topic_name, subject, properties)
         topic.hold(message)
         subscription.pending.append(MessageReference(topic, message, 0, self._context.next_order(), 0))
+        return True
 
     def _message(self, topic_name: Destination, subject: object, properties: dict[str, object]) -> Message:
         self._number += 1
@@ -487,7 +447,7 @@ def _bridge_properties(link: LinkedBroker) -> dict[str, object]:
     return {"started": True, "createdByDuplex": link.by_duplex, "remoteIp": link.remote_address}
 
 
-def _public(info: ConnectionInfo) -> ConnectionInfo:
+def public(info: ConnectionInfo) -> ConnectionInfo:
     """The announcement without its password."""
     return ConnectionInfo(
         connection_id=info.connection_id,

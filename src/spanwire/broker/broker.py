@@ -18,6 +18,7 @@ from typing import Final
 
 from spanwire.broker.acknowledging import Acknowledgements
 from spanwire.broker.advisory import Advisories, may_hear
+from spanwire.broker.advisory_replay import replay
 from spanwire.broker.audit import printable
 from spanwire.broker.authorization import OpenAuthenticator, OpenAuthorizer
 from spanwire.broker.committing import Committing
@@ -283,7 +284,7 @@ class Broker:
         self._check_session(state, info.consumer_id.session_id, f"{self.name} Cannot add a consumer")
         subscription = self._consuming.add(state, info, consumer, automatic)
         if self.advisories is not None and may_hear(subscription):
-            self.advisories.replay(subscription, self._map.all(), self._connections.all())
+            replay(self.advisories, self._map, self._connections.all(), subscription, self._context)
         return subscription
 
     def start_consumer(self, subscription: Subscription, now: Time) -> None:

@@ -295,6 +295,7 @@ def test_s40_who_is_still_being_told_what_there_is_may_be_further_behind() -> No
         stage.peer(f"c{number}")
     slow = stage.peer("slow")
     slow.consumes("topic://ActiveMQ.Advisory.Connection", prefetch=1)
+    stage.settle()
     flooded(stage, LEAST_BEHIND)
     assert stage.memory() > 1_000_000 * ADVISORY_SHARE // 100
     assert slow.closed_with is None
