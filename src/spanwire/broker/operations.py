@@ -29,6 +29,7 @@ from spanwire.selector.expression import Selector
 from spanwire.selector.parser import parse_selector
 
 PAGE_MESSAGES: Final = 100  # messages read back at a time for one walk
+REMOVAL_BYTES: Final = 512  # of memory that a removal takes until it is written
 READ_POLL_SECONDS: Final = 0.02  # between two looks at a piece that the queue itself is reading
 
 
@@ -66,6 +67,9 @@ class Disposal(Protocol):
 class Discarding(Disposal):
     """Chosen messages are removed."""
 
+    def __init__(self, unstored: Unstored) -> None:
+        self._unstored: Final[Unstored] = unstored
+
     @property
     def is_blind(self) -> bool:
         """What goes need not be looked at."""
@@ -77,11 +81,13 @@ class Discarding(Disposal):
 
     def dispose(self, queue: Queue, reference: MessageReference, prepared: Message) -> None:
         """Out of memory and out of the store."""
+        if reference.sequence > 0:
+            self._unstored.add(REMOVAL_BYTES)
         queue.discard(reference)
 
     def is_behind(self) -> bool:
-        """A removal is small."""
-        return False
+        """Removals take memory until they are written; sends have the room before them."""
+        return self._unstored.is_half_full()
 
 
 class Retrying(Disposal):
@@ -185,6 +191,7 @@ class SelectiveWalk(BrokerDestination):
         selector: Selector | None,
         limit: int,
         disposal: Disposal,
+        unstored: Unstored,
         values: BoundMessageValues,
         context: BrokerContext,
         observer: OperationObserver,
@@ -194,6 +201,7 @@ class SelectiveWalk(BrokerDestination):
         self._selector: Final[Selector | None] = selector
         self._left = limit
         self._disposal: Final[Disposal] = disposal
+        self._unstored: Final[Unstored] = unstored
         self._values: Final[BoundMessageValues] = values
         self._context: Final[BrokerContext] = context
         self._observer: Final[OperationObserver] = observer
@@ -285,6 +293,7 @@ class SelectiveWalk(BrokerDestination):
             elif number != TAKEN and store is not None:
                 queue.removed_on_disk(number)
                 store.remove(queue.destination, number)
+                self._unstored.add(REMOVAL_BYTES)
             if number != TAKEN:
                 self._count += 1
                 self._left -= 1
@@ -388,7 +397,8 @@ class Operations:
         self._context: Final[BrokerContext] = context
         self._map: Final[DestinationMap] = destination_map
         self._formats: Final[MessageFormats] = formats
-        self._discarding: Final[Discarding] = Discarding()
+        self._unstored: Final[Unstored] = unstored
+        self._discarding: Final[Discarding] = Discarding(unstored)
         self._retrying: Final[Retrying] = Retrying(context, destinations, formats, unstored)
 
     def queues(self, pattern: Destination) -> list[Destination]:
@@ -451,7 +461,7 @@ class Operations:
         self._context.wall_ms = now.wall_ms
         self._context.monotonic = now.monotonic
         values = BoundMessageValues(self._formats)
-        walk = SelectiveWalk(queue, chooser, limit, disposal, values, self._context, observer)
+        walk = SelectiveWalk(queue, chooser, limit, disposal, self._unstored, values, self._context, observer)
         self._context.schedule(walk)
 
 

@@ -38,6 +38,10 @@ class Unstored:
         """Whether the disk is too far behind to take more."""
         return self._bytes >= self.limit_bytes
 
+    def is_half_full(self) -> bool:
+        """Whether it is far enough behind for work that can wait to wait."""
+        return self._bytes * 2 >= self.limit_bytes
+
     def add(self, size: int) -> None:
         """``size`` more bytes are on their way to the disk."""
         self._bytes += size

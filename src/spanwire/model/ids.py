@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Final, TypeAlias
 
+from mypy_extensions import mypyc_attr
+
 
 class SessionId:
     """``connection_id:value``. The value -1 is the connection's own hidden session, which serves advisories."""
@@ -28,6 +30,7 @@ class SessionId:
         return hash((self.connection_id, self.value))
 
 
+@mypyc_attr(acyclic=True)
 class ProducerId:
     """``connection_id:session_id:value``."""
 
@@ -78,6 +81,7 @@ class ConsumerId:
         return hash((self.connection_id, self.session_id, self.value))
 
 
+@mypyc_attr(acyclic=True)
 class MessageId:
     """Who sent a message, and as the how-manyth: ``producer_id:sequence``.
 

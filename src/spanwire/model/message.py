@@ -15,6 +15,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from mypy_extensions import mypyc_attr
+
 from spanwire.model.destination import Destination
 from spanwire.model.ids import MessageId
 from spanwire.model.message_view import PropertyValue
@@ -32,8 +34,11 @@ PROPERTY_BYTES: Final = 190  # an entry of it: name, kind and value, measured
 DEFAULT_PRIORITY: Final = 4
 
 
+@mypyc_attr(acyclic=True)
 class Message:
     """One message; plain attributes, set once by its format's ``index`` and read everywhere.
+
+    It is part of no cycle, so that the collector need not look through millions of them (``acyclic``).
 
     ``expiration_ms`` is an absolute wall time or 0 for never; ``size`` is what the message costs in `MemoryUsage`.
     ``format_index`` belongs to the format alone (an offset into ``raw`` it wants to find again). ``holders`` counts the

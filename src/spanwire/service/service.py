@@ -47,7 +47,7 @@ from spanwire.transports.vm import VmConnector
 
 logger = logging.getLogger(__name__)
 
-YOUNG_OBJECTS: Final = 5_000  # that one collection looks through, in a millisecond; compiled messages are none of them
+YOUNG_OBJECTS: Final = 2_000  # that one collection looks through, in a millisecond; compiled messages are none of them
 YOUNG_COLLECTIONS: Final = 4  # before what they left is looked through once more
 IN_PROCESS_PROTOCOL: Final = "openwire"  # what vm: clients speak
 STOP_POLL: Final = 0.02  # seconds between two looks whether the closing sockets are gone

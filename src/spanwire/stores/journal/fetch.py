@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from mypy_extensions import mypyc_attr
+
 from spanwire.model.destination import Destination
 from spanwire.model.errors import StoreError
 from spanwire.model.message import Message
@@ -22,6 +24,7 @@ from spanwire.stores.journal.segment import segment_name
 from spanwire.stores.journal.sequences import GONE, location_offset, location_segment
 
 
+@mypyc_attr(acyclic=True)
 class Read:
     """One message to be read: ``place`` in the answer, and where its record lies."""
 
@@ -39,6 +42,7 @@ class Read:
         self.seed: Final[int] = seed
 
 
+@mypyc_attr(acyclic=True)
 class StoredBytes:
     """A message as it came from the disk. ``damage`` says what is wrong with it, if it is not what was written."""
 

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from mypy_extensions import mypyc_attr
+
 from spanwire.broker.facts import PRODUCER_AUDIT
 from spanwire.model.destination import STORED_SCHEMES, Destination
 from spanwire.model.errors import StoreError
@@ -66,6 +68,7 @@ class SharedBody:
         self.length = 0
 
 
+@mypyc_attr(acyclic=True)
 class Entry:
     """One record that waits to be written. Entries of one call share its ``position`` and are never separated.
 

@@ -28,7 +28,7 @@ from spanwire.stores.journal.record import (
 
 MIB: Final = 1024 * 1024
 MAX_BATCH_BYTES: Final = 4 * MIB  # encoding one batch must not hold the loop for more than some milliseconds
-MAX_BATCH_RECORDS: Final = 2_048  # the same; a record costs about a microsecond
+MAX_BATCH_RECORDS: Final = 4_096  # the same; a record costs half a microsecond
 MAX_UNIT_BYTES: Final = 1024 * MIB  # a transaction lies in one batch and so in one segment of at most 4 GiB
 
 _PRODUCER_SEQUENCE: Final = Struct("<q")
@@ -156,7 +156,7 @@ class Outbox:
             self.entries = []
             self.has_additions = False
         else:
-            self.entries = entries[count:]
+            del entries[:count]  # in place: a copy would touch all that wait
 
 
 def cancellation(message: Message) -> bytes:
