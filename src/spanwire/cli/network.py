@@ -16,18 +16,20 @@ from spanwire.cli.status import counted
 from spanwire.model.destination import QUEUE, TOPIC, Destination
 from spanwire.model.errors import ConfigurationError
 from spanwire.network.plan import NetworkPlan, Route
+from spanwire.service.config.network_clients import read_clients
 from spanwire.service.config.network_lint import NetworkLint
 from spanwire.service.config.network_plan import NetworkFiles, read_network
 
 FAULTS: Final = 1
 USAGE_ERROR: Final = 2
-USAGE: Final = """usage: spanwire network lint FILE...
+USAGE: Final = """usage: spanwire network lint [--clients FILE] [--before FILE]... FILE...
        spanwire network route --from BROKER (--queue NAME | --topic NAME) [--to BROKER] FILE...
        spanwire network map [--json]
        spanwire network start NAME...
        spanwire network stop NAME...
 
-lint   looks at the configurations of all brokers of a network: faults and hints, each with file, line, why and mend
+lint   looks at the configurations of all brokers of a network: faults and hints, each with file, line, why and mend;
+       --clients describes what clients do there, --before names the files as they were until now
 route  tells which way a message goes to a consumer at another broker, and why it goes no other way
 map    shows the links of a running broker: state, demand by destination, what is on its way, and as far as consumers
        there tell of them the brokers behind, by their ids
@@ -53,9 +55,17 @@ def run(arguments: Sequence[str]) -> int:
 def _lint(arguments: Sequence[str]) -> int:
     parser = Parser(prog="spanwire network lint", description="Look for faults in the files of a network.")
     parser.add_argument("files", nargs="+", metavar="FILE", help="activemq.xml or TOML, one for each broker")
+    parser.add_argument("--clients", metavar="FILE", help="TOML with a [[client]] for each client of the network")
+    parser.add_argument(
+        "--before", action="append", metavar="FILE", help="a file of a broker as it was until now, for each one"
+    )
     options = parser.parse(arguments)
     files = read_network(options.files)
-    findings = NetworkLint(files).findings()
+    clients = read_clients(options.clients) if options.clients else None
+    before = read_network(options.before) if options.before else None
+    if before is not None and before.refused:
+        raise ConfigurationError("\n".join(before.refused))
+    findings = NetworkLint(files, clients, before).findings()
     for finding in findings:
         _print(str(finding))
     for stranger in files.strangers:

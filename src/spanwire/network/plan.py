@@ -12,11 +12,24 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
+from spanwire.broker.policy import PolicyMap
 from spanwire.model.destination import Destination
 from spanwire.model.routing import NO_PATH, NetworkFilter, within
 from spanwire.network.settings import BridgeSettings
 
-MAX_STEPS: Final = 100_000  # subscriptions followed for one question; a mesh without limits has very many ways
+MAX_KNOWN: Final = 1_000  # answers about one destination at one broker that are remembered
+MAX_STEPS: Final = 20_000  # subscriptions or hops followed for one question; a mesh without limits has very many ways
+
+RULE_STATIC: Final = "static bridge"
+RULE_ADVISORIES: Final = "advisories"
+RULE_CONSUMER_TTL: Final = "consumerTTL"
+RULE_MESSAGE_TTL: Final = "messageTTL"
+RULE_PATH: Final = "path"  # it has been there
+RULE_LISTS: Final = "lists"
+RULE_TEMPORARY: Final = "temporary"
+RULE_SUPPRESSED: Final = "suppressed"
+RULE_SAME_ID: Final = "same id"
+RULE_PRIORITY: Final = "priority"  # open, but another is taken first
 
 
 @dataclass(frozen=True)
@@ -26,6 +39,12 @@ class PlannedBroker:
     name: str
     broker_id: str
     advisories: bool = True
+    policies: PolicyMap = field(default_factory=PolicyMap)
+
+    def replays(self, destination: Destination) -> bool:
+        """Whether messages may go back from here to where they came from."""
+        bridges = self.policies.entry_for(destination).queue.bridges
+        return destination.is_queue and bridges is not None and bridges.replays
 
 
 @dataclass(frozen=True)
@@ -40,22 +59,39 @@ class PlannedLink:
     place: str = ""
     reverse: bool = False
 
+    @property
+    def key(self) -> str:
+        """What tells it from others."""
+        return f"{self.near} {self.far} {self.settings.name} {self.place}"
+
 
 @dataclass(frozen=True)
 class Demand:
-    """A subscription of the bridge ``link`` at its near broker, for a consumer beyond the brokers of ``path``."""
+    """A subscription of the bridge ``link`` at its near broker, for a consumer beyond the brokers of ``path``, the
+    consumer's own first. ``behind`` is the subscription at the far broker that it stands for; None: consumers there.
+    """
 
     link: PlannedLink
     path: tuple[str, ...]
     priority: int
+    behind: Demand | None = None
+
+    def count(self, consumers: int) -> int:
+        """As how many consumers of a queue so many at the far end count here."""
+        settings = self.link.settings
+        behind = self.behind
+        if behind is None:
+            return 1 if settings.conduit else consumers
+        return 1 if settings.conduit and settings.conduit_network_queues else behind.count(consumers)
 
 
 @dataclass(frozen=True)
 class Refusal:
-    """A link that was not taken, and why."""
+    """A link that was not taken, and why; ``rule`` is one of the words above."""
 
     link: PlannedLink
     reason: str
+    rule: str = ""
 
 
 @dataclass
@@ -70,57 +106,97 @@ class Route:
     refusals: list[Refusal] = field(default_factory=list)
 
 
+class _Asked:
+    """What was found out about consumers of one destination at one broker."""
+
+    def __init__(self) -> None:
+        self.demand: Final[dict[str, list[Demand]]] = {}
+        self.all_demand: Final[dict[str, list[Demand]]] = {}  # with what is there without any consumer
+        self.refusals: Final[list[Refusal]] = []
+        self.told: Final[set[str]] = set()
+
+    def refuses(self, refusal: Refusal) -> None:
+        """A link makes no subscription; each is told once for each reason."""
+        key = f"{refusal.link.key} {refusal.reason}"
+        if key not in self.told:
+            self.told.add(key)
+            self.refusals.append(refusal)
+
+
 class NetworkPlan:
     """Brokers and the links between them. A broker is known by its name."""
 
     def __init__(self, brokers: list[PlannedBroker], links: list[PlannedLink]) -> None:
         self.brokers: Final[dict[str, PlannedBroker]] = {broker.name: broker for broker in brokers}
         self.links: Final[list[PlannedLink]] = links
+        self._leading_to: Final[dict[str, list[PlannedLink]]] = {broker.name: [] for broker in brokers}
+        for link in links:
+            self._leading_to[link.far].append(link)
+        self._known: Final[dict[tuple[str, str], _Asked]] = {}
 
-    def demand(
-        self, destination: Destination, consumer_at: str, refusals: list[Refusal] | None = None
-    ) -> dict[str, list[Demand]]:
+    def demand(self, destination: Destination, consumer_at: str) -> dict[str, list[Demand]]:
         """Which subscriptions a consumer at one broker leads to, by the broker where they are; best priority first."""
-        found: dict[str, list[Demand]] = {}
-        told: list[Refusal] = [] if refusals is None else refusals
-        front: list[tuple[str, tuple[str, ...], int]] = [(consumer_at, NO_PATH, 0)]
+        return self._asked(destination, consumer_at).demand
+
+    def refusals(self, destination: Destination, consumer_at: str) -> list[Refusal]:
+        """Which links make no subscription for it, and why."""
+        return self._asked(destination, consumer_at).refusals
+
+    def _asked(self, destination: Destination, consumer_at: str) -> _Asked:
+        key = (destination.qualified_name, consumer_at)
+        known = self._known.get(key)
+        if known is None:
+            if len(self._known) >= MAX_KNOWN:
+                self._known.clear()
+            known = self._known[key] = _Asked()
+            self._follow_demand(destination, consumer_at, known)
+            self._add_static(destination, known)
+        return known
+
+    def _follow_demand(self, destination: Destination, consumer_at: str, known: _Asked) -> None:
+        found = known.demand
+        front: list[tuple[str, Demand | None]] = [(consumer_at, None)]
         steps = 0
-        while front and steps < MAX_STEPS:
-            name, path, asked = front.pop(0)
-            for link in self.links:
-                if link.far != name:
-                    continue
-                steps += 1
-                reason = self._refuses_demand(link, destination, path)
-                if reason:
-                    told.append(Refusal(link, reason))
+        while steps < len(front) and steps < MAX_STEPS:
+            name, behind = front[steps]
+            steps += 1
+            path, asked = (NO_PATH, 0) if behind is None else (behind.path, behind.priority)
+            for link in self._leading_to[name]:
+                refusal = self._refuses_demand(link, destination, path)
+                if refusal is not None:
+                    known.refuses(refusal)
                     continue
                 came = (*path, self.brokers[name].broker_id)
-                demand = Demand(link, came, link.settings.priority(asked, came))
+                demand = Demand(link, came, link.settings.priority(asked, came), behind)
                 if self._is_duplicate(found.get(link.near, []), demand, destination):
-                    told.append(Refusal(link, "a route of at least this priority is there (duplicates are suppressed)"))
+                    reason = "a route of at least this priority is there (duplicates are suppressed)"
+                    known.refuses(Refusal(link, reason, RULE_SUPPRESSED))
                     continue
                 found.setdefault(link.near, []).append(demand)
-                front.append((link.near, came, demand.priority))
+                front.append((link.near, demand))
         for name in found:
             found[name].sort(key=_worst_last)
-        return found
 
-    def _refuses_demand(self, link: PlannedLink, destination: Destination, path: tuple[str, ...]) -> str:
-        """Why the consumer behind ``path`` is no demand for ``link``; empty when it is."""
+    def _refuses_demand(self, link: PlannedLink, destination: Destination, path: tuple[str, ...]) -> Refusal | None:
+        """Why the consumer behind ``path`` is no demand for ``link``; None when it is."""
         settings, near, far = link.settings, self.brokers[link.near], self.brokers[link.far]
+        if near.broker_id == far.broker_id:
+            reason = f"both brokers have the id {near.broker_id}, so each takes the other for itself"
+            return Refusal(link, reason, RULE_SAME_ID)
         if settings.static_bridge:
-            return "it is a static bridge, which asks for no consumers"
+            return Refusal(link, "it is a static bridge, which asks for no consumers", RULE_STATIC)
         if not far.advisories or not near.advisories:
             silent = far if not far.advisories else near
-            return f"broker {silent.name} has advisorySupport=false, so nobody hears of consumers"
+            reason = f"broker {silent.name} has advisorySupport=false, so nobody hears of consumers"
+            return Refusal(link, reason, RULE_ADVISORIES)
         if not within(len(path), settings.consumer_ttl):
-            return f"the consumer is {len(path) + 1} hops away and consumerTTL is {settings.consumer_ttl}"
+            reason = f"the consumer is {len(path) + 1} hops away and consumerTTL is {settings.consumer_ttl}"
+            return Refusal(link, reason, RULE_CONSUMER_TTL)
         if near.broker_id in path:
-            return f"the subscription has passed broker {near.name} already"
+            return Refusal(link, f"the subscription has passed broker {near.name} already", RULE_PATH)
         if not settings.wants(destination, path, near.broker_id):
-            return _by_lists(settings, destination)
-        return ""
+            return _by_lists(link, destination)
+        return None
 
     def _is_duplicate(self, there: list[Demand], demand: Demand, destination: Destination) -> bool:
         if not demand.link.settings.suppresses(destination):
@@ -131,94 +207,170 @@ class NetworkPlan:
             there.remove(other)
         return False
 
-    def route(self, start: str, destination: Destination, consumer_at: str) -> Route:
-        """The way of a message from ``start`` to a consumer at ``consumer_at``: at each broker the best subscription
-        whose bridge may take it, with a way on from there.
-        """
-        found = Route()
-        if start == consumer_at:
-            found.arrived = True
-            return found
-        demand = self.demand(destination, consumer_at, found.refusals)
-        self._add_static(demand, destination)
-        self._follow(found, demand, start, NO_PATH, consumer_at)
-        return found
-
-    def _add_static(self, demand: dict[str, list[Demand]], destination: Destination) -> None:
+    def _add_static(self, destination: Destination, known: _Asked) -> None:
+        """The subscriptions that there are whether or not anybody consumes, with the others."""
+        known.all_demand.update({name: list(there) for name, there in known.demand.items()})
         for link in self.links:
             settings = link.settings
             if settings.permits(destination) and any(one.matches(destination) for one in settings.static):
                 path = (self.brokers[link.far].broker_id,)
-                demand.setdefault(link.near, []).append(Demand(link, path, settings.priority(0, path)))
-                demand[link.near].sort(key=_worst_last)
+                there = known.all_demand.setdefault(link.near, [])
+                there.append(Demand(link, path, settings.priority(0, path)))
+                there.sort(key=_worst_last)
 
-    def _follow(
-        self, route: Route, demand: dict[str, list[Demand]], name: str, path: tuple[str, ...], goal: str
-    ) -> bool:
-        """Go on from broker ``name``, to which the message came along ``path``."""
-        if name == goal:
-            route.arrived = True
-            return True
-        for one in demand.get(name, []):
-            link, settings = one.link, one.link.settings
-            target = self.brokers[link.far]
-            allowed = NetworkFilter(target.broker_id, settings.message_ttl, settings.excluded, settings.let_through)
-            if not allowed.passes(path):
-                reason = (
-                    f"the message has passed broker {target.name} already"
-                    if target.broker_id in path
-                    else f"the message has made {len(path)} hops and messageTTL is {settings.message_ttl}"
-                )
-                _refuse(route, link, reason)
+    def route(self, start: str, destination: Destination, consumer_at: str, path: tuple[str, ...] = NO_PATH) -> Route:
+        """The way of a message from ``start``, to which it came along ``path``, to a consumer at ``consumer_at``: at
+        each broker the best subscription whose bridge may take it, with a way on from there.
+        """
+        if start == consumer_at:
+            return Route(arrived=True)
+        asked = self._asked(destination, consumer_at)
+        walk = _Walk(self, destination, asked, consumer_at)
+        walk.follow(start, path)
+        if walk.route.arrived:
+            walk.tell_others()
+        return walk.route
+
+    def shares(
+        self, start: str, destination: Destination, consumers: dict[str, int], messages: int
+    ) -> dict[str, float]:
+        """How many of so many messages sent at ``start`` each broker's ``consumers`` of a queue get together, when all
+        of them have room. What is on its way to nobody is in no share.
+        """
+        demand: dict[str, list[tuple[str, Demand]]] = {}
+        for name in consumers:
+            for near, found in self.demand(destination, name).items():
+                demand.setdefault(near, []).extend([(name, one) for one in found])
+        shares: dict[str, float] = {}
+        front: list[tuple[str, tuple[str, ...], float]] = [(start, NO_PATH, float(messages))]
+        steps = 0
+        while steps < len(front) and steps < MAX_STEPS:
+            name, path, amount = front[steps]
+            steps += 1
+            best = self._best(name, path, consumers, demand.get(name, []))
+            whole = sum([count for _, count in best])
+            came = (*path, self.brokers[name].broker_id)
+            for link, count in best:
+                part = amount * count / whole
+                if link is None:
+                    shares[name] = shares.get(name, 0.0) + part
+                else:
+                    front.append((link.far, came, part))
+        return shares
+
+    def _best(
+        self, name: str, path: tuple[str, ...], consumers: dict[str, int], demand: list[tuple[str, Demand]]
+    ) -> list[tuple[PlannedLink | None, int]]:
+        """Who gets messages at this broker, and as how many consumers: None stands for those right here."""
+        candidates: list[tuple[int, PlannedLink | None, int]] = []
+        if consumers.get(name, 0) > 0:
+            candidates.append((0, None, consumers[name]))
+        conduits: list[PlannedLink] = []
+        for goal, one in demand:
+            link = one.link
+            if not self.filter_of(link).passes(path):
                 continue
-            route.links.append(link)
-            route.priorities.append(one.priority)
-            if self._follow(route, demand, link.far, (*path, self.brokers[name].broker_id), goal):
+            if link.settings.conduit and (one.behind is None or link.settings.conduit_network_queues):
+                if link in conduits:
+                    continue
+                conduits.append(link)
+            candidates.append((one.priority, link, one.count(consumers[goal])))
+        highest = max([priority for priority, _, _ in candidates], default=0)
+        return [(link, count) for priority, link, count in candidates if priority == highest]
+
+    def filter_of(self, link: PlannedLink) -> NetworkFilter:
+        """What its bridge asks of each message."""
+        settings = link.settings
+        return NetworkFilter(
+            self.brokers[link.far].broker_id, settings.message_ttl, settings.excluded, settings.let_through
+        )
+
+
+class _Walk:
+    """One message on its way to a consumer at ``goal``."""
+
+    def __init__(self, plan: NetworkPlan, destination: Destination, asked: _Asked, goal: str) -> None:
+        self.route: Final[Route] = Route()
+        self.route.refusals.extend(asked.refusals)
+        self._plan: Final[NetworkPlan] = plan
+        self._destination: Final[Destination] = destination
+        self._demand: Final[dict[str, list[Demand]]] = asked.all_demand
+        self._told: Final[set[str]] = set(asked.told)
+        self._goal: Final[str] = goal
+        self._been: Final[list[str]] = []  # a message that goes back and forth arrives nowhere
+        self._steps = 0
+
+    def follow(self, name: str, path: tuple[str, ...]) -> bool:
+        """Go on from broker ``name``, to which the message came along ``path``."""
+        if name == self._goal:
+            self.route.arrived = True
+            return True
+        self._been.append(name)
+        came = (*path, self._plan.brokers[name].broker_id)
+        tried: list[str] = []
+        for one in self._demand.get(name, []):
+            link = one.link
+            if link.far in tried:
+                continue
+            self._steps += 1
+            if self._steps > MAX_STEPS:
+                break
+            refusal = self._refuses(link, path)
+            if refusal is not None:
+                self._add(refusal)
+                continue
+            tried.append(link.far)
+            self.route.links.append(link)
+            self.route.priorities.append(one.priority)
+            if self.follow(link.far, came):
                 return True
-            route.links.pop()
-            route.priorities.pop()
+            self.route.links.pop()
+            self.route.priorities.pop()
+        self._been.pop()
         return False
 
-    def distances(self, start: str) -> dict[str, int]:
-        """How many links lead from a broker to each that it reaches, whatever the limits."""
-        found = {start: 0}
-        front = [start]
-        while front:
-            name = front.pop(0)
-            for link in self.links:
-                if link.near == name and link.far not in found:
-                    found[link.far] = found[name] + 1
-                    front.append(link.far)
-        return found
+    def _refuses(self, link: PlannedLink, path: tuple[str, ...]) -> Refusal | None:
+        target = self._plan.brokers[link.far]
+        if target.broker_id in path:
+            if self._plan.brokers[link.near].replays(self._destination) and link.far not in self._been:
+                return None
+            return Refusal(link, f"the message has passed broker {target.name} already", RULE_PATH)
+        if not within(len(path), link.settings.message_ttl):
+            reason = f"the message has made {len(path)} hops and messageTTL is {link.settings.message_ttl}"
+            return Refusal(link, reason, RULE_MESSAGE_TTL)
+        return None
 
-    def has_loop(self) -> bool:
-        """Whether there are two different ways between two brokers; there and back over one pair is none."""
-        pairs = {frozenset((link.near, link.far)) for link in self.links if link.near != link.far}
-        joined: dict[str, set[str]] = {}
-        for pair in pairs:
-            one, other = sorted(pair)
-            first, second = joined.setdefault(one, {one}), joined.setdefault(other, {other})
-            if first is second:
-                return True
-            first |= second
-            for name in second:
-                joined[name] = first
-        return False
+    def tell_others(self) -> None:
+        """At each broker on the way: the links that are open as well, and that another was preferred to."""
+        taken = [link.key for link in self.route.links]
+        refused = {refusal.link.key for refusal in self.route.refusals}
+        for link, priority in zip(self.route.links, self.route.priorities, strict=True):
+            for one in self._demand.get(link.near, []):
+                key = one.link.key
+                if one.priority > priority or key in taken or key in refused:
+                    continue
+                refused.add(key)
+                reason = (
+                    f"its priority {one.priority} is the same, so messages go there in turn"
+                    if one.priority == priority
+                    else f"its priority {one.priority} is less than {priority}, so it is used when that window is full"
+                )
+                self._add(Refusal(one.link, reason, RULE_PRIORITY))
+
+    def _add(self, refusal: Refusal) -> None:
+        key = f"{refusal.link.key} {refusal.reason}"
+        if key not in self._told:
+            self._told.add(key)
+            self.route.refusals.append(refusal)
 
 
-def _refuse(route: Route, link: PlannedLink, reason: str) -> None:
-    refusal = Refusal(link, reason)
-    if refusal not in route.refusals:
-        route.refusals.append(refusal)
-
-
-def _by_lists(settings: BridgeSettings, destination: Destination) -> str:
+def _by_lists(link: PlannedLink, destination: Destination) -> Refusal:
     if destination.is_temporary:
-        return "bridgeTempDestinations is false"
-    for pattern in settings.excluded:
+        return Refusal(link, "bridgeTempDestinations is false", RULE_TEMPORARY)
+    for pattern in link.settings.excluded:
         if pattern.matches(destination):
-            return f"{pattern} is excluded"
-    return "it is not among the included destinations"
+            return Refusal(link, f"{pattern} is excluded", RULE_LISTS)
+    return Refusal(link, "it is not among the included destinations", RULE_LISTS)
 
 
 def _worst_last(demand: Demand) -> int:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 
 import pytest
 
-from spanwire.model.destination import parse_destination
-from spanwire.network.plan import NetworkPlan, PlannedBroker, PlannedLink
+from spanwire.broker.bridge_policy import BridgePolicy
+from spanwire.broker.policy import PolicyEntry, PolicyMap
+from spanwire.broker.queue_policy import QueuePolicy
+from spanwire.model.destination import QUEUE, TEMP_QUEUE, Destination, parse_destination
+from spanwire.network.plan import RULE_PATH, RULE_TEMPORARY, NetworkPlan, PlannedBroker, PlannedLink
 from spanwire.network.settings import BridgeSettings
 from tests.support.network_dialogue import Network
 from tests.support.seeds import SEEDS
@@ -68,9 +72,81 @@ def test_where_duplicates_are_suppressed_the_long_way_is_refused() -> None:
     assert {name: [one.link.far for one in there] for name, there in demand.items()} == {"A": ["B"], "C": ["B"]}
 
 
-@pytest.mark.parametrize(("links", "loop"), [("AB BA BC", False), ("AB BC CA", True), ("AB BC CD DB", True)])
-def test_there_and_back_is_no_loop(links: str, loop: bool) -> None:
-    assert plan(links).has_loop() is loop
+def test_brokers_with_one_id_take_each_other_for_themselves() -> None:
+    twins = NetworkPlan([PlannedBroker("A", "X"), PlannedBroker("B", "X")], [PlannedLink("A", "B", BridgeSettings())])
+    assert reasons(twins, "A", "B") == ["both brokers have the id X, so each takes the other for itself"]
+
+
+def test_answers_to_temporary_queues_are_refused_where_the_connector_says_so() -> None:
+    found = plan("AB", BridgeSettings(bridge_temporary=False))
+    (refusal,) = found.route("A", Destination(TEMP_QUEUE, "ID:x:1"), "B").refusals
+    assert (refusal.rule, refusal.reason) == (RULE_TEMPORARY, "bridgeTempDestinations is false")
+
+
+def test_a_way_through_a_broker_that_the_subscription_has_passed_is_none() -> None:
+    assert "the subscription has passed broker B already" in reasons(plan("AB BA"), "A", "B")
+
+
+def test_a_message_does_not_go_back_unless_its_queue_is_replayed() -> None:
+    links = [PlannedLink("A", "B", BridgeSettings()), PlannedLink("B", "A", BridgeSettings())]
+    replaying = PolicyMap([PolicyEntry(Destination(QUEUE, "Q"), queue=QueuePolicy(bridges=BridgePolicy(replays=True)))])
+    for policies, arrives in ((PolicyMap(), False), (replaying, True)):
+        found = NetworkPlan([PlannedBroker("A", "A", policies=policies), PlannedBroker("B", "B")], links)
+        route = found.route("A", Q, "B", ("B",))
+        assert route.arrived is arrives
+        if not arrives:
+            assert [one.rule for one in route.refusals if one.link == links[0]] == [RULE_PATH]
+            assert "the message has passed broker B already" in [one.reason for one in route.refusals]
+    elsewhere = NetworkPlan([PlannedBroker("A", "A", policies=replaying), PlannedBroker("B", "B")], links)
+    assert not elsewhere.route("A", parse_destination("queue://OTHER"), "B", ("B",)).arrived
+
+
+def test_ways_that_are_open_but_not_the_best_are_told() -> None:
+    mesh = plan("AB AC CB")
+    assert reasons(mesh, "A", "B") == [
+        "its priority -8 is less than -5, so it is used when that window is full",
+    ]
+    even = plan("AB AC CB", BridgeSettings(message_ttl=3, consumer_ttl=3, decrease_priority=False))
+    assert "its priority 0 is the same, so messages go there in turn" in reasons(even, "A", "B")
+
+
+def test_the_longer_way_is_refused_by_name_where_duplicates_are_suppressed() -> None:
+    settings = BridgeSettings(message_ttl=3, consumer_ttl=3, suppress_queue_duplicates=True)
+    assert "a route of at least this priority is there (duplicates are suppressed)" in reasons(
+        plan("AB AC CB", settings), "A", "B"
+    )
+
+
+EVEN = BridgeSettings(message_ttl=3, consumer_ttl=3, decrease_priority=False)
+SEPARATE = replace(EVEN, conduit=False)
+
+
+@pytest.mark.parametrize(
+    ("links", "settings", "consumers", "messages", "shares"),
+    [
+        ("AB", EVEN, {"A": 1, "B": 2}, 30, {"A": 15, "B": 15}),
+        ("AB", SEPARATE, {"A": 1, "B": 2}, 30, {"A": 10, "B": 20}),
+        ("AB", EVEN, {"A": 1, "B": 2}, 12, {"A": 6, "B": 6}),
+        ("AB", SEPARATE, {"A": 1, "B": 2}, 12, {"A": 4, "B": 8}),
+        ("AB", replace(EVEN, decrease_priority=True), {"A": 1, "B": 2}, 30, {"A": 30}),
+        ("AB AC", EVEN, {"B": 1, "C": 2}, 12, {"B": 6, "C": 6}),
+        ("AB BC", SEPARATE, {"C": 2}, 12, {"C": 12}),
+        ("AB BC", EVEN, {"A": 1, "B": 1, "C": 1}, 12, {"A": 4, "B": 4, "C": 4}),
+        ("AB", EVEN, {"A": 0, "B": 1}, 12, {"B": 12}),
+    ],
+)
+def test_messages_are_shared_as_the_examples_of_activemq_say(
+    links: str, settings: BridgeSettings, consumers: dict[str, int], messages: int, shares: dict[str, float]
+) -> None:
+    assert plan(links, settings).shares("A", Q, consumers, messages) == pytest.approx(shares)
+
+
+def test_a_mesh_without_limits_is_looked_at_for_a_limited_time() -> None:
+    names = "ABCDEFGH"
+    mesh = " ".join(a + b for a in names for b in names if a != b)
+    unlimited = BridgeSettings(message_ttl=-1, consumer_ttl=-1)
+    assert way(plan(mesh, unlimited), "A", "H") == "AH"
+    assert way(plan(mesh, replace(unlimited, excluded=(Q,))), "A", "H") == ""
 
 
 @pytest.mark.parametrize("seed", SEEDS[:40])

@@ -2,30 +2,51 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from spanwire.discovery.group import MulticastSettings, parse_multicast
+from spanwire.broker.policy import PolicyMap
+from spanwire.discovery.agents import AgentSettings, parse_agent
 from spanwire.model.errors import ConfigurationError
 from spanwire.network.connector import NetworkConnectorSettings, RemoteAddress
 from spanwire.network.plan import NetworkPlan, PlannedBroker, PlannedLink
 from spanwire.service.config.loading import load_configuration
 from spanwire.service.config.model import BrokerConfiguration
+from spanwire.service.config.network_facts import FileFacts, read_facts
 
+ADDRESS: Final = re.compile(r"[a-z+]{1,20}://(\[[0-9a-fA-F:.]{1,45}\]|[^\s,()?/:&\[\]]{1,255}):([0-9]{1,5})")
 LOCAL: Final = frozenset({"localhost", "127.0.0.1", "::1", "0.0.0.0", "::", ""})
 
 
 @dataclass(frozen=True, slots=True)
 class NetworkFiles:
     """The brokers of some files, by name; ``refused`` are the lines about files that cannot be read, ``strangers`` the
-    connectors that lead to none of these brokers.
+    connectors that lead to none of these brokers: in the plan each address of theirs is a broker of which nothing else
+    is known.
     """
 
     configurations: tuple[BrokerConfiguration, ...]
     refused: tuple[str, ...]
     plan: NetworkPlan
     strangers: tuple[str, ...]
+    facts: tuple[FileFacts, ...] = ()
+
+    def facts_of(self, name: str) -> FileFacts:
+        """What else the file of the first broker of this name tells."""
+        found = [facts for one, facts in zip(self.configurations, self.facts, strict=True) if one.broker_name == name]
+        return found[0] if found else FileFacts()
+
+    def reached(self, uri: str) -> list[str]:
+        """The brokers whose addresses stand in a client's ``uri``, by name, in their order."""
+        found: list[str] = []
+        for host, port in ADDRESS.findall(uri):
+            remote = RemoteAddress(uri, host.strip("[]"), int(port))
+            broker = _listening(remote, self.configurations)
+            if broker is not None and broker.broker_name not in found:
+                found.append(broker.broker_name)
+        return found
 
     def named(self, name: str) -> BrokerConfiguration | None:
         """The first broker of this name."""
@@ -35,19 +56,28 @@ class NetworkFiles:
 def read_network(paths: Sequence[str], environment: Mapping[str, str] | None = None) -> NetworkFiles:
     """All files; what cannot be honoured elsewhere than in a network is left out."""
     found: list[BrokerConfiguration] = []
+    facts: list[FileFacts] = []
     refused: list[str] = []
     for path in paths:
         try:
             found.append(load_configuration(path, environment=environment, skip_unsupported=True))
+            facts.append(read_facts(path))
         except ConfigurationError as error:
             refused += str(error).splitlines()
     strangers: list[str] = []
     links: list[PlannedLink] = []
+    unknown: dict[str, PlannedBroker] = {}
     for configuration in found:
         for connector in configuration.network_connectors:
-            links += _links(configuration, connector, found, strangers)
-    brokers = [PlannedBroker(one.broker_name, one.broker_id or one.broker_name, one.advisory_support) for one in found]
-    return NetworkFiles(tuple(found), tuple(refused), NetworkPlan(brokers, links), tuple(strangers))
+            links += _links(configuration, connector, found, strangers, unknown)
+    brokers = [
+        PlannedBroker(
+            one.broker_name, one.broker_id or one.broker_name, one.advisory_support, PolicyMap(list(one.policies))
+        )
+        for one in found
+    ]
+    plan = NetworkPlan([*brokers, *unknown.values()], links)
+    return NetworkFiles(tuple(found), tuple(refused), plan, tuple(strangers), tuple(facts))
 
 
 def place_of(configuration: BrokerConfiguration, connector: NetworkConnectorSettings) -> str:
@@ -60,31 +90,34 @@ def _links(
     connector: NetworkConnectorSettings,
     brokers: Sequence[BrokerConfiguration],
     strangers: list[str],
+    unknown: dict[str, PlannedBroker],
 ) -> list[PlannedLink]:
     links: list[PlannedLink] = []
     place = place_of(near, connector)
-    ends = [] if connector.discovery is None else _announced(connector.discovery.agent, near, brokers)
+    found = [] if connector.discovery is None else _announced(connector.discovery.agent, near, brokers)
+    ends = [one.broker_name for one in found]
     for remote in connector.remotes:
         known = [one for one in (_listening(address, brokers) for address in (remote, *remote.others)) if one]
         if not known:
             strangers.append(f"{place}: {remote.uri} of connector {connector.bridge.name} is none of these brokers")
-        ends += known[:1]
+            unknown[remote.uri] = PlannedBroker(remote.uri, remote.uri)
+        ends.append(known[0].broker_name if known else remote.uri)
     for far in ends:
-        links.append(PlannedLink(near.broker_name, far.broker_name, connector.bridge, place))
+        links.append(PlannedLink(near.broker_name, far, connector.bridge, place))
         if connector.bridge.duplex:
-            links.append(PlannedLink(far.broker_name, near.broker_name, connector.bridge, place, reverse=True))
+            links.append(PlannedLink(far, near.broker_name, connector.bridge, place, reverse=True))
     return links
 
 
 def _announced(
-    group: MulticastSettings, near: BrokerConfiguration, brokers: Sequence[BrokerConfiguration]
+    group: AgentSettings, near: BrokerConfiguration, brokers: Sequence[BrokerConfiguration]
 ) -> list[BrokerConfiguration]:
     """The other brokers that meet there."""
     found: list[BrokerConfiguration] = []
     for broker in brokers:
-        agents = [parse_multicast(one.discovery_uri) for one in broker.connectors if one.discovery_uri]
-        places = [(agent.host, agent.port, agent.group) for agent in agents]
-        if broker is not near and (group.host, group.port, group.group) in places:
+        agents = [parse_agent(one.discovery_uri) for one in broker.connectors if one.discovery_uri]
+        places = [agent.place for agent in agents]
+        if broker is not near and group.place in places:
             found.append(broker)
     return found
 
