@@ -146,6 +146,8 @@ class Looking:
             self._hand_over(self.groups)
         in_turn = consumers.in_turn(self.groups is not None)
         if consumers.in_order:
+            if not is_far_too and self._context.is_scheduled(self._home):
+                return
             for equals in [in_turn] if consumers.is_strict else _by_priority(in_turn):
                 if not self._look(equals, None, consumers.is_strict):
                     break

@@ -269,13 +269,14 @@ def test_a_browser_with_a_selector_looks_through_a_deep_queue_in_slices() -> Non
     assert max(slices) <= SLICE_MESSAGES
 
 
-def test_many_calls_in_one_turn_pay_for_one_look_through_the_depths() -> None:
+@pytest.mark.parametrize("priority", [0, 5])
+def test_many_calls_in_one_turn_pay_for_one_look_through_the_depths(priority: int) -> None:
     stage = Stage(persistent=False)
     producer = stage.peer("p")
     for number in range(4_000):
         producer.sends(QUEUE, str(number), persistent=False, properties={"n": number})
     counted = Counting(stage)
-    near = stage.peer("n").consumes(QUEUE, selector="n < 20")
+    near = stage.peer("n").consumes(QUEUE, selector="n < 20", priority=priority)
     far = stage.peer("f").consumes(QUEUE, selector="n = 3999")
     looked = counted.take()
     for number in range(20):

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from spanwire.broker.backlog import MAX_RESIDENT_MESSAGES
 from spanwire.broker.chunk import SLICE_MESSAGES
-from spanwire.broker.operations import PAGE_MESSAGES
+from spanwire.broker.operations import PAGE_MESSAGES, REMOVAL_BYTES
 from spanwire.model.acks import POISON_ACK
 from spanwire.model.errors import InvalidDestinationError, InvalidSelectorError
 from tests.support.dialogue.broker_dialogue import START_MS, Listener, Stage, destination
@@ -140,6 +140,23 @@ def test_what_goes_whatever_it_is_is_not_read_and_goes_some_at_a_time() -> None:
     assert again.store.reads == []
     assert (again.view(QUEUE).pending, again.view(QUEUE).dequeued) == (0, 10 * SLICE_MESSAGES + 1)
     assert (again.memory(), again.store.kept(destination(QUEUE))) == (0, [])
+
+
+def test_a_purge_waits_while_the_disk_is_behind_with_its_removals() -> None:
+    stage = Stage()
+    stage.peer("p").sends(QUEUE, *[str(number) for number in range(10 * SLICE_MESSAGES)])
+    stage.syncs()
+    store = stage.store.crash()
+    again = Stage(store=store, memory_limit_bytes=20 * REMOVAL_BYTES * SLICE_MESSAGES)
+    again.broker.recover(store.recovered(), False, again.now, store.facts)
+    observer = removes(again)
+    for _ in range(20):
+        again.waits(1.0)
+    assert len(again.store.calls("remove")) == SLICE_MESSAGES  # a tenth of memory may be on its way to the disk
+    while not observer.told:
+        again.syncs()
+        again.waits(1.0)
+    assert observer.told == [(10 * SLICE_MESSAGES, 0)]
 
 
 def test_a_limit_holds_for_what_is_not_read_too() -> None:
