@@ -32,6 +32,7 @@ from spanwire.broker.context import BrokerContext
 from spanwire.broker.dead_letters import POISONED, DeadLetters
 from spanwire.broker.destination_map import DestinationMap
 from spanwire.broker.destinations import Destinations
+from spanwire.broker.durable_subscription import DurableSubscription
 from spanwire.broker.durables import Durables
 from spanwire.broker.facts import SUBSCRIPTIONS, XA_BRANCHES
 from spanwire.broker.flow_control import FlowControl
@@ -544,6 +545,10 @@ class Broker:
     def home_of(self, destination: Destination) -> BrokerDestination | None:
         """The queue or topic itself, for an operator's look into it; None when there is none."""
         return self._map.find(destination)
+
+    def durable_subscriptions(self) -> list[DurableSubscription]:
+        """All durable subscriptions, with what waits for them."""
+        return list(self._map.durables.values())
 
     def destination_views(self) -> list[DestinationView]:
         """All queues and topics, advisory topics included."""

@@ -27,6 +27,7 @@ from spanwire.testing.clock import VirtualClock
 from spanwire.testing.configuration import Source, for_test, read_source, with_ports
 from spanwire.testing.message import WaitingMessage, waiting_message
 from spanwire.testing.queue import DestinationLook, wait_until
+from spanwire.testing.whereabouts import DurableBacklog, HeldMessages, durable_backlogs, held_by_consumers
 from spanwire.testing.wire import Wire
 
 OPENWIRE: Final = "openwire"
@@ -257,6 +258,14 @@ class Broker:
         return thread.call(
             lambda broker: [waiting_message(message, broker.service.broker.formats) for message in messages]
         )
+
+    def held(self, destination: Destination, limit: int) -> list[HeldMessages]:
+        """The consumers of a queue that hold messages, with the oldest of these."""
+        return self._call(lambda broker: held_by_consumers(broker, destination, limit))
+
+    def durables(self, limit: int = 100) -> list[DurableBacklog]:
+        """All durable subscriptions, and what waits for them."""
+        return self._running().run(lambda broker: durable_backlogs(broker, limit))
 
     def purge_one(self, destination: Destination) -> int:
         """Drop what waits in one queue."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from spanwire.broker.views import ConnectionView, DestinationView
+from spanwire.model.destination import parse_destination
 from spanwire.model.errors import SpanwireError
 from spanwire.testing.broker import Broker
 
@@ -21,7 +22,14 @@ def describe(broker: Broker, messages: int) -> str:
     if not broker.is_running:
         return "the broker is stopped"
     try:
-        return "\n".join([*_destinations(broker, messages), *_links(broker), *_clients(broker.clients())])
+        return "\n".join(
+            [
+                *_destinations(broker, messages),
+                *_durables(broker, messages),
+                *_links(broker),
+                *_clients(broker.clients()),
+            ]
+        )
     except SpanwireError as error:
         return f"the broker cannot be asked: {error}"
 
@@ -37,6 +45,8 @@ def _destinations(broker: Broker, messages: int) -> list[str]:
         lines.append(_counters(view, width))
         if view.pending > view.in_flight and view.destination.startswith("queue://"):
             lines += _heads(broker, view, messages)
+        if view.in_flight and view.destination.startswith("queue://"):
+            lines += _held(broker, view, messages)
     if len(views) > len(shown):
         lines.append(f"and {len(views) - len(shown)} more")
     return lines
@@ -53,6 +63,25 @@ def _heads(broker: Broker, view: DestinationView, count: int) -> list[str]:
     lines = [f"    {message.line()}" for message in found]
     if waiting > len(found):
         lines.append(f"    … and {waiting - len(found)} more")
+    return lines
+
+
+def _held(broker: Broker, view: DestinationView, count: int) -> list[str]:
+    lines: list[str] = []
+    for held in broker.held(parse_destination(view.destination), count)[:MAX_CONNECTIONS]:
+        lines.append(f"    {held.count} with {held.client_id or 'a client'}, not acknowledged:")
+        lines += [f"        {message.line()}" for message in held.oldest]
+    return lines
+
+
+def _durables(broker: Broker, count: int) -> list[str]:
+    lines: list[str] = []
+    for durable in broker.durables(count)[:MAX_DESTINATIONS]:
+        if durable.pending:
+            where = f"{durable.pending - durable.in_flight} waiting, {durable.in_flight} in flight"
+            state = "" if durable.active else ", which is away"
+            lines.append(f"durable {durable.name} of {durable.client_id} on {durable.topic}: {where}{state}")
+            lines += [f"    {message.line()}" for message in durable.oldest]
     return lines
 
 

@@ -11,6 +11,7 @@ import pytest
 from spanwire.client import blocking
 from spanwire.model.errors import ConfigurationError, IllegalStateError, JmsError, ResourceAllocationError
 from spanwire.testing import Broker, Network, VirtualClock, Wire
+from spanwire.testing.report import describe
 
 PATIENCE: Final = 30.0
 HOUR: Final = 3600.0
@@ -203,3 +204,26 @@ def test_a_killed_broker_without_a_journal_has_nothing() -> None:
         broker.kill()
         broker.start()
         assert broker.queue("Q").pending == 0
+
+
+# -- where messages are ------------------------------------------------------------------------------------------------
+
+
+def test_a_report_tells_who_holds_messages_and_what_waits_behind_durable_subscriptions() -> None:
+    with (
+        Broker() as broker,
+        blocking.connect(broker.url, client_id="shop") as connection,
+        connection.session("client") as session,
+    ):
+        session.create_durable_subscriber("topic://NEWS", "mine").close()
+        session.create_producer("topic://NEWS").send("headline")
+        sent(broker.url, "held", "waiting")
+        consumer = session.create_consumer("queue://Q", prefetch=0)
+        assert consumer.receive(PATIENCE) is not None
+        report = describe(broker, 3).splitlines()
+        assert "    1 with shop, not acknowledged:" in report
+        held = report.index("    1 with shop, not acknowledged:")
+        assert report[held + 1].startswith("        text 'held' ID:")
+        assert report[held - 1].startswith("    text 'waiting' ID:")
+        durable = report.index("durable mine of shop on topic://NEWS: 1 waiting, 0 in flight, which is away")
+        assert report[durable + 1].startswith("    text 'headline' ID:")

@@ -1,0 +1,81 @@
+"""Where messages are that no queue shows: with consumers that have not acknowledged them, and behind durable
+subscriptions.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from spanwire.broker.queue import Queue
+from spanwire.model.destination import Destination
+from spanwire.model.message import Message
+from spanwire.service.embedded_broker import EmbeddedBroker
+from spanwire.testing.message import WaitingMessage, waiting_message
+
+
+@dataclass(frozen=True, slots=True)
+class HeldMessages:
+    """What one consumer has and has not acknowledged: how many, and the oldest of them."""
+
+    client_id: str
+    count: int
+    oldest: list[WaitingMessage]
+
+
+@dataclass(frozen=True, slots=True)
+class DurableBacklog:
+    """What a durable subscription has yet to acknowledge: how many, with those that its consumer holds, and the oldest
+    that wait.
+    """
+
+    client_id: str
+    name: str
+    topic: str
+    active: bool
+    pending: int
+    in_flight: int
+    oldest: list[WaitingMessage]
+
+
+def held_by_consumers(broker: EmbeddedBroker, destination: Destination, limit: int) -> list[HeldMessages]:
+    """The consumers of a queue that hold messages of it; in the broker's loop."""
+    queue = broker.service.broker.home_of(destination)
+    return [] if not isinstance(queue, Queue) else _held(broker, queue, limit)
+
+
+async def durable_backlogs(broker: EmbeddedBroker, limit: int) -> list[DurableBacklog]:
+    """All durable subscriptions; in the broker's loop."""
+    found: list[DurableBacklog] = []
+    for durable in broker.service.broker.durable_subscriptions():
+        line, terms = durable.line, durable.terms
+        looked = line.look(limit)
+        sequences = [sequence for sequence, message in looked if message is None]
+        stored = dict(zip(sequences, await broker.service.read_stored(line.destination, sequences), strict=True))
+        waiting = [stored.get(sequence) if message is None else message for sequence, message in looked]
+        found.append(
+            DurableBacklog(
+                terms.client_id,
+                terms.name,
+                terms.topic.qualified_name,
+                durable.active,
+                line.waiting() + line.in_flight,
+                line.in_flight,
+                _shown(broker, [message for message in waiting if message is not None]),
+            )
+        )
+    return found
+
+
+def _held(broker: EmbeddedBroker, queue: Queue, limit: int) -> list[HeldMessages]:
+    found: list[HeldMessages] = []
+    for subscription in queue.subscriptions():
+        out = subscription.dispatched[subscription.first :]
+        messages = [reference.message for reference in out if reference.message.destination == queue.destination]
+        if messages:
+            found.append(HeldMessages(subscription.client_id, len(messages), _shown(broker, messages[:limit])))
+    return found
+
+
+def _shown(broker: EmbeddedBroker, messages: list[Message]) -> list[WaitingMessage]:
+    formats = broker.service.broker.formats
+    return [waiting_message(message, formats) for message in messages]
