@@ -17,8 +17,9 @@ from spanwire.model.destination import parse_destination
 from spanwire.model.errors import AuthenticationError, ConfigurationError, SpanwireError
 from spanwire.model.info import ConnectionInfo
 from spanwire.service.config.loading import load_configuration
-from spanwire.service.config.model import BrokerConfiguration
+from spanwire.service.config.model import BrokerConfiguration, PersistenceConfiguration
 from spanwire.service.service import BrokerService
+from spanwire.transports.base import ConnectorSettings
 from tests.service.started import Started, spanwire
 
 FILE = """\
@@ -197,6 +198,37 @@ def test_a_change_does_not_open_to_others_what_a_start_would_not(tmp_path: Path)
     played(tmp_path, play, host="0.0.0.0")
 
 
+async def until(true: Callable[[], bool]) -> None:
+    """Waits for it, with a limit."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not true() and time.monotonic() < deadline:
+        await asyncio.sleep(0.01)
+    assert true()
+
+
+def test_a_link_comes_up_and_ends_with_its_connector(tmp_path: Path) -> None:
+    other = BrokerConfiguration(
+        broker_name="other",
+        connectors=(ConnectorSettings(name="a", scheme="tcp", host="127.0.0.1", port=0, protocol="openwire"),),
+        persistence=PersistenceConfiguration(persistent=False),
+    )
+
+    async def play(changing: Changing) -> None:
+        service = BrokerService(other, None)
+        await service.start()
+        try:
+            link = LINK.format("n", service.connectors[0].port)
+            await changing.reloads(links=link.replace("uri=", f'userName="ann" password="{SECRET}" uri='))
+            await until(lambda: [link["state"] for link in changing.service.links()] == ["running"])
+            await until(lambda: len(service.broker.connection_views()) == 1)
+            assert await changing.reloads() == ["network connector n is ended"]
+            await until(lambda: not service.broker.connection_views())
+        finally:
+            await service.stop()
+
+    played(tmp_path, play)
+
+
 def test_another_name_is_another_broker(tmp_path: Path) -> None:
     async def play(changing: Changing) -> None:
         text = changing.path.read_text("utf-8").replace('"changing"', '"changed"')
@@ -210,10 +242,7 @@ def test_another_name_is_another_broker(tmp_path: Path) -> None:
 def test_the_file_is_looked_at_every_period(tmp_path: Path) -> None:
     async def play(changing: Changing) -> None:
         changing.becomes(links=LINK.format("n", 1), period="20")
-        deadline = time.monotonic() + PATIENCE_S
-        while not changing.links() and time.monotonic() < deadline:
-            await asyncio.sleep(0.01)
-        assert changing.links() == ["n"]
+        await until(lambda: changing.links() == ["n"])
 
     played(tmp_path, play, period="20")
 
