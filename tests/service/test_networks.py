@@ -114,7 +114,7 @@ def test_three_connectors_of_the_documents_are_three_links(tmp_path: Path) -> No
 def test_a_duplex_connector_carries_both_directions_and_both_ends_show_the_link(tmp_path: Path) -> None:
     with Started(tmp_path / "far") as far:
         uri = f"static:(tcp://127.0.0.1:{far.ports['tcp']})?initialReconnectDelay=100"
-        with Linked(tmp_path / "near", uri, more=' duplex="true"') as near:
+        with Linked(tmp_path / "near", uri, more=' duplex="true" useCompression="true"') as near:
             assert eventually(lambda: [link["state"] for link in links(far)] == ["running"])
             assert send_and_receive(near.broker_url, far.broker_url, "FORTH", ["f"]) == ["f"]
             assert send_and_receive(far.broker_url, near.broker_url, "BACK", ["b"]) == ["b"]
@@ -123,6 +123,10 @@ def test_a_duplex_connector_carries_both_directions_and_both_ends_show_the_link(
             assert (here["enqueued"], there["enqueued"]) == (1, 1)
             shown = spanwire("network", "map", "--data-directory", str(far.data)).stdout
             assert "  <-> near by link (" in shown
+            for broker in (near, far):  # what holds for a link is seen at both ends
+                shown = spanwire("query", "-QNetworkConnector=link", "--data-directory", str(broker.data)).stdout
+                assert "\nUseCompression = True\n" in shown
+                assert "\nPrefetchSize = 1000\n" in shown
             near.kill()
             assert eventually(lambda: [link["state"] for link in links(far)] == ["waiting"])
             (gone,) = links(far)

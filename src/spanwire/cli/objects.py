@@ -4,7 +4,7 @@ beans, made of the control socket's answers.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Final
@@ -99,9 +99,24 @@ def _broker_objects(status: dict[str, object]) -> list[ViewedObject]:
         found.append(
             ViewedObject("Connector", str(row["name"]), {"Uri": row["uri"], "ConnectionCount": row["connections"]})
         )
+    settings = {str(row.get("name")): row for row in _rows(status.get("network_settings"))}
     for row in _rows(status.get("network_connectors")):
         shown = {name.title().replace("_", ""): value for name, value in row.items() if name != "name"}
+        shown.update(_settings(settings.get(str(row["name"]), {}), shown))
         found.append(ViewedObject("NetworkConnector", str(row["name"]), shown))
+    linked = {each.name for each in found if each.type == "NetworkConnector"}
+    for name in sorted(settings.keys() - linked):  # connectors that have found nobody
+        found.append(ViewedObject("NetworkConnector", name, _settings(settings[name], {})))
+    return found
+
+
+def _settings(row: dict[str, object], shown: Mapping[str, object]) -> dict[str, object]:
+    """The settings of a connector by ActiveMQ's names of its attributes; what a link tells of itself goes before."""
+    found: dict[str, object] = {}
+    for name, value in row.items():
+        attribute = name[:1].upper() + name[1:]
+        if name != "name" and attribute not in shown:
+            found[attribute] = ", ".join(str(one) for one in value) if isinstance(value, list) else value
     return found
 
 

@@ -18,7 +18,7 @@ from spanwire.model.routing import NO_PATH, NetworkFilter, within
 from spanwire.network.settings import BridgeSettings
 
 MAX_KNOWN: Final = 1_000  # answers about one destination at one broker that are remembered
-MAX_STEPS: Final = 20_000  # subscriptions or hops followed for one question; a mesh without limits has very many ways
+MAX_STEPS: Final = 5_000  # subscriptions or hops followed for one question; a mesh without limits has very many ways
 
 RULE_STATIC: Final = "static bridge"
 RULE_ADVISORIES: Final = "advisories"

@@ -17,6 +17,7 @@ from spanwire.network.duplex import DuplexAcceptor
 from spanwire.network.routes import NetworkRoutes
 from spanwire.transports.connector import TransportConnector
 from spanwire.transports.turn import Turn
+from spanwire.service.connector_views import accepted_settings_view, connector_view
 
 MAX_NAMES: Final = 100  # connectors in one request
 CLUSTER_INTERVAL: Final = 1.0  # seconds between two looks which brokers clients are told of
@@ -165,3 +166,13 @@ def announced_uri(connector: TransportConnector, host_name: str) -> str:
     if settings.host not in ANY_HOST:
         return connector.uri
     return f"{settings.scheme}://{host_name}:{connector.port}"
+    def status(self) -> dict[str, object]:
+        """What the status of the broker tells of its network: the links, and the settings of the connectors."""
+        return {"network_connectors": self.views(), "network_settings": self.settings_views()}
+
+    def settings_views(self) -> list[dict[str, object]]:
+        """The settings of each connector, and of each duplex connector of another broker with a link to here."""
+        accepted = [] if self._acceptor is None else self._acceptor.bridges.values()
+        here = [connector_view(connector.settings) for connector in self._connectors.values()]
+        return here + [accepted_settings_view(bridge) for bridge in accepted]
+

@@ -290,7 +290,7 @@ class BrokerService:
         }
         view = BrokerView(broker, self.connectors, self.environment.clock, facts)
         commands: dict[str, Command] = {
-            "status": lambda: {**view.status(), "network_connectors": self._networking.views()},
+            "status": lambda: {**view.status(), **self._networking.status()},
             "destinations": view.destinations,
             "connections": view.connections,
             "stop": self.request_stop,

@@ -11,6 +11,10 @@ STATUS = {
     "name": "b", "id": "ID:b", "version": "1", "uptime_s": 2.0, "data_directory": "/d", "persistent": True,
     "connectors": [{"name": "openwire", "uri": "tcp://h:1", "connections": 1}],
     "network_connectors": [{"name": "link", "uri": "static:(tcp://h:2)", "state": "up", "in_flight": 0}],
+    "network_settings": [
+        {"name": "link", "uri": "static:(tcp://h:2)", "networkTTL": 3, "excludedDestinations": ["queue://A", "topic://B"]},
+        {"name": "looking", "uri": "multicast://default", "networkTTL": 1, "excludedDestinations": []},
+    ],
     "statistics": {"connections": 1, "enqueued": 5, "dequeued": 4, "pending": 1, "memory_bytes": 9,
                    "memory_limit_bytes": 100},
 }  # fmt: skip
@@ -38,7 +42,10 @@ def test_everything_has_activemqs_names_with_the_broker_first() -> None:
     assert list(found) == ["Broker", "Connector", "NetworkConnector", "Connection", "Queue"]
     assert found["Broker"].attributes["TotalEnqueueCount"] == 5
     assert found["Connector"].attributes == {"Uri": "tcp://h:1", "ConnectionCount": 1}
-    assert found["NetworkConnector"].attributes["InFlight"] == 0
+    linked, looking = [each for each in objects() if each.type == "NetworkConnector"]
+    assert (linked.name, linked.attributes["InFlight"], linked.attributes["NetworkTTL"]) == ("link", 0, 3)
+    assert linked.attributes["ExcludedDestinations"] == "queue://A, topic://B"
+    assert (looking.name, looking.attributes["Uri"]) == ("looking", "multicast://default")
     assert found["Connection"].attributes["ClientId"] == "c"
     assert found["Queue"].attributes["QueueSize"] == 3
     assert found["Queue"].name == "Q"

@@ -58,12 +58,17 @@ def element(options: Mapping[str, str], transports: Sequence[str], networks: Seq
     broker = Element("broker", 1, attributes={name: Attribute(value, 1) for name, value in options.items()})
     broker.attributes.setdefault(NAME, Attribute("localhost", 1))
     connectors = [Element("transportConnector", 1, attributes={"uri": Attribute(uri, 1)}) for uri in transports]
-    links = [
-        Element("networkConnector", 1, attributes={"uri": Attribute(uri, 1), "name": Attribute(f"NC-{place}", 1)})
-        for place, uri in enumerate(networks, 1)
-    ]
+    links = [_link(uri, f"NC-{place}") for place, uri in enumerate(networks, 1)]
     if connectors:
         broker.children.append(Element("transportConnectors", 1, children=connectors))
     if links:
         broker.children.append(Element("networkConnectors", 1, children=links))
     return broker
+
+
+def _link(uri: str, name: str) -> Element:
+    """A network connector of this name, unless its uri has one (`spanwire.service.config.connector_uri`)."""
+    link = Element("networkConnector", 1, attributes={"uri": Attribute(uri, 1)})
+    if "?name=" not in uri and "&name=" not in uri:
+        link.attributes["name"] = Attribute(name, 1)
+    return link

@@ -67,7 +67,7 @@ class Interpreter:
         plugins = self.inner(broker, "plugins", words.PLUGINS)
         security = self._security()
         contexts = self.inner(broker, "sslContext", words.SSL_CONTEXT)
-        stores = read_stores(contexts, self.findings, self.base, self.variables, self.decryption)
+        stores = self._stores(contexts)
         data_directory = settings.text("dataDirectory")
         usage = UsageInterpreter(self.findings, self.inner, self.variables.environment).usage(broker)
         return BrokerConfiguration(
@@ -100,9 +100,13 @@ class Interpreter:
             skipped=self.findings.skipped,
         )
 
+    def _stores(self, contexts: list[Element]) -> Stores:
+        return read_stores(contexts, self.findings, self.base, self.variables, self.decryption)
+
     def _network_connectors(self, broker: Element, stores: Stores) -> tuple[NetworkConnectorSettings, ...]:
         """Without advisories here no bridge learns of consumers here, which is seldom meant where there are bridges."""
-        found = NetworkReader(self.findings, self.inner, self.decryption).connectors(broker, stores)
+        reader = NetworkReader(self.findings, self.inner, self.decryption, self._stores)
+        found = reader.connectors(broker, stores)
         if not Settings(broker, self.findings).flag("advisorySupport", True):
             if any(not connector.bridge.static_bridge for connector in found):
                 self.findings.warn(

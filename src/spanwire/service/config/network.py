@@ -19,12 +19,13 @@ from spanwire.model.routing import DEFAULT_PRIORITY_BASE, MIN_CONSUMER_PRIORITY
 from spanwire.model.secret import Secret
 from spanwire.network.connector import DiscoverySettings, NetworkConnectorSettings, RemoteAddress
 from spanwire.network.settings import DEFAULT_NAME, DEFAULT_PREFETCH, DEFAULT_TTL, BridgeSettings
+from spanwire.service.config.connector_uri import take_settings
 from spanwire.service.config.decryption import Decryption
 from spanwire.service.config.document import Element, Findings
 from spanwire.service.config.tls import Stores
 from spanwire.service.config.uri import SOCKET, TLS, WIRE_FORMAT, TransportUri, is_tls, parse_uri, redacted
 from spanwire.service.config.values import NUMBER, Settings, as_flag
-from spanwire.service.config.words import LINKS, NO_EFFECT, YES, Rule, Words
+from spanwire.service.config.words import LINKS, NO_EFFECT, SSL_CONTEXT, YES, Rule, Words
 from spanwire.tls.settings import ClientTlsSettings
 
 MAX_TTL: Final = 64  # brokers in a row: as many as a broker path may hold
@@ -71,6 +72,7 @@ CONNECTOR: Final = Words(
         "excludedDestinations": YES,
         "dynamicallyIncludedDestinations": YES,
         "staticallyIncludedDestinations": YES,
+        "sslContext": YES,
         "durableDestinations": Rule(NO_EFFECT, note="the durable subscriptions of bridges are found in the store"),
     },
 )
@@ -83,11 +85,14 @@ Inner = Callable[[Element, str, Words], list[Element]]
 
 @dataclass(frozen=True, slots=True)
 class NetworkReader:
-    """Reads the connectors of one broker. ``inner`` finds and checks inner elements."""
+    """Reads the connectors of one broker. ``inner`` finds and checks inner elements, ``own_stores`` reads an
+    ``sslContext`` of one connector.
+    """
 
     findings: Findings
     inner: Inner
     decryption: Decryption
+    own_stores: Callable[[list[Element]], Stores]
 
     def connectors(self, broker: Element, stores: Stores) -> tuple[NetworkConnectorSettings, ...]:
         """All of them; what cannot be honoured is in the findings."""
@@ -95,7 +100,9 @@ class NetworkReader:
         names: set[str] = set()
         for group in self.inner(broker, "networkConnectors", CONNECTORS):
             for element in self.inner(group, "networkConnector", CONNECTOR):
-                connector = self._connector(element, stores)
+                take_settings(element, CONNECTOR, self.findings)
+                contexts = self.inner(element, "sslContext", SSL_CONTEXT)
+                connector = self._connector(element, self.own_stores(contexts) if contexts else stores)
                 name = element.value("name") or DEFAULT_NAME
                 if name in names:
                     self.findings.error(

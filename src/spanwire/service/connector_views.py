@@ -1,0 +1,104 @@
+"""What an operator may know of the settings of network connectors, by their names in ``activemq.xml``."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from spanwire.network.connector import NetworkConnectorSettings, RemoteAddress
+from spanwire.network.duplex import DuplexBridge
+from spanwire.network.settings import BridgeSettings
+from spanwire.tls.settings import ClientTlsSettings
+
+HIDDEN: Final = "********"  # a password that is set
+View = dict[str, object]
+
+
+def connector_view(settings: NetworkConnectorSettings) -> View:
+    """All settings of a connector of this broker; of its passwords only whether there are any."""
+    tls = _tls(settings)
+    return {
+        **bridge_view(settings.bridge),
+        "uri": uri_of(settings),
+        "autoStart": settings.auto_start,
+        "sendLoginToDiscovered": settings.discovery is not None and settings.discovery.sends_login,
+        "sslContext": None if tls is None else _tls_view(tls),
+        "initialReconnectDelay": settings.reconnect.initial_delay_ms,
+        "maxReconnectDelay": settings.reconnect.max_delay_ms,
+        "maxReconnectAttempts": settings.reconnect.max_attempts,
+        "useExponentialBackOff": settings.reconnect.exponential,
+        "backOffMultiplier": settings.reconnect.multiplier,
+        "minConnectTime": settings.reconnect.min_connect_ms,
+    }
+
+
+def accepted_settings_view(bridge: DuplexBridge) -> View:
+    """Those of a duplex connector of another broker, as far as they came with its link."""
+    return {**bridge_view(bridge.settings), "uri": bridge.crossing.local.client.info.remote_address, "autoStart": None}
+
+
+def bridge_view(settings: BridgeSettings) -> View:
+    """The settings that every bridge has."""
+    return {
+        "name": settings.name,
+        "networkTTL": settings.message_ttl if settings.message_ttl == settings.consumer_ttl else None,
+        "messageTTL": settings.message_ttl,
+        "consumerTTL": settings.consumer_ttl,
+        "conduitSubscriptions": settings.conduit,
+        "conduitNetworkQueueSubscriptions": settings.conduit_network_queues,
+        "decreaseNetworkConsumerPriority": settings.decrease_priority,
+        "consumerPriorityBase": settings.priority_base,
+        "prefetchSize": settings.prefetch_size,
+        "alwaysSyncSend": settings.always_sync_send,
+        "bridgeTempDestinations": settings.bridge_temporary,
+        "userName": settings.user_name,
+        "password": None if settings.password is None else HIDDEN,
+        "remoteUserName": settings.remote_user_name,
+        "remotePassword": None if settings.remote_password is None else HIDDEN,
+        "excludedDestinations": [one.qualified_name for one in settings.excluded],
+        "dynamicallyIncludedDestinations": [
+            one.qualified_name + ("?forceDurable=true" if one in settings.forced_durable else "")
+            for one in settings.included
+        ],
+        "staticallyIncludedDestinations": [one.qualified_name for one in settings.static],
+        "staticBridge": settings.static_bridge,
+        "destinationFilter": settings.advisory_filter,
+        "advisoryTopics": settings.advisory_topics(),
+        "dynamicOnly": settings.dynamic_only,
+        "syncDurableSubs": settings.sync_durable,
+        "useVirtualDestSubs": settings.virtual_demand,
+        "duplex": settings.duplex,
+        "suppressDuplicateQueueSubscriptions": settings.suppress_queue_duplicates,
+        "suppressDuplicateTopicSubscriptions": settings.suppress_topic_duplicates,
+        "checkDuplicateMessagesOnDuplex": settings.check_duplicates,
+        "advisoryForFailedForward": settings.tells_failures,
+        "useCompression": settings.compresses,
+        "clientIdToken": settings.client_id_token,
+    }
+
+
+def uri_of(settings: NetworkConnectorSettings) -> str:
+    """Where a connector leads, without options."""
+    if settings.discovery is not None:
+        return settings.discovery.uri
+    return f"static:({','.join(_address(remote) for remote in settings.remotes)})"
+
+
+def _address(remote: RemoteAddress) -> str:
+    if not remote.others:
+        return remote.uri
+    return f"failover:({','.join(one.uri for one in (remote, *remote.others))})"
+
+
+def _tls(settings: NetworkConnectorSettings) -> ClientTlsSettings | None:
+    if settings.discovery is not None:
+        return settings.discovery.tls
+    addresses = [one for remote in settings.remotes for one in (remote, *remote.others)]
+    return next((one.tls for one in addresses if one.tls is not None), None)
+
+
+def _tls_view(tls: ClientTlsSettings) -> View:
+    return {
+        "trustStore": None if tls.trust_store is None else str(tls.trust_store.path),
+        "keyStore": None if tls.key_store is None else str(tls.key_store.path),
+        "verifyHostName": tls.verify_host_name,
+    }
