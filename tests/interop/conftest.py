@@ -10,8 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.support import distributions
 from tests.support.broker_process import BrokerProcess, spanwire_command
 from tests.support.classic import classic_broker
+from tests.support.distributions import ARTEMIS, CLASSIC, ArtemisProcess, Distribution
 from tests.support.java import JavaProcess, Observation, compile_java_once
 from tests.support.peers import require
 
@@ -33,6 +35,27 @@ def classic(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]
     require("activemq-broker")
     with classic_broker(tmp_path_factory.mktemp("classic")) as broker:
         yield broker
+
+
+@pytest.fixture(scope="session")
+def newest_classic(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    """The newest ActiveMQ Classic that Maven Central has for us."""
+    with distributions.newest_classic(_home(CLASSIC), tmp_path_factory.mktemp("newest-classic")) as broker:
+        yield broker
+
+
+@pytest.fixture(scope="session")
+def artemis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    """ActiveMQ Artemis, which speaks OpenWire, too."""
+    with ArtemisProcess(_home(ARTEMIS), tmp_path_factory.mktemp("artemis")) as broker:
+        yield broker
+
+
+def _home(distribution: Distribution) -> Path:
+    found = distributions.home_of(distribution)
+    if isinstance(found, str):
+        pytest.skip(found)
+    return found
 
 
 @pytest.fixture(scope="session")

@@ -8,13 +8,19 @@ import socket
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from typing import Any, Final
 
 import pytest
 
 from spanwire.client import aio, blocking
 from spanwire.client.message import Message
-from spanwire.model.errors import IllegalStateError, JmsError, ResourceAllocationError
+from spanwire.model.errors import (
+    IllegalStateError,
+    JmsError,
+    ResourceAllocationError,
+    TransactionRolledBackError,
+)
 from spanwire.protocols.openwire import _marshallers as wire
 from spanwire.protocols.openwire.codec import FrameDecoder, FrameEncoder
 from spanwire.protocols.openwire.wire_format import WireFormatPreferences, negotiate, wire_format_info
@@ -228,6 +234,11 @@ def test_reading_stops_at_a_limit_of_bytes_and_goes_on_for_whoever_waits(spanwir
     played(scenario())
 
 
+async def bodies(consumer: Any, count: int) -> list[object]:
+    found = [await consumer.receive(PATIENCE) for _ in range(count)]
+    return [None if message is None else message.body for message in found]
+
+
 async def some(consumer: aio.Consumer, count: int) -> Any:
     for _ in range(count):
         message = await consumer.receive(PATIENCE)
@@ -288,6 +299,77 @@ def test_a_cancelled_send_and_commit_leave_a_connection_that_works(spanwire_brok
             await producer.send("b")
             await session.commit()
             await asyncio.to_thread(spanwire_broker.queue("C").wait_for, PATIENCE, pending=2)
+
+    played(scenario())
+
+
+def test_closing_a_session_ends_whoever_waits_for_its_messages(spanwire_broker: Broker, shell: str) -> None:
+    async def scenario() -> None:
+        async with opened(shell, spanwire_broker.url) as connection:
+            session = connection.session()
+            consumer = await session.create_consumer("queue://Q")
+            waiting = asyncio.create_task(consumer.receive())
+            await asyncio.sleep(NOT_AGAIN)
+            await session.close()
+            with pytest.raises(IllegalStateError, match="consumer is closed"):
+                await asyncio.wait_for(waiting, PATIENCE)
+
+    played(scenario())
+
+
+def test_receives_and_sends_that_are_cancelled_lose_nothing(spanwire_broker: Broker) -> None:
+    count = 300
+
+    async def cancelled(task: asyncio.Task[Any], is_due: Callable[[], bool], turns: int) -> Any:
+        await asyncio.sleep(0)
+        while not is_due():
+            await asyncio.sleep(0)
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        task.cancel()
+        return (await asyncio.gather(task, return_exceptions=True))[0]
+
+    async def scenario() -> None:
+        async with opened("aio", spanwire_broker.url) as connection, connection.session() as session:
+            producer, consumer = await session.create_producer("queue://Q"), await session.create_consumer("queue://Q")
+            found: list[object] = []
+            cancellations = 0
+            for number in range(count):
+                sending = asyncio.create_task(producer.send(str(number)))
+                await cancelled(sending, lambda: True, number % 3)
+                receiving = asyncio.create_task(consumer.receive())
+                message = await cancelled(receiving, lambda: not consumer.core.waiting, number % 4)
+                if isinstance(message, asyncio.CancelledError):
+                    cancellations += 1
+                else:
+                    found.append(message.body)
+            found += await bodies(consumer, count - len(found))
+            assert found == [str(number) for number in range(count)]
+            assert cancellations, "nothing was cancelled"
+            await producer.send("last")
+            assert await bodies(consumer, 1) == ["last"]
+
+    played(scenario())
+
+
+def test_a_durable_subscription_without_a_client_id_is_refused_here(spanwire_broker: Broker, shell: str) -> None:
+    async def scenario() -> None:
+        async with opened(shell, spanwire_broker.url) as connection, connection.session() as session:
+            with pytest.raises(IllegalStateError, match="client_id"):
+                await session.create_durable_subscriber("topic://T", "mine")
+
+    played(scenario())
+
+
+def test_a_transaction_that_lost_a_message_cannot_be_committed(spanwire_broker: Broker, shell: str) -> None:
+    async def scenario() -> None:
+        async with opened(shell, spanwire_broker.url) as connection, connection.session("transacted") as session:
+            producer = await session.create_producer()
+            await producer.send("x", destination="temp-queue://ID:nobody:1")
+            with pytest.raises(TransactionRolledBackError):
+                await session.commit()
+            await producer.send("y", destination="queue://PY.AFTER")
+            await session.commit()
 
     played(scenario())
 

@@ -60,6 +60,8 @@ def spanwire_command(*arguments: str) -> Command:
 class BrokerProcess:
     """One broker with an OpenWire and a STOMP connector. The first start chooses the ports, later ones keep them."""
 
+    started: re.Pattern[str] = STARTED  # the line that says so
+
     def __init__(
         self,
         command: Command,
@@ -183,5 +185,5 @@ class BrokerProcess:
                 raise RuntimeError("the broker did not start:\n" + "\n".join(self.log[-20:]))
             if match := LISTENING.search(line):
                 self._ports[match[1]] = int(match[2])
-            elif STARTED.search(line):
+            elif self.started.search(line):
                 return

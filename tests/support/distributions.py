@@ -1,0 +1,167 @@
+"""Newer brokers of the ActiveMQ family than a distribution packages: Classic and Artemis as Maven Central has them.
+
+An archive is fetched once into a cache outside of this tree, and compared with the checksum here, before anything of it
+runs. ``SPANWIRE_CLASSIC_HOME`` and ``SPANWIRE_ARTEMIS_HOME`` name unpacked ones instead, of any version. Where neither
+is to be had the reason is said.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import http.client
+import os
+import re
+import shutil
+import socket
+import subprocess
+import tarfile
+import tempfile
+import urllib.error
+import urllib.request
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+from tests.support.broker_process import BrokerProcess
+from tests.support.classic import JVM_OPTIONS
+
+CENTRAL: Final = "https://repo1.maven.org/maven2/org/apache/activemq"
+TIMEOUT_S: Final = 60
+MAX_ARCHIVE: Final = 256 * 1024 * 1024  # bytes; the largest has less than a hundred million
+CREATE_TIMEOUT_S: Final = 120
+
+
+@dataclass(frozen=True)
+class Distribution:
+    """One archive: which, the checksum that it has to have, and the variable that names another one's directory."""
+
+    name: str
+    version: str
+    sha512: str
+    variable: str
+
+    @property
+    def folder(self) -> str:
+        return f"{self.name}-{self.version}"
+
+    @property
+    def url(self) -> str:
+        return f"{CENTRAL}/{self.name}/{self.version}/{self.folder}-bin.tar.gz"
+
+
+CLASSIC: Final = Distribution(
+    "apache-activemq",
+    "5.18.3",
+    (
+        "61abc4a08b9e1db6a5b1062bb1c839171e93bcb571817fd81744dd19874d7138"
+        "40bba99c7979d45bcb832d13ea01986b76fb11720f5ec63a0283e7d1934a33cc"
+    ),
+    "SPANWIRE_CLASSIC_HOME",
+)
+ARTEMIS: Final = Distribution(
+    "apache-artemis",
+    "2.31.2",
+    (
+        "b1f2a9fc245db400982bed0fd8df0f5b1c25a42aa7170bda7b02e37ea92d1f59"
+        "fd4a290bd18e3b47f68735a0524cfc239db2a01838927c33a0fb654cacf8f095"
+    ),
+    "SPANWIRE_ARTEMIS_HOME",
+)
+
+
+@cache
+def home_of(distribution: Distribution) -> Path | str:
+    """The directory of an unpacked archive, fetched if it is not there; or why it cannot be had, in one line."""
+    given = os.environ.get(distribution.variable)
+    if given:
+        return Path(given) if Path(given).is_dir() else f"{distribution.variable}={given} is no directory"
+    place = cache_directory() / "distributions"
+    home = place / distribution.folder
+    if home.is_dir():
+        return home
+    if shutil.which("java") is None:
+        return "there is no java on the path"
+    place.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=place) as directory:
+        archive = Path(directory) / "archive"
+        try:
+            fetch(distribution, archive)
+            with tarfile.open(archive) as found:
+                found.extractall(directory, filter="data")
+        except (OSError, http.client.HTTPException, tarfile.TarError, ValueError) as error:
+            reason = f"HTTP {error.code}" if isinstance(error, urllib.error.HTTPError) else f"{error}"
+            return f"{distribution.folder} cannot be fetched from Maven Central: {reason}"
+        if not home.exists():
+            (Path(directory) / distribution.folder).rename(home)
+    return home
+
+
+def fetch(distribution: Distribution, archive: Path) -> None:
+    """Raises ValueError for an archive that is another one than it should be."""
+    digest = hashlib.sha512()
+    size = 0
+    with urllib.request.urlopen(distribution.url, timeout=TIMEOUT_S) as response, archive.open("wb") as file:
+        while block := response.read(1024 * 1024):
+            size += len(block)
+            if size > MAX_ARCHIVE:
+                raise ValueError(f"the archive is larger than {MAX_ARCHIVE} bytes")
+            digest.update(block)
+            file.write(block)
+    if digest.hexdigest() != distribution.sha512:
+        raise ValueError("the archive is not the one whose checksum is known")
+
+
+def cache_directory() -> Path:
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "spanwire-tests"
+
+
+def newest_classic(home: Path, directory: Path) -> BrokerProcess:
+    """A broker of this Classic that is not started yet."""
+
+    def command(place: Path) -> list[str]:
+        properties = place / "log4j2.properties"
+        properties.write_text(
+            "appender.out.type=Console\nappender.out.name=out\nappender.out.layout.type=PatternLayout\n"
+            "appender.out.layout.pattern=%p %m%n\nrootLogger.level=INFO\nrootLogger.appenderRef.out.ref=out\n",
+            encoding="utf-8",
+        )
+        return [
+            "java", *JVM_OPTIONS, f"-Dlog4j2.configurationFile={properties}", f"-Dactivemq.home={home}",
+            f"-Dactivemq.base={place}", f"-Dactivemq.conf={place}", f"-Dactivemq.data={place / 'data'}",
+            "-jar", str(home / "bin" / "activemq.jar"), "start", f"xbean:file:{place / 'activemq.xml'}",
+        ]  # fmt: skip
+
+    return BrokerProcess(command, directory)
+
+
+class ArtemisProcess(BrokerProcess):
+    """An Artemis with one connector that speaks OpenWire, and the queues' names as ActiveMQ's clients know them."""
+
+    started = re.compile("AMQ221007")
+
+    def __init__(self, home: Path, directory: Path) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as probe:
+            self._port: int = probe.getsockname()[1]
+        super().__init__(lambda place: [str(place / "instance" / "bin" / "artemis"), "run"], directory)
+        self._home: Final = home
+
+    @property
+    def openwire_port(self) -> int:
+        return self._port
+
+    def start(self) -> None:
+        instance = self.directory / "instance"
+        if not instance.exists():
+            self.directory.mkdir(parents=True, exist_ok=True)
+            subprocess.run(
+                [
+                    str(self._home / "bin" / "artemis"), "create", str(instance), "--silent", "--user", "admin",
+                    "--password", "admin", "--allow-anonymous", "--host", "127.0.0.1", "--default-port",
+                    str(self._port), "--no-amqp-acceptor", "--no-hornetq-acceptor", "--no-mqtt-acceptor",
+                    "--no-stomp-acceptor", "--no-web", "--no-autotune", "--nio", "--java-options",
+                    "-XX:TieredStopAtLevel=1",
+                ],
+                check=True, capture_output=True, timeout=CREATE_TIMEOUT_S,
+            )  # fmt: skip
+        super().start()
