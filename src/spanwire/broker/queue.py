@@ -16,7 +16,7 @@ from typing import Final
 
 from spanwire.broker.backlog import Backlog
 from spanwire.broker.bridge_condition import BridgeCondition
-from spanwire.broker.chunk import SLICE_MESSAGES, Packed
+from spanwire.broker.chunk import CHUNK_MESSAGES, SLICE_MESSAGES, Chunk, Packed
 from spanwire.broker.context import BrokerContext
 from spanwire.broker.line import MessageLine
 from spanwire.broker.looking import Looking
@@ -53,6 +53,7 @@ class Queue(BrokerDestination):
         self._expiry: Final[ExpiryWalk] = ExpiryWalk(self, self._backlog, context)
         self._purge: Final[Purge] = Purge(self, self._backlog, context)
         self._looking: Final[Looking] = Looking(self, self._backlog, self._consumers, context)
+        self._dropped: list[Chunk] = []  # what is left of the line of a removed queue, the first piece last
         self._paused = False
         self._starts_at = 0.0
         self._mode = BY_PRIORITY if policy.queue.prioritized_messages else DIRECT
@@ -374,15 +375,26 @@ class Queue(BrokerDestination):
         return count
 
     def drop(self) -> None:
-        """The queue is removed, in the store as a whole: forget what waits."""
+        """The queue is removed, in the store as a whole: forget what waits, a piece at a time, the first now."""
         self._expiry.stop()
         self._purge.stop()
-        for chunk in self._backlog.clear():
+        self._dropped = self._backlog.clear()
+        self._dropped.reverse()
+        if self._drop_some():
+            self._context.schedule(self)
+
+    def _drop_some(self) -> bool:
+        """True while there is more. A piece on the disk has nothing to be forgotten but what only memory has."""
+        budget = CHUNK_MESSAGES
+        while self._dropped and budget > 0:
+            chunk = self._dropped.pop()
             packed = chunk.packed
             gone = chunk.items if packed is None else [*packed.kept.values(), *chunk.returned]
             for reference in gone:
                 if reference is not None:
                     self.release(reference.message)
+            budget -= len(gone) + 1
+        return len(self._dropped) > 0
 
     # -- jobs and views ------------------------------------------------------------------------------------------------
 
@@ -407,6 +419,8 @@ class Queue(BrokerDestination):
             if self._purge.is_under_way():
                 return more
             self._choose_mode()
+        if self._dropped:
+            return self._drop_some()
         more = self._expiry.work()
         self.fill()
         return more

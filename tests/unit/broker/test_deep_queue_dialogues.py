@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 
 from spanwire.broker.backlog import MAX_RESIDENT_MESSAGES
@@ -267,6 +269,27 @@ def test_a_browser_with_a_selector_looks_through_a_deep_queue_in_slices() -> Non
         slices.append(counted.take())
     assert (browser.takes(), browser.ends) == ([str(number) for number in range(3_991, 4_000)], 1)
     assert max(slices) <= SLICE_MESSAGES
+
+
+def test_what_waits_in_a_removed_queue_leaves_memory_a_piece_at_a_time() -> None:
+    stage = Stage(persistent=False)
+    producer = stage.peer("p")
+    for number in range(4 * CHUNK_MESSAGES):
+        producer.sends(QUEUE, str(number), persistent=False)
+    stage.settle()
+    home = stage.broker.home_of(destination(QUEUE))
+    assert home is not None
+    used = [home.usage.used_bytes]
+    each = used[0] // (4 * CHUNK_MESSAGES)
+    producer.removes(QUEUE)
+    producer.sends(QUEUE, "new", persistent=False)
+    used.append(home.usage.used_bytes)
+    while stage.broker.next_timeout() == 0.0:
+        stage.runs()
+        used.append(home.usage.used_bytes)
+    assert max(before - after for before, after in pairwise(used)) <= (CHUNK_MESSAGES + 10) * each
+    assert used[-1] == 0
+    assert stage.peer("c").consumes(QUEUE).takes() == ["new"]
 
 
 @pytest.mark.parametrize("priority", [0, 5])
