@@ -225,6 +225,8 @@ INSIDE: Final = """\
                                 redeliveryDelay="1000"/>
               <redeliveryPolicy queue="KILLED.&gt;" maximumRedeliveries="2" initialRedeliveryDelay="6000"
                                 redeliveryDelay="6000"/>
+              <redeliveryPolicy tempQueue="true" maximumRedeliveries="1" initialRedeliveryDelay="1000"
+                                redeliveryDelay="1000"/>
             </redeliveryPolicyEntries>
           </redeliveryPolicyMap>
         </redeliveryPolicyMap>

@@ -435,6 +435,12 @@ class Consumer(_Kept):
                         **{"as": name})  # fmt: skip
         return Listener(self.stage, name)
 
+    def listens_too(self, listener: Listener | None, by: str) -> Listener:
+        """A listener that shares what it sees with ``listener``, if there is one already; each says who saw it."""
+        name = self.stage.name("listener") if listener is None else listener.name
+        self.stage.step(f"{name} of {self.name}", do="listen", consumer=self.name, by=by, **{"as": name})
+        return Listener(self.stage, name)
+
     def _receive(self, timeout_ms: int) -> Message | None:
         name = self.stage.name("message")
         answer = self.stage.ask(do="receive", consumer=self.name, timeout=timeout_ms, **{"as": name})

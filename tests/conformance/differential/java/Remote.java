@@ -478,14 +478,25 @@ public final class Remote {
         return null;
     }
 
-    /** A listener that fails on the first deliveries; what it sees is received like a consumer's messages. */
+    /**
+     * A listener that fails on the first deliveries; what it sees is received like a consumer's messages. Several that are
+     * named alike share what they see, each with its "by".
+     */
+    @SuppressWarnings("unchecked")
     private Object listen(Request request) throws Exception {
-        LinkedBlockingQueue<Map<String, Object>> seen = new LinkedBlockingQueue<>();
+        String by = request.text("by");
+        LinkedBlockingQueue<Map<String, Object>> shared =
+                by == null ? null : (LinkedBlockingQueue<Map<String, Object>>) objects.get(request.text("as"));
+        LinkedBlockingQueue<Map<String, Object>> seen = shared != null ? shared : new LinkedBlockingQueue<>();
         long[] failures = {request.number("fail", 0)};
         objects.put(request.text("as"), seen);
         of(request, "consumer", MessageConsumer.class).setMessageListener(message -> {
             try {
-                seen.add(seen(message));
+                Map<String, Object> what = seen(message);
+                if (by != null) {
+                    what.put("by", by);
+                }
+                seen.add(what);
             } catch (Exception unreadable) {
                 throw new IllegalStateException(unreadable);
             }

@@ -113,6 +113,19 @@ def a_message_of_a_group_comes_back_and_dies_in_the_end(jms: Stage) -> None:
     session.consumer("queue://ActiveMQ.DLQ").receives(1, silence=True)
 
 
+def a_temporary_queue_has_a_policy_of_its_own(jms: Stage) -> None:
+    connection = jms.connection(AT_ONCE)
+    session = connection.session("transacted")
+    queue = session.temporary()
+    consumer = session.consumer(queue)
+    connection.session().producer(queue).sends("a", volatile=True)
+    consumer.receives(1)
+    session.rolls_back()
+    consumer.receives(1)
+    session.commits()
+    consumer.receives_nothing()
+
+
 def a_consumer_of_a_pattern_gets_what_comes_back(jms: Stage) -> None:
     jms.connection().session().producer("queue://REDELIVER.PATTERN.A").sends("a", volatile=True)
     session = jms.connection(AT_ONCE).session("transacted")

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tests.conformance.differential.stage import Stage
+from tests.conformance.differential.stage import Listener, Stage
 
 TWO_AT_A_TIME: Final = "jms.prefetchPolicy.all=2"
 
@@ -90,12 +90,18 @@ def a_durable_subscriber_gets_what_is_for_its_client(jms: Stage) -> None:
         session.subscriber(f"topic://FORONE.{jms.scenario}.PTP", "s").drains()
 
 
-def consumers_of_all_priorities_get_a_message(jms: Stage) -> None:
+def consumers_of_a_higher_priority_get_a_message_first(jms: Stage) -> None:
     session, topic = jms.connection().session(), f"topic://RANKED.{jms.scenario}"
-    consumers = [session.consumer(f"{topic}?consumer.priority={priority}") for priority in (1, 5, 3)]
-    jms.connection().session().producer(topic).sends("a", "b")
-    for consumer in consumers:
-        consumer.drains()
+    consumers = {str(number): session.consumer(f"{topic}?consumer.priority={number}") for number in (1, 5, 3, 7)}
+    listener: Listener | None = None
+    for priority, consumer in consumers.items():
+        listener = consumer.listens_too(listener, f"the consumer of priority {priority}")
+    assert listener is not None
+    jms.connection().session().producer(topic).sends("a")
+    listener.sees(4)
+    consumers["7"].closes()
+    jms.connection().session().producer(topic).sends("b")
+    listener.sees(3, silence=True)
 
 
 def consumers_that_are_no_bridges_all_get_a_message(jms: Stage) -> None:
