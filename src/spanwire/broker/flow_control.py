@@ -236,6 +236,8 @@ class FlowControl:
         return self._context.monotonic + after_ms / 1000 if after_ms > 0 and not state.forwards else NEVER
 
     def _is_parking_full(self, state: ConnectionState) -> bool:
+        if state.forwards:  # what waits of it is what its window lets through, whoever else waits
+            return state.parked_bytes >= self._max_parked_bytes
         return state.parked_bytes >= MAX_PARKED_BYTES or self._parked_bytes >= self._max_parked_bytes
 
     def _check_parked(self, state: ConnectionState, home: BrokerDestination, message: Message) -> None:

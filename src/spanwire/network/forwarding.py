@@ -113,9 +113,14 @@ class MessageForwarder:
     def _in_format(self, message: Message) -> Message:
         if message.format_id == self._format.format_id:
             return message
+        before = message.converted
         if message.format_id in CANONICAL_VERSIONS:
-            return self._format.from_version(message)
-        return self._formats.converted(message, self._format.format_id)
+            own = self._format.from_version(message)
+        else:
+            own = self._formats.converted(message, self._format.format_id)
+        if before is None and message.destination.is_queue:
+            message.converted = None  # it goes one way only, and while it is out, another form would take room for two
+        return own
 
     def _tail(self, message: Message, count: int) -> bytes:
         """The tail with ``count`` and one more hop."""
