@@ -46,6 +46,16 @@ IN_PROCESS: Final[dict[str, str]] = {
     "peer": "spanwire.service.embedded:connect",
 }
 
+# Ways to find brokers that need an extra; one class and one function each.
+AGENTS: Final[dict[str, str]] = {
+    "zeroconf": "spanwire.discovery.zeroconf:ZeroconfAgent",
+    "fabric": "spanwire.discovery.fabric:FabricAgent",
+}
+LOOKS: Final[dict[str, str]] = {
+    "zeroconf": "spanwire.discovery.zeroconf:look",
+    "fabric": "spanwire.discovery.fabric:look",
+}
+
 FANOUT: Final = "spanwire.client.fanout_transport:connect"  # connect(url, tls) -> InProcessTransport
 
 PKCS12: Final = "spanwire.tls.pkcs12:read_store"  # needs the extra `security`

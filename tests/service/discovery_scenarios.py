@@ -18,7 +18,9 @@ from typing import Final, Self
 import pytest
 
 from spanwire.client import aio, blocking
+from spanwire.discovery.agents import FabricSettings
 from spanwire.discovery.beacon import Beacon
+from spanwire.discovery.fabric import look
 from spanwire.discovery.group import DEFAULT_HOST, DEFAULT_PORT
 from spanwire.model.errors import JmsError
 from tests.service.started import Started, spanwire
@@ -26,6 +28,7 @@ from tests.service.test_networks import eventually, free_ports, send_and_receive
 from tests.support.broker_process import BrokerProcess
 from tests.support.certificates import Authority
 from tests.support.classic import classic_command
+from tests.support.zookeeper import ZooKeeper
 
 USER: Final = "bridge-user"
 PASSWORD: Final = "c4n4ry-f0und"
@@ -51,9 +54,10 @@ class Announced(Started):
         self._more: Final = more
         self._inside: Final = inside
         self._scheme: Final = scheme
+        self.agent = ""
 
     def text(self) -> str:
-        agent = f"multicast://default?group={self._group}"
+        agent = self.agent or f"multicast://default?group={self._group}"
         text = super().text().replace('"tested"', f'"{self._name}"').replace('}"/>', f'}}" discoveryUri="{agent}"/>')
         text = text.replace('uri="tcp://', f'uri="{self._scheme}://')
         connector = f'<networkConnector name="found" uri="{agent}" {self._more}/>'
@@ -163,7 +167,7 @@ def another_name_of_the_broker_itself_is_no_other_broker(directory: Path) -> Non
         rogue.announces("tcp://last/")
         assert eventually(lambda: any("tcp://last/ is not used" in line for line in a.errors)), a.errors
         assert [row["state"] for row in rows(a)] == ["looking"]
-        assert len([line for line in a.errors if f"localhost:{port}" in line]) == 1, a.errors
+        assert len([line for line in a.errors if f"discovered tcp://localhost:{port}" in line]) == 1, a.errors
 
 
 def groups_do_not_hear_each_other(directory: Path) -> None:
@@ -376,7 +380,42 @@ def a_fanout_reaches_all_that_announce_themselves(directory: Path) -> None:
                     assert message is not None and message.body == "all"
 
 
+def zeroconf_finds_brokers_that_multicast_announces_and_the_other_way_round(directory: Path) -> None:
+    """The configuration of the guide: the broker says multicast, the client zeroconf."""
+    url = "discovery:(zeroconf://NEGroup)?initialReconnectDelay=100&maxReconnectDelay=500&maxReconnectAttempts=20"
+    with Announced(directory / "a", "A", "NEGroup") as a:
+        with blocking.connect(url) as connection:
+            assert connection.broker_name == "A"
+        other = Announced(directory / "b", "B", "NEGroup")
+        other.agent = "rendezvous://NEGroup"
+        with other:
+            eventually(lambda: "running" in states(other) and "running" in states(a))
+
+
+def states(broker: Started) -> list[object]:
+    return [row["state"] for row in rows(broker)]
+
+
+def brokers_of_a_fabric_find_each_other_and_clients_them(directory: Path) -> None:
+    with ZooKeeper(directory / "zookeeper") as registry:
+        agent = f"fabric://nwBrokers?zookeeper.url={registry.hosts}"
+        url = f"discovery:({agent})?initialReconnectDelay=100&maxReconnectDelay=500&maxReconnectAttempts=20"
+        a, b = Announced(directory / "a", "A"), Announced(directory / "b", "B")
+        a.agent = b.agent = agent
+        with a, b:
+            eventually(lambda: "running" in states(a) and "running" in states(b))
+            with blocking.connect(url) as connection, connection.session() as session:
+                first = {"A": a, "B": b}[str(connection.broker_name)]
+                session.create_producer("queue://Q").send("one")
+                first.kill()
+                session.create_producer("queue://R").send("two")
+                assert {connection.broker_name} == {"A", "B"} - {"A" if first is a else "B"}
+        eventually(lambda: look(FabricSettings("nwBrokers", registry.hosts)) == [])
+
+
 SCENARIOS: Final = (
+    brokers_of_a_fabric_find_each_other_and_clients_them,
+    zeroconf_finds_brokers_that_multicast_announces_and_the_other_way_round,
     a_fanout_reaches_all_that_announce_themselves,
     peers_share_their_messages,
     a_client_finds_a_broker_and_another_one_when_that_is_gone,

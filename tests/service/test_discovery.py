@@ -60,6 +60,7 @@ def _import_path() -> list[str]:
         "one_link_leads_to_the_master_and_then_to_the_next",
         "peers_share_their_messages",
         "a_fanout_reaches_all_that_announce_themselves",
+        "zeroconf_finds_brokers_that_multicast_announces_and_the_other_way_round",
     ],
 )
 def test_inside_a_network_of_their_own(scenario: str, tmp_path: Path) -> None:
@@ -80,6 +81,11 @@ def test_a_broker_that_cannot_meet_the_others_says_so_and_does_not_start(tmp_pat
     assert done.returncode == 1
     assert "cannot join 239.255.2.3:6155 for discovery: " in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_brokers_meet_in_a_registry(tmp_path: Path) -> None:
+    peers.require("network-namespace", "zookeeper")
+    run_inside("brokers_of_a_fabric_find_each_other_and_clients_them", tmp_path)
 
 
 def test_an_activemq_classic_and_a_spanwire_find_each_other(tmp_path: Path) -> None:

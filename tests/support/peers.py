@@ -59,6 +59,10 @@ def _activemq_broker() -> str | None:
     return _java() if BROKER_JAR.exists() else f"no {BROKER_JAR}"
 
 
+def _zookeeper() -> str | None:
+    return _java() if (JARS / "zookeeper.jar").exists() else f"no zookeeper.jar in {JARS}"
+
+
 def _ruby_stomp() -> str | None:
     return _program("ruby") or (None if _runs("ruby", "-e", "require 'stomp'") else "ruby has no library stomp")
 
@@ -90,6 +94,7 @@ _PEERS: Final[dict[str, tuple[Callable[[], str | None], str]]] = {
     "java": (_java, "apt package default-jdk-headless"),
     "activemq-client": (_activemq_client, "apt package libactivemq-java"),
     "activemq-broker": (_activemq_broker, "apt package activemq"),
+    "zookeeper": (_zookeeper, "apt package libzookeeper-java"),
     "ruby-stomp": (_ruby_stomp, "apt package ruby-stomp"),
     "net-stomp": (_net_stomp, "apt package libnet-stomp-perl"),
     "stomp.py": (_stomp_py, "requirements/test.txt"),

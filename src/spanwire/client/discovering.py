@@ -12,11 +12,12 @@ import time
 from typing import Final
 
 from spanwire.client.address import MAX_ADDRESSES, BrokerAddress, BrokerUrl, found_address
-from spanwire.discovery.agents import AgentSettings
+from spanwire.discovery.agents import AgentSettings, ZeroconfSettings
 from spanwire.discovery.beacon import MAX_DATAGRAM_BYTES, decode_beacon
+from spanwire.discovery.finding import has_extra, look_once, name_of
 from spanwire.discovery.group import MulticastSettings
 from spanwire.discovery.membership import join_group
-from spanwire.model.errors import JmsError
+from spanwire.model.errors import ConfigurationError, JmsError
 from spanwire.tls.settings import ClientTlsSettings
 
 GRACE: Final = 0.2  # seconds beyond the time between two announcements, for a machine that is busy
@@ -55,8 +56,14 @@ def may_have_login(address: BrokerAddress, url: BrokerUrl, tls: ClientTlsSetting
 
 def _uris(group: AgentSettings) -> list[str]:
     """What the agent finds, unchecked. Raises `JmsError`."""
+    if isinstance(group, ZeroconfSettings) and not has_extra(name_of(group)):
+        logger.info("the extra zeroconf is not installed: brokers of %s are looked for by multicast", group.place)
+        group = MulticastSettings(group=group.group)
     if not isinstance(group, MulticastSettings):
-        raise JmsError(f"brokers cannot be looked for in {group.place} yet; write multicast://default")
+        try:
+            return look_once(group)
+        except ConfigurationError as missing:
+            raise JmsError(str(missing)) from missing
     try:
         return _listen(group)
     except OSError as error:

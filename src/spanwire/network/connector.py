@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Final, cast
 
 from spanwire.broker.broker import Broker
-from spanwire.discovery.group import MulticastSettings
+from spanwire.discovery.agents import AgentSettings
 from spanwire.discovery.reconnect import Reconnect, ReconnectSettings
 from spanwire.model.environment import Time
 from spanwire.model.errors import ConfigurationError
@@ -68,7 +68,7 @@ class DiscoverySettings:
     TLS has verified with the ``tls.trust_store``, or to anybody if ``sends_login``.
     """
 
-    agent: MulticastSettings
+    agent: AgentSettings
     uri: str = ""
     tls: ClientTlsSettings = field(default_factory=ClientTlsSettings)
     sends_login: bool = False

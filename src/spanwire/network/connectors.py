@@ -11,7 +11,8 @@ from dataclasses import replace
 from typing import Final
 
 from spanwire.broker.broker import Broker
-from spanwire.discovery.multicast import MulticastAgent
+from spanwire.discovery.finding import make_agent
+from spanwire.discovery.presence import DiscoveryAgent
 from spanwire.network.connector import STOPPED, Link, LinkView, NetworkConnectorSettings
 from spanwire.network.discovered import DiscoveredLinks
 from spanwire.network.routes import NetworkRoutes
@@ -19,7 +20,9 @@ from spanwire.transports.turn import Turn
 
 
 class NetworkConnector:
-    """All links of one connector. Started once. ``routes`` are those of all connectors of its broker."""
+    """All links of one connector. Started once. ``routes`` are those of all connectors of its broker. Raises
+    `ConfigurationError` when its agent needs what is not installed.
+    """
 
     def __init__(
         self, settings: NetworkConnectorSettings, broker: Broker, broker_url: str, turn: Turn, routes: NetworkRoutes
@@ -28,11 +31,11 @@ class NetworkConnector:
         self.is_started = False
         self._links: Final = [Link(settings, remote, broker, broker_url, turn, routes) for remote in settings.remotes]
         self._discovered: DiscoveredLinks | None = None
-        self._agent: MulticastAgent | None = None
+        self._agent: DiscoveryAgent | None = None
         discovery = settings.discovery
         if discovery is not None:
             self._discovered = DiscoveredLinks(settings, discovery, broker, broker_url, turn, routes)
-            self._agent = MulticastAgent(discovery.agent, self._discovered, settings.reconnect)
+            self._agent = make_agent(discovery.agent, self._discovered, settings.reconnect)
             self._discovered.use(self._agent)
 
     async def start(self, own_uris: Iterable[str] = ()) -> None:

@@ -122,7 +122,8 @@ class DiscoveredLinks(DiscoveryListener):
             uri, self, self._settings, remote, self._broker, self._broker_url, self._turn, self._routes
         )
         self.links[uri] = link
-        logger.info("Establishing network connection between from vm://%s to %s", self._broker.name, address.uri)
+        if uri not in self._reasons:  # what has failed is tried again without a line each time
+            logger.info("Establishing network connection between from vm://%s to %s", self._broker.name, address.uri)
         link.start()
 
     def on_lost(self, uri: str) -> None:

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Final
 
 from spanwire.broker.broker import Broker
-from spanwire.discovery.group import MulticastSettings, parse_multicast
-from spanwire.discovery.multicast import MulticastAgent
+from spanwire.discovery.agents import AgentSettings, parse_agent
+from spanwire.discovery.finding import has_extra, make_agent, name_of, twin
+from spanwire.discovery.presence import DiscoveryAgent
 from spanwire.model.errors import ConfigurationError
 from spanwire.network.connector import NetworkConnectorSettings, accepted_view
 from spanwire.network.connectors import NetworkConnector
 from spanwire.network.duplex import DuplexAcceptor
 from spanwire.network.routes import NetworkRoutes
+from spanwire.service.connector_views import accepted_settings_view, connector_view
 from spanwire.transports.connector import TransportConnector
 from spanwire.transports.turn import Turn
-from spanwire.service.connector_views import accepted_settings_view, connector_view
+
+logger = logging.getLogger(__name__)
 
 MAX_NAMES: Final = 100  # connectors in one request
 CLUSTER_INTERVAL: Final = 1.0  # seconds between two looks which brokers clients are told of
@@ -33,7 +37,7 @@ class Networking:
         self._connectors: Final[dict[str, NetworkConnector]] = {}
         self._make: Callable[[NetworkConnectorSettings], NetworkConnector] | None = None
         self._own: list[str] = []  # where this broker listens
-        self._agents: Final[dict[MulticastSettings, MulticastAgent]] = {}
+        self._agents: Final[dict[AgentSettings, DiscoveryAgent]] = {}
         self._routes: Final = NetworkRoutes()
         self._acceptor: DuplexAcceptor | None = None
         self._telling: asyncio.Task[None] | None = None
@@ -60,7 +64,7 @@ class Networking:
                 await connector.start(self._own)
         for one in listening:
             if one.settings.discovery_uri:
-                await self._announce(parse_multicast(one.settings.discovery_uri), announced_uri(one, host_name))
+                await self._announce(parse_agent(one.settings.discovery_uri), announced_uri(one, host_name))
         if any(one.cluster is not None for one in listening):
             self._telling = asyncio.get_running_loop().create_task(self._tell_clients(listening, host_name))
 
@@ -78,13 +82,30 @@ class Networking:
                     one.cluster.change(list(dict.fromkeys([announced_uri(one, host_name), *sorted(linked)])))
             await asyncio.sleep(CLUSTER_INTERVAL)
 
-    async def _announce(self, settings: MulticastSettings, uri: str) -> None:
+    async def _announce(self, settings: AgentSettings, uri: str) -> None:
+        """By the agent that was asked for and, of multicast and zeroconf, by the other one: clients look by one alone.
+        The other one stands in nobody's way.
+        """
+        (await self._joined(settings)).announce(uri)
+        other = twin(settings)
+        if other is None:
+            return
+        if not has_extra(name_of(other)):
+            logger.info("%s is not announced by %s: the extra %s is not installed", uri, name_of(other), name_of(other))
+            return
+        try:
+            (await self._joined(other)).announce(uri)
+        except ConfigurationError as error:
+            logger.info("%s is not announced by %s: %s", uri, name_of(other), error)
+
+    async def _joined(self, settings: AgentSettings) -> DiscoveryAgent:
         """Connectors that are announced alike share an agent."""
         agent = self._agents.get(settings)
         if agent is None:
-            agent = self._agents[settings] = MulticastAgent(settings)
+            agent = make_agent(settings)
             await agent.start()
-        agent.announce(uri)
+            self._agents[settings] = agent
+        return agent
 
     async def replace(
         self, removed: Sequence[NetworkConnectorSettings], added: Sequence[NetworkConnectorSettings]
@@ -150,6 +171,16 @@ class Networking:
                 raise ConfigurationError(f"there is no network connector {str(name)[:100]}; there are {known}")
         return [self._connectors[name] for name in dict.fromkeys(names)]
 
+    def status(self) -> dict[str, object]:
+        """What the status of the broker tells of its network: the links, and the settings of the connectors."""
+        return {"network_connectors": self.views(), "network_settings": self.settings_views()}
+
+    def settings_views(self) -> list[dict[str, object]]:
+        """The settings of each connector, and of each duplex connector of another broker with a link to here."""
+        accepted = [] if self._acceptor is None else self._acceptor.bridges.values()
+        here = [connector_view(connector.settings) for connector in self._connectors.values()]
+        return here + [accepted_settings_view(bridge) for bridge in accepted]
+
     def views(self) -> list[dict[str, object]]:
         """One per link, as plain values."""
         found = [asdict(view) for connector in self._connectors.values() for view in connector.views()]
@@ -166,13 +197,3 @@ def announced_uri(connector: TransportConnector, host_name: str) -> str:
     if settings.host not in ANY_HOST:
         return connector.uri
     return f"{settings.scheme}://{host_name}:{connector.port}"
-    def status(self) -> dict[str, object]:
-        """What the status of the broker tells of its network: the links, and the settings of the connectors."""
-        return {"network_connectors": self.views(), "network_settings": self.settings_views()}
-
-    def settings_views(self) -> list[dict[str, object]]:
-        """The settings of each connector, and of each duplex connector of another broker with a link to here."""
-        accepted = [] if self._acceptor is None else self._acceptor.bridges.values()
-        here = [connector_view(connector.settings) for connector in self._connectors.values()]
-        return here + [accepted_settings_view(bridge) for bridge in accepted]
-

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from spanwire.discovery.group import SCHEME, parse_multicast
+from spanwire.discovery.agents import AGENTS, parse_agent
 from spanwire.model.errors import ConfigurationError
 from spanwire.service.config.document import Element, Findings
 
 WORD: Final = "discoveryUri"
-LATER: Final = ("zeroconf", "rendezvous", "fabric", "http", "https")
+LATER: Final = ("http", "https")
 LISTS: Final = ("static", "simple", "masterslave")  # whose members are told to each client
 
 
@@ -28,11 +28,11 @@ def announcement(connector: Element, findings: Findings) -> str:
     if scheme in LATER:
         findings.not_yet(line, f"the agent {scheme}: of {WORD}", "more discovery agents", "write multicast://default")
         return ""
-    if scheme != SCHEME:
-        findings.unknown(line, f"agent of {WORD}", scheme, [SCHEME, *LISTS, *LATER], spelt=True)
+    if scheme not in AGENTS:
+        findings.unknown(line, f"agent of {WORD}", scheme, [*AGENTS, *LISTS, *LATER], spelt=True)
         return ""
     try:
-        parse_multicast(text)
+        parse_agent(text)
     except ConfigurationError as error:
         findings.error(line, str(error))
         return ""

@@ -7,12 +7,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from spanwire.discovery.group import SCHEME as MULTICAST
-from spanwire.discovery.group import parse_multicast
+from spanwire.discovery.agents import AGENTS, parse_agent
+from spanwire.discovery.composite import MAX_DEPTH, parse_composite
 from spanwire.discovery.reconnect import OPTIONS as RECONNECT_OPTIONS
 from spanwire.discovery.reconnect import ReconnectSettings
 from spanwire.discovery.sightings import FAILED_SIGHTING
-from spanwire.discovery.static import SCHEMES, parse_list, parse_static
+from spanwire.discovery.static import MASTER_SLAVE, SCHEMES, parse_list, parse_static
 from spanwire.model.destination import QUEUE, TOPIC, Destination
 from spanwire.model.errors import ConfigurationError
 from spanwire.model.routing import DEFAULT_PRIORITY_BASE, MIN_CONSUMER_PRIORITY
@@ -36,9 +36,9 @@ DEFAULT_PORT: Final = 61616  # ActiveMQ's own
 DECIMAL: Final = re.compile(r"[0-9]{1,6}(\.[0-9]{1,6})?", re.ASCII)
 DISCOVERY: Final = "discovery"
 FAILOVER: Final = "failover"
-AGENTS: Final = (MULTICAST, DISCOVERY)  # beside those with a list
-LATER_AGENTS: Final = "failover fanout zeroconf fabric rendezvous peer http https".split()
-NESTED: Final = (*SCHEMES, *AGENTS, *LATER_AGENTS)  # no addresses
+FLAT: Final = ("static", "simple")  # lists whose members count one by one, also inside of other lists
+LATER_AGENTS: Final = ("http", "https")  # which ask a web server
+CLIENTS: Final = ("fanout", "peer", "vm")  # what a client's URL may be and no link between brokers
 TRANSPORTS: Final = ("tcp", "nio", "ssl", "nio+ssl", "auto", "auto+nio", "auto+ssl", "auto+nio+ssl")
 VERIFY_HOST_NAME: Final = ("socket.verifyHostName", "verifyHostName")
 FORCE_DURABLE: Final = "forceDurable"
@@ -120,46 +120,52 @@ class NetworkReader:
         if uri is None:
             self.findings.error(element.line, '<networkConnector> has no uri; write uri="static:(tcp://host:port)"')
             return None
-        text = self._unfolded(uri.value)
-        scheme = text.partition(":")[0].lower()
-        if scheme in LATER_AGENTS:
-            self.findings.not_yet(
-                uri.line, f"the uri {scheme}: of <networkConnector>", "failover and discovery",
-                "write static:(tcp://host:port)",
-            )  # fmt: skip
-            return None
+        scheme = ""
         try:
-            if scheme == MULTICAST:
+            text = self._unfolded(uri.value)
+            scheme = text.partition(":")[0].lower()
+            if scheme in AGENTS:
                 return self._discovering(element, bridge, text, stores)
             if scheme in SCHEMES:
                 return self._listing(element, bridge, text, stores)
         except ConfigurationError as error:
             self.findings.error(uri.line, str(error))
             return None
-        self.findings.unknown(uri.line, "discovery agent", scheme, [*SCHEMES, *AGENTS, *LATER_AGENTS], spelt=True)
+        self._tell_scheme(uri.line, scheme)
         return None
 
+    def _tell_scheme(self, line: int, scheme: str) -> None:
+        """Why a connector cannot have such a URI."""
+        if scheme in CLIENTS:
+            self.findings.error(line, f"{scheme}: is for clients and links no brokers; write static:(tcp://host:port)")
+        elif scheme in LATER_AGENTS:
+            word = f"the uri {scheme}: of <networkConnector>"
+            self.findings.not_yet(line, word, "links over HTTP", "write static:(tcp://host:port)")
+        else:
+            self.findings.unknown(line, "discovery agent", scheme, [*SCHEMES, *AGENTS, DISCOVERY], spelt=True)
+
     def _unfolded(self, text: str) -> str:
-        """``discovery:(agent)?options`` is the agent with these options more."""
+        """``discovery:(agent)?options`` is the agent with these options more, and ``failover:(…)`` a list of one link.
+        Raises `ConfigurationError`.
+        """
         text = text.strip()
-        scheme, _, rest = text.partition(":")
-        if scheme.lower() != DISCOVERY:
+        scheme = text.partition(":")[0].lower()
+        if scheme == FAILOVER:
+            return f"static:({text})"
+        if scheme != DISCOVERY:
             return text
-        rest = rest.removeprefix("//")
-        if not rest.startswith("("):
-            return rest
-        inner, closing, options = rest[1:].rpartition(")")
-        options = options.removeprefix("?")
-        if not closing or not options:
-            return inner.strip() if closing else rest
-        return f"{inner.strip()}{'&' if _has_options(inner) else '?'}{options}"
+        found = parse_composite(text)
+        if len(found.parts) != 1:
+            raise ConfigurationError("discovery: has one agent; write discovery:(multicast://default)")
+        inner = found.parts[0]
+        return f"{inner}{'&' if _has_options(inner) else '?'}{found.query}" if found.query else inner
 
     def _discovering(
         self, element: Element, bridge: BridgeSettings, text: str, stores: Stores
     ) -> NetworkConnectorSettings:
         """A link to each broker that is found. Raises `ConfigurationError`."""
         line = element.attributes["uri"].line
-        agent = parse_multicast(text)
+        agent = parse_agent(text)
         sends_login = Settings(element, self.findings).flag("sendLoginToDiscovered", False)
         if sends_login:
             self.findings.warn(
@@ -171,7 +177,7 @@ class NetworkReader:
         discovery = DiscoverySettings(
             agent, address, ClientTlsSettings(stores.trust_store, stores.key_store), sends_login
         )
-        reconnect = self._reconnect("&".join(pairs), line, MULTICAST, FAILED_SIGHTING)
+        reconnect = self._reconnect("&".join(pairs), line, text.partition(":")[0].lower(), FAILED_SIGHTING)
         return NetworkConnectorSettings(bridge, (), reconnect, element.line, discovery)
 
     def _listing(
@@ -185,15 +191,34 @@ class NetworkReader:
             group = self._one_of(listed.uris, False, line, stores)
             remotes = [] if group is None else [group]
         else:
-            remotes = [one for one in (self._listed(uri, line, stores) for uri in listed.uris) if one is not None]
+            uris = self._flat(listed.uris, line, 1)
+            remotes = [one for one in (self._listed(uri, line, stores) for uri in uris) if one is not None]
         return NetworkConnectorSettings(bridge, tuple(remotes), reconnect, element.line) if remotes else None
 
+    def _flat(self, uris: Sequence[str], line: int, depth: int) -> list[str]:
+        """The entries of a list and of the plain lists inside. Raises `ConfigurationError`."""
+        if depth > MAX_DEPTH:
+            raise ConfigurationError(f"a URI has more than {MAX_DEPTH} lists inside each other")
+        found: list[str] = []
+        for uri in uris:
+            inner = uri.partition(":")[0].lower()
+            if inner not in FLAT:
+                found.append(uri)
+                continue
+            listed = parse_static(uri)
+            if listed.options:
+                self.findings.error(line, f"options of {inner}: inside of a list have no meaning; write them outside")
+            found += self._flat(listed.uris, line, depth + 1)
+        return found
+
     def _listed(self, text: str, line: int, stores: Stores) -> RemoteAddress | None:
-        """One entry of a list: an address, or ``failover:(…)`` for one of several."""
+        """One entry of a list: an address, or ``failover:(…)`` or ``masterslave:(…)`` for one of several."""
         scheme, _, rest = text.partition(":")
-        if scheme.lower() != FAILOVER:
+        if scheme.lower() not in (FAILOVER, MASTER_SLAVE):
             return self._remote(text, line, stores)
         try:
+            if scheme.lower() == MASTER_SLAVE:
+                return self._one_of(parse_static(text).uris, False, line, stores)
             uris, query = parse_list(FAILOVER, rest)
         except ConfigurationError as error:
             self.findings.error(line, str(error))
@@ -308,11 +333,9 @@ class NetworkReader:
         return forces
 
     def _remote(self, text: str, line: int, stores: Stores) -> RemoteAddress | None:
-        agent = text.partition(":")[0].lower()
-        if agent in NESTED:
-            self.findings.not_yet(
-                line, f"{agent}: in a list of brokers", "failover and discovery", "write tcp://host:port"
-            )
+        inner = text.partition(":")[0].lower()
+        if inner in (*SCHEMES, *AGENTS, FAILOVER, DISCOVERY, *CLIENTS):
+            self.findings.error(line, f"{inner}: is no address of one broker, as is wanted here; write tcp://host:port")
             return None
         uri = parse_uri(text, lambda reason: self.findings.error(line, reason))
         if uri is None:

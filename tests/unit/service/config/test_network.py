@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from spanwire.discovery.agents import FabricSettings, ZeroconfSettings
 from spanwire.discovery.group import MulticastSettings
 from spanwire.discovery.reconnect import ReconnectSettings
 from spanwire.discovery.sightings import FAILED_SIGHTING
@@ -139,7 +140,7 @@ def test_every_obstacle_is_told_at_once(tmp_path: Path) -> None:
     found = obstacles(
         tmp_path,
         '<networkConnector uri="static:()"/><networkConnector name="a"/>'
-        '<networkConnector name="b" uri="tcp://b:1"/><networkConnector name="c" uri="zeroconf://default"/>'
+        '<networkConnector name="b" uri="tcp://b:1"/><networkConnector name="c" uri="http://b:1"/>'
         '<networkConnector name="d" uri="static:(tcp://b:1,stomp://b:2)?maxDelay=1" prefetchSize="0" nam="x"/>'
         '<networkConnector name="e" uri="static:(tcp://b:1)" useCompression="yes" networkTTL="many"/>',
     )
@@ -148,7 +149,7 @@ def test_every_obstacle_is_told_at_once(tmp_path: Path) -> None:
             "the static: uri names no broker; write static:(tcp://host:port)",
             '<networkConnector> has no uri; write uri="static:(tcp://host:port)"',
             "unknown discovery agent 'tcp'",
-            "the uri zeroconf: of <networkConnector> is not yet supported (later feature: failover and discovery); "
+            "the uri http: of <networkConnector> is not yet supported (later feature: links over HTTP); "
             "write static:(tcp://host:port) or start with --skip-unsupported",
             "unknown attribute of <networkConnector> 'nam'; did you mean name?",
             "prefetchSize of <networkConnector> is '0', it must be a whole number from 1 to 32766",
@@ -300,13 +301,21 @@ def test_what_failover_cannot_do_in_a_list_is_told(tmp_path: Path) -> None:
     ("uri", "wrong"),
     [
         ("masterslave:(tcp://a:1)", "needs two brokers at least"),
-        ("masterslave:(tcp://a:1,multicast://default)", "multicast: in a list of brokers is not yet supported"),
-        ("masterslave:(tcp://a:1,vm://b)", "unknown transport"),
+        ("masterslave:(tcp://a:1,multicast://default)", "multicast: is no address of one broker"),
+        ("masterslave:(tcp://a:1,vm://b)", "vm: is no address of one broker"),
         ("multicast://10.0.0.1", "no multicast address"),
         ("multicast://default?initialReconnectDelay=x", "initialReconnectDelay of multicast: must be a whole number"),
         ("discovery:(tcp://a:1)", "unknown discovery agent 'tcp'"),
-        ("discovery:(multicast://default", "unknown discovery agent '(multicast'"),
-        ("discovery:", "unknown discovery agent ''"),
+        ("discovery:(multicast://default", "parentheses of the discovery: uri do not match"),
+        ("discovery:", "names no agent"),
+        ("discovery:(multicast://a,multicast://b)", "discovery: has one agent"),
+        ("fanout:(tcp://a:1,tcp://b:1)", "fanout: is for clients and links no brokers"),
+        ("peer://group/x", "peer: is for clients and links no brokers"),
+        ("static:(static:(tcp://a:1)?maxReconnectDelay=5,tcp://b:2)", "options of static: inside of a list"),
+        ("static:" * 50 + "tcp://a:1", "more than 8 lists inside each other"),
+        ("zeroconf://a b", "needs the name of a group"),
+        ("fabric://a?zookeeper.url=a b", "no list of hosts"),
+        ("fabric://a?zookeper.url=a", "the fabric agent has no option 'zookeper.url'"),
     ],
 )
 def test_agents_that_make_no_sense_say_so(tmp_path: Path, uri: str, wrong: str) -> None:
@@ -336,7 +345,8 @@ def test_a_list_announces_nothing(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("uri", "wrong"),
     [
-        ("zeroconf://default", "the agent zeroconf: of discoveryUri is not yet supported"),
+        ("http://default", "the agent http: of discoveryUri is not yet supported"),
+        ("zeroconf://a b", "needs the name of a group"),
         ("multicst://default", "unknown agent of discoveryUri 'multicst'; did you mean multicast?"),
         ("multicast://default?group=", "discovery group"),
     ],
@@ -344,3 +354,33 @@ def test_a_list_announces_nothing(tmp_path: Path) -> None:
 def test_an_announcement_that_cannot_be_made_is_refused(tmp_path: Path, uri: str, wrong: str) -> None:
     with pytest.raises(ConfigurationError, match=wrong.replace("?", r"\?")):
         announced(tmp_path, uri)
+
+
+@pytest.mark.parametrize(
+    ("uri", "links"),
+    [
+        ("static:(static:(tcp://a:1,tcp://b:2),tcp://c:3)", ["tcp://a:1", "tcp://b:2", "tcp://c:3"]),
+        ("static:(simple:(static:(tcp://a:1)),tcp://c:3)", ["tcp://a:1", "tcp://c:3"]),
+        ("static:(masterslave:(tcp://a:1,tcp://b:2),tcp://c:3)", ["tcp://a:1|tcp://b:2", "tcp://c:3"]),
+        ("failover:(tcp://a:1,tcp://b:2)", ["tcp://a:1|tcp://b:2"]),
+        ("discovery:(static:(tcp://a:1,tcp://b:2))?initialReconnectDelay=5", ["tcp://a:1", "tcp://b:2"]),
+    ],
+)
+def test_lists_may_stand_in_lists(tmp_path: Path, uri: str, links: list[str]) -> None:
+    remotes = connector(tmp_path, f'<networkConnector uri="{uri}"/>').remotes
+    assert ["|".join(one.uri for one in (remote, *remote.others)) for remote in remotes] == links
+
+
+@pytest.mark.parametrize(
+    ("uri", "agent"),
+    [
+        ("zeroconf://sales", ZeroconfSettings("sales")),
+        ("rendezvous://sales", ZeroconfSettings("sales")),
+        ("discovery:(zeroconf://sales)?initialReconnectDelay=5", ZeroconfSettings("sales")),
+        ("fabric://sales?zookeeper.url=a:1,b:2", FabricSettings("sales", "a:1,b:2")),
+        ("fabric://sales", FabricSettings("sales")),
+    ],
+)
+def test_a_connector_may_look_by_any_agent(tmp_path: Path, uri: str, agent: object) -> None:
+    discovery = connector(tmp_path, f'<networkConnector uri="{uri}"/>').discovery
+    assert discovery is not None and discovery.agent == agent

@@ -1,0 +1,110 @@
+"""Who of a group is there, when somebody else keeps the list: a registry, or the responders of a network.
+
+Such agents hear of comings and goings in threads of their own; here it is told in the loop, to one listener.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from typing import Final, Protocol
+
+from spanwire.discovery.beacon import MAX_URI_CHARACTERS, Beacon
+from spanwire.discovery.reconnect import ReconnectSettings
+from spanwire.discovery.sightings import FAILED_SIGHTING, MAX_SIGHTINGS, DiscoveryListener, Sightings
+
+REFRESH: Final = 0.5  # seconds after which it is said again who is there, as often as multicast does
+
+
+class DiscoveryAgent(Protocol):
+    """What all agents can do."""
+
+    async def start(self) -> None:
+        """Join the group; raises `ConfigurationError` when this machine cannot."""
+        ...
+
+    def announce(self, uri: str) -> None:
+        """Tell the group of a connector at ``uri``."""
+        ...
+
+    def ignore(self, uri: str) -> None:
+        """This broker is there itself: it is not found."""
+        ...
+
+    def failed(self, uri: str, lived: float) -> None:
+        """What was found there could not be used, or only for ``lived`` seconds."""
+        ...
+
+    def stop(self) -> None:
+        """Say farewell and leave the group; may be called twice."""
+        ...
+
+
+class Presence:
+    """Tells a listener who came and who went; without a listener nothing. Everything but `from_thread` in the loop."""
+
+    def __init__(
+        self, group: str, listener: DiscoveryListener | None, retry: ReconnectSettings = FAILED_SIGHTING
+    ) -> None:
+        self._group: Final = group
+        self._sightings: Final = None if listener is None else Sightings(listener, REFRESH, retry)
+        self._there: set[str] = set()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def is_watched(self) -> bool:
+        """Whether anybody wants to hear."""
+        return self._sightings is not None
+
+    def start(self) -> None:
+        """Begin to tell."""
+        self._loop = asyncio.get_running_loop()
+        if self._sightings is not None:
+            self._task = self._loop.create_task(self._repeat())
+
+    def stop(self) -> None:
+        """Tell no more."""
+        if self._task is not None:
+            self._task.cancel()
+            self._task = None
+        if self._sightings is not None:
+            self._sightings.clear()
+
+    def from_thread(self, uris: Iterable[str]) -> None:
+        """These are there, and nobody else; may be called from any thread."""
+        there = {uri for uri in list(uris)[:MAX_SIGHTINGS] if len(uri) <= MAX_URI_CHARACTERS and uri.isprintable()}
+        loop = self._loop
+        if loop is not None:
+            try:
+                loop.call_soon_threadsafe(self._take, there)
+            except RuntimeError:
+                return  # the loop has ended
+
+    def ignore(self, uri: str) -> None:
+        """It is this broker itself."""
+        if self._sightings is not None:
+            self._sightings.ignore(uri)
+
+    def failed(self, uri: str, lived: float) -> None:
+        """It could not be used, or only for ``lived`` seconds."""
+        if self._sightings is not None and self._loop is not None:
+            self._sightings.failed(uri, self._loop.time(), lived)
+
+    def _take(self, there: set[str]) -> None:
+        gone, self._there = self._there - there, there
+        self._tell(gone)
+
+    def _tell(self, gone: set[str]) -> None:
+        if self._sightings is None or self._loop is None or self._task is None:
+            return
+        now = self._loop.time()
+        for uri in sorted(gone):
+            self._sightings.heard(Beacon(self._group, uri, alive=False), now)
+        for uri in sorted(self._there):
+            self._sightings.heard(Beacon(self._group, uri), now)
+
+    async def _repeat(self) -> None:
+        while True:
+            self._tell(set())
+            await asyncio.sleep(REFRESH)

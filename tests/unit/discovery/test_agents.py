@@ -1,0 +1,196 @@
+"""The agents that need an extra: their URIs, and what of a stranger's word they take."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from zeroconf import ServiceInfo
+
+from spanwire.discovery.agents import FabricSettings, ZeroconfSettings, parse_agent
+from spanwire.discovery.fabric import MAX_NODE_BYTES, hosts_of, services
+from spanwire.discovery.finding import make_agent, twin
+from spanwire.discovery.group import MulticastSettings
+from spanwire.discovery.presence import Presence
+from spanwire.discovery.zeroconf import TYPE, Instances, service_info
+from spanwire.model.errors import ConfigurationError
+
+
+class Told:
+    """A listener."""
+
+    def __init__(self) -> None:
+        self.heard: list[str] = []
+
+    def on_found(self, uri: str) -> None:
+        self.heard.append(f"+{uri}")
+
+    def on_lost(self, uri: str) -> None:
+        self.heard.append(f"-{uri}")
+
+
+# -- URIs --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("uri", "settings"),
+    [
+        ("zeroconf://sales", ZeroconfSettings("sales")),
+        ("rendezvous://sales", ZeroconfSettings("sales")),
+        ("zeroconf:sales", ZeroconfSettings("sales")),
+        ("zeroconf://default?group=sales&initialReconnectDelay=5", ZeroconfSettings("sales")),
+        ("zeroconf:", ZeroconfSettings("default")),
+        ("fabric://sales?zookeeper.url=a,b:2181", FabricSettings("sales", "a,b:2181")),
+        ("multicast://sales", MulticastSettings(group="sales")),
+    ],
+)
+def test_an_agent_says_where_to_look(uri: str, settings: object) -> None:
+    assert parse_agent(uri) == settings
+
+
+@pytest.mark.parametrize(
+    ("uri", "wrong"),
+    [
+        ("zeroconf://a/b", "needs the name of a group"),
+        ("zeroconf://a?group=b%20c", "letters, digits"),
+        ("zeroconf://a?zookeeper.url=b", "has no option 'zookeeper.url'"),
+        ("fabric://a?zookeeper.url=b;c", "no list of hosts"),
+        ("static:(tcp://a:1)", "static: is no discovery agent"),
+    ],
+)
+def test_an_agent_that_makes_no_sense_says_so(uri: str, wrong: str) -> None:
+    with pytest.raises(ConfigurationError, match=wrong):
+        parse_agent(uri)
+
+
+def test_of_multicast_and_zeroconf_each_is_announced_by_the_other_too() -> None:
+    assert twin(MulticastSettings(group="sales")) == ZeroconfSettings("sales")
+    assert twin(ZeroconfSettings("sales")) == MulticastSettings(group="sales")
+    assert twin(FabricSettings("sales")) is None
+
+
+def test_a_registry_that_nobody_has_named_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("ZOOKEEPER_URL", raising=False)
+    with pytest.raises(ConfigurationError, match=r"add \?zookeeper.url=host:2181, or set ZOOKEEPER_URL"):
+        hosts_of(FabricSettings("sales"))
+    monkeypatch.setenv("ZOOKEEPER_URL", "h:2181")
+    assert hosts_of(FabricSettings("sales")) == "h:2181"
+    assert hosts_of(FabricSettings("sales", "other:1")) == "other:1"
+
+
+def test_all_agents_have_one_shape() -> None:
+    async def scenario() -> None:
+        for settings in (MulticastSettings(), ZeroconfSettings(), FabricSettings(hosts="h:1")):
+            agent = make_agent(settings, Told())
+            agent.ignore("tcp://a:1")
+            agent.failed("tcp://a:1", 0.0)
+            agent.stop()
+            agent.stop()
+
+    asyncio.run(scenario())
+
+
+# -- who is there ------------------------------------------------------------------------------------------------------
+
+
+def test_comings_and_goings_are_told_once_each() -> None:
+    async def scenario() -> list[str]:
+        told = Told()
+        presence = Presence("sales", told)
+        presence.start()
+        presence.ignore("tcp://me:1")
+        for there in (
+            ["tcp://a:1", "tcp://me:1"],
+            ["tcp://a:1", "tcp://b:1"],
+            ["tcp://b:1"],
+            ["tcp://b:1", "x" * 2_000],
+        ):
+            presence.from_thread(there)
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+        presence.stop()
+        presence.from_thread(["tcp://c:1"])
+        await asyncio.sleep(0)
+        return told.heard
+
+    assert asyncio.run(scenario()) == ["+tcp://a:1", "+tcp://b:1", "-tcp://a:1"]
+
+
+def test_whoever_is_no_use_is_lost_and_not_found_again_at_once() -> None:
+    async def scenario() -> list[str]:
+        told = Told()
+        presence = Presence("sales", told)
+        presence.start()
+        presence.from_thread(["tcp://a:1"])
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        presence.failed("tcp://a:1", 0.0)
+        presence.from_thread(["tcp://a:1"])
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        presence.stop()
+        return told.heard
+
+    assert asyncio.run(scenario()) == ["+tcp://a:1", "-tcp://a:1"]
+
+
+# -- what strangers say ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("data", "found"),
+    [
+        (
+            json.dumps({"id": "x", "container": "y", "services": ["tcp://a:1", "ssl://b:2"]}).encode(),
+            ["tcp://a:1", "ssl://b:2"],
+        ),
+        (b'{"services": ["tcp://a:1", 7, null]}', ["tcp://a:1"]),
+        (b'{"services": "tcp://a:1"}', []),
+        (b'["tcp://a:1"]', []),
+        (b"", []),
+        (b"\xff", []),
+        (b'{"services": ["' + b"x" * MAX_NODE_BYTES + b'"]}', []),
+    ],
+)
+def test_a_node_of_the_registry_says_where_its_broker_is(data: bytes, found: list[str]) -> None:
+    assert services(data) == found
+
+
+@given(
+    st.binary(max_size=200)
+    | st.recursive(st.none() | st.text(), lambda inner: st.lists(inner)).map(
+        lambda value: json.dumps({"services": value}).encode()
+    )
+)
+def test_no_node_of_the_registry_does_harm(data: bytes) -> None:
+    assert all(isinstance(uri, str) for uri in services(data))
+
+
+def test_a_record_of_zeroconf_has_the_real_port_and_its_group() -> None:
+    info = service_info("sales", "tcp://127.0.0.1:61716")
+    assert (info.type, info.port, info.parsed_addresses()) == (TYPE, 61716, ["127.0.0.1"])
+    assert info.properties == {b"group": b"sales", b"uri": b"tcp://127.0.0.1:61716"}
+    assert (
+        info.name
+        == service_info("sales", "tcp://127.0.0.1:61716").name
+        != service_info("x", "tcp://127.0.0.1:61716").name
+    )
+
+
+@pytest.mark.parametrize(
+    ("properties", "uri"),
+    [
+        ({b"group": b"sales", b"uri": b"tcp://a:1"}, "tcp://a:1"),
+        ({b"group": b"other", b"uri": b"tcp://a:1"}, ""),
+        ({b"group": b"sales", b"uri": b"\xff"}, ""),
+        ({b"group": b"sales"}, ""),
+        ({}, ""),
+    ],
+)
+def test_a_record_of_another_group_or_of_nonsense_is_nobody(properties: dict[bytes, bytes], uri: str) -> None:
+    info = ServiceInfo(TYPE, f"x.{TYPE}", port=1, properties=properties)
+    assert Instances("sales", None)._uri(info) == uri
+    assert Instances("sales", None)._uri(None) == ""
