@@ -34,6 +34,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "consumer": ("spanwire.cli.consumer:run", "receive messages"),
     "browse": ("spanwire.cli.browse:run", "look at the messages of a queue without taking them"),
     "network": ("spanwire.cli.network:run", "look for faults in a network's files, tell its ways, show its links"),
+    "pipeline": ("spanwire.cli.pipeline:run", "move, filter, archive and replay messages with Spark"),
     "store": ("spanwire.cli.store:run", "check, repair, export or import the store of a stopped broker"),
     "encrypt": ("spanwire.cli.encrypt:encrypt", "encrypt a password for a configuration"),
     "decrypt": ("spanwire.cli.encrypt:decrypt", "show an encrypted password of a configuration"),

@@ -75,7 +75,7 @@ WRITE: Final = (
     "priority",
     "timeToLiveMs",
 )
-SPARKS_OWN: Final = frozenset({"checkpointlocation"})  # Spark hands these on; they are not for the source
+SPARKS_OWN: Final = frozenset({"checkpointlocation", "queryname"})  # Spark hands these on; they are not for the source
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,6 +42,11 @@ def prepare_environment() -> None:
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
 
 
+def machine_cores() -> int:
+    """The cores of this machine."""
+    return min(os.cpu_count() or 1, MAX_CORES)
+
+
 @contextmanager
 def local_session(name: str, cores: int = 2, settings: Mapping[str, str] | None = None) -> Iterator[SparkSession]:
     """A session with that many cores of this machine; ``settings`` go before the defaults of this module.

@@ -1,0 +1,264 @@
+"""Steps of a route as operations on a DataFrame. Nothing runs here.
+
+Rows that fail, where a route has dead letters, get the column `ERROR` with the reason and leave the way there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import pyarrow as pa
+from pyspark.errors import AnalysisException, ParseException
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+
+from spanwire.pipeline.body_types import BYTES_BODY, OBJECT_BODY, TEXT_BODY, UNREADABLE
+from spanwire.pipeline.routes.functions import TextFunction
+from spanwire.pipeline.routes.model import (
+    BROKER,
+    CONSTANT,
+    SELECTOR,
+    Aggregate,
+    CallFunction,
+    Deduplicate,
+    Endpoint,
+    Expression,
+    Filter,
+    Join,
+    RemoveHeader,
+    SetHeader,
+    Split,
+    Step,
+    To,
+    Transform,
+)
+from spanwire.pipeline.routes.nodes import Place
+from spanwire.pipeline.rows import BODY_COLUMNS, COLUMN_TYPES
+from spanwire.pipeline.selecting import property_entry
+from spanwire.pipeline.selector_column import selector_column
+
+ERROR: Final = "_spanwire_error"
+CALLED: Final = "_spanwire_called"
+KEY: Final = "_spanwire_key"
+CAUSE: Final = "dlqDeliveryFailureCause"  # the property by which ActiveMQ tells why a message is a dead letter
+MAX_CAUSE: Final = 500  # characters
+EMPTY: Final = "cast(map() AS map<string, variant>)"
+HEADER_TYPES: Final = {
+    name: kinds[0] for name, kinds in COLUMN_TYPES.items() if name.startswith("JMS") and name != "JMSDestination"
+}
+
+
+class StepBuilder:
+    """Applies steps. Errors of SQL are told with the line of the step."""
+
+    def __init__(self, spark: SparkSession, functions: Mapping[tuple[str, str], TextFunction]) -> None:
+        self._spark: Final = spark
+        self._functions: Final = functions
+
+    def applied(self, frame: DataFrame, step: Step) -> DataFrame:
+        """The rows behind a step that is no branch. Raises `ConfigurationError`."""
+        place = place_of(step)
+        try:
+            return self._apply(frame, step)
+        except (AnalysisException, ParseException) as error:
+            raise place.error(f"Spark says: {first_line(error)}") from None
+
+    def answered(self, frame: DataFrame, step: CallFunction, keeps_errors: bool) -> DataFrame:
+        """The rows with the column `CALLED`: the text that a function gave, and its error, which ends the query unless
+        errors are kept.
+        """
+        return called(frame, self._functions[step.module, step.name], step, keeps_errors)
+
+    def condition(self, frame: DataFrame, expression: Expression) -> Column:
+        """Where a condition is true. Raises `ConfigurationError`."""
+        try:
+            column = selector_column(expression.text) if expression.language == SELECTOR else F.expr(expression.text)
+            frame.where(column)
+        except (AnalysisException, ParseException) as error:
+            raise expression.place.error(f"Spark says: {first_line(error)}") from None
+        return F.coalesce(column, F.lit(False))
+
+    def _apply(self, frame: DataFrame, step: Step) -> DataFrame:
+        if isinstance(step, Filter):
+            return frame.where(self.condition(frame, step.condition))
+        if isinstance(step, SetHeader):
+            return set_header(frame, step.name, value_of(step.value))
+        if isinstance(step, RemoveHeader):
+            return remove_header(frame, step.name)
+        if isinstance(step, Transform):
+            return transformed(frame, step)
+        if isinstance(step, CallFunction):
+            answered = self.answered(frame, step, keeps_errors=False)
+            return with_body(answered, "text", F.col(f"{CALLED}.text")).drop(CALLED)
+        if isinstance(step, Split):
+            return with_body(frame, "text", F.explode(F.expr(step.sql).cast("array<string>")))
+        if isinstance(step, Aggregate):
+            return aggregated(frame, step)
+        if isinstance(step, Deduplicate):
+            keyed = frame.withWatermark(step.time, step.watermark).withColumn(KEY, F.expr(step.key))
+            return keyed.dropDuplicatesWithinWatermark([KEY]).drop(KEY)
+        assert isinstance(step, Join)
+        return self._joined(frame, step)
+
+    def _joined(self, frame: DataFrame, step: Join) -> DataFrame:
+        table = read_table(self._spark, step.table)
+        joined = frame.alias("message").join(table.alias("table"), F.expr(step.on), "left" if step.is_left else "inner")
+        added = [F.expr(sql).alias(name) for name, sql in step.columns]
+        return joined.select("message.*", *added)
+
+
+def place_of(step: Step) -> Place:
+    """Where a step stands."""
+    if isinstance(step, Filter):
+        return step.condition.place
+    return step.endpoint.place if isinstance(step, To) else step.place
+
+
+def read_table(spark: SparkSession, endpoint: Endpoint) -> DataFrame:
+    """The table of a join, read anew for each batch."""
+    return spark.read.format(endpoint.format).options(**endpoint.options).load()
+
+
+def value_of(expression: Expression) -> Column:
+    """A value."""
+    return F.lit(expression.text) if expression.language == CONSTANT else F.expr(expression.text)
+
+
+def set_header(frame: DataFrame, name: str, value: Column) -> DataFrame:
+    """A header, or a property with the type of the value."""
+    if name in HEADER_TYPES:
+        return frame.withColumn(name, value.cast(HEADER_TYPES[name]))
+    others = F.map_filter(F.coalesce(F.col("properties"), F.expr(EMPTY)), lambda key, _: key != name)
+    added = F.create_map(F.lit(name), value.cast("variant"))
+    return frame.withColumn("properties", F.map_concat(others, added))
+
+
+def remove_header(frame: DataFrame, name: str) -> DataFrame:
+    """Without a header or properties; ``*`` at the end stands for any rest."""
+    if name in HEADER_TYPES:
+        return frame.withColumn(name, F.lit(None).cast(HEADER_TYPES[name]))
+    beginning = name[:-1] if name.endswith("*") else None
+
+    def is_kept(key: Column, _: Column) -> Column:
+        return key != name if beginning is None else ~key.startswith(beginning)
+
+    return frame.withColumn("properties", F.map_filter(F.col("properties"), is_kept))
+
+
+def with_body(frame: DataFrame, column: str, value: Column) -> DataFrame:
+    """Another body in one of the body columns; the others have none."""
+    frame = frame.withColumn(column, value)
+    kind = {"text": TEXT_BODY, "bytes": BYTES_BODY}.get(column)
+    for other in BODY_COLUMNS:
+        if other != column and other in frame.columns:
+            frame = frame.withColumn(other, F.lit(None).cast(COLUMN_TYPES[other][0]))
+    return frame.withColumn("body_type", F.lit(kind)) if "body_type" in frame.columns else frame
+
+
+def transformed(frame: DataFrame, step: Transform) -> DataFrame:
+    """New columns; a new body takes the place of the old one."""
+    if step.only:
+        return frame.select(*[F.expr(sql).alias(name) for name, sql in step.columns])
+    for name, sql in step.columns:
+        value = F.expr(sql)
+        frame = with_body(frame, name, value) if name in BODY_COLUMNS else frame.withColumn(name, value)
+    return frame
+
+
+def aggregated(frame: DataFrame, step: Aggregate) -> DataFrame:
+    """One row for each group of each window that is over."""
+    window = F.window(step.time, step.window, step.slide) if step.slide else F.window(step.time, step.window)
+    groups = [F.expr(sql).alias(name) for name, sql in step.by]
+    columns = [F.expr(sql).alias(name) for name, sql in step.columns]
+    found = frame.withWatermark(step.time, step.watermark).groupBy(window.alias("window"), *groups).agg(*columns)
+    names = [name for name, _ in [*step.by, *step.columns]]
+    return found.select(F.col("window.start").alias("window_start"), F.col("window.end").alias("window_end"), *names)
+
+
+def called(frame: DataFrame, function: TextFunction, step: CallFunction, keeps_errors: bool) -> DataFrame:
+    """The column `CALLED` with the answer of a function for each row."""
+    where = f"{step.place.file}:{step.place.line}: {step.module}.{step.name}"
+
+    def call(rows: pa.Array) -> pa.Array:
+        found: list[dict[str, str | None]] = []
+        for row in rows.to_pylist():
+            text, error = answer_of(function, row["text"], plain_properties(row["properties"]))
+            if error is not None:
+                error = f"{where}: {error}"[:MAX_CAUSE]
+                if not keeps_errors:
+                    raise RuntimeError(f"spanwire: {error}")
+            found.append({"text": text, "error": error})
+        return pa.array(found, pa.struct([("text", pa.string()), ("error", pa.string())]))
+
+    given = F.struct(F.col("text").alias("text"), F.col("properties").alias("properties"))
+    return frame.withColumn(CALLED, F.arrow_udf(call, "struct<text: string, error: string>")(given))
+
+
+def answer_of(function: TextFunction, text: str | None, properties: dict[str, object]) -> tuple[str | None, str | None]:
+    """The text that a function gives, or what went wrong."""
+    try:
+        found: object = function(text, properties)
+    except Exception as failure:  # noqa: BLE001 - whatever the operator's function does
+        return None, f"{type(failure).__name__}: {failure}"
+    if found is not None and not isinstance(found, str):
+        return None, f"it gave a {type(found).__name__}, not a text"
+    return found, None
+
+
+def split_by_answer(answered: DataFrame) -> tuple[DataFrame, DataFrame]:
+    """The rows with their new text, and those for which the function failed, as they were."""
+    error = F.col(f"{CALLED}.error")
+    failed = answered.where(error.isNotNull()).withColumn(ERROR, error).drop(CALLED)
+    good = with_body(answered.where(error.isNull()), "text", F.col(f"{CALLED}.text")).drop(CALLED)
+    return good, failed
+
+
+def plain_properties(items: list[tuple[str, dict[str, bytes] | None]] | None) -> dict[str, object]:
+    """Properties as plain Python values."""
+    found: dict[str, object] = {}
+    for name, variant in items or []:
+        entry = property_entry(variant)
+        found[name] = None if entry is None else entry[1]
+    return found
+
+
+def split_by_body(frame: DataFrame) -> tuple[DataFrame, DataFrame]:
+    """The rows that a broker takes, and those whose bodies cannot be sent."""
+    if "body_type" not in frame.columns:
+        return frame, frame.where(F.lit(False)).withColumn(ERROR, F.lit(""))
+    is_bad = F.coalesce(F.col("body_type").isin(OBJECT_BODY, UNREADABLE), F.lit(False))
+    reason = F.concat(F.lit("a body of type "), F.col("body_type"), F.lit(" cannot be sent"))
+    return frame.where(~is_bad), frame.where(is_bad).withColumn(ERROR, reason)
+
+
+def dead_letters(frame: DataFrame) -> DataFrame:
+    """Failed rows with their cause in a property; a body that cannot be sent as it is goes as its octets."""
+    failed = frame
+    if "properties" in failed.columns:
+        failed = set_header(failed, CAUSE, F.substring(F.col(ERROR), 1, MAX_CAUSE))
+    if "body_type" in failed.columns:
+        kind = F.when(F.col("body_type").isin(OBJECT_BODY, UNREADABLE), F.lit(BYTES_BODY))
+        failed = failed.withColumn("body_type", kind.otherwise(F.col("body_type")))
+    return failed.drop(ERROR)
+
+
+def message_columns(frame: DataFrame, place: Place) -> DataFrame:
+    """The columns that a message has. Raises `ConfigurationError` when there is no body among them."""
+    kept = [name for name in frame.columns if name in COLUMN_TYPES]
+    if not set(kept) & set(BODY_COLUMNS):
+        raise place.error(
+            f"rows without {', '.join(BODY_COLUMNS)} make no message; before it put "
+            'transform: {select: {text: "to_json(struct(*))"}}'
+        )
+    return frame.select(*kept)
+
+
+def for_endpoint(frame: DataFrame, endpoint: Endpoint) -> DataFrame:
+    """What an endpoint gets of the rows."""
+    return message_columns(frame, endpoint.place) if endpoint.kind == BROKER else frame
+
+
+def first_line(error: Exception) -> str:
+    """The line of Spark's message that says what is wrong."""
+    return str(error).strip().splitlines()[0][:300]

@@ -1,0 +1,162 @@
+"""Endpoint URIs, as Camel writes them, for brokers and for files.
+
+    activemq:queue:ORDERS?selector=…      a bean or broker of the file by that name, or activemq, spanwire, jms
+    activemq:topic:PRICES?…               a durable subscription, named after the route unless the URI names one
+    parquet:/data/orders?compression=zstd   csv json orc text and parquet, with Spark's options
+    jdbc:postgresql://host/base?…         with the parameter dbtable
+    format:NAME?…                         any format that Spark has or is given a jar for
+
+Parameters may stand behind the question mark or, in YAML, under ``parameters``. A value in RAW(…) is taken as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping as AnyMapping
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import unquote_plus
+
+from spanwire.model.errors import ConfigurationError
+from spanwire.pipeline.options import COMMON, DEFAULT_URL, READ, WRITE, read_options, write_options
+from spanwire.pipeline.routes.model import BROKER, FORMAT, Endpoint
+from spanwire.pipeline.routes.nodes import Place
+
+FILE_FORMATS: Final = ("parquet", "csv", "json", "orc", "text")
+BUILT_IN_BROKERS: Final = ("activemq", "spanwire", "jms")
+JDBC: Final = "jdbc"
+ANY_FORMAT: Final = "format"
+QUEUE: Final = "queue"
+TOPIC: Final = "topic"
+MAX_PARAMETERS: Final = 100
+
+# Parameters of Camel's JMS component under the names that the data source has for the same thing.
+READ_NAMES: Final[dict[str, str]] = {
+    "brokerURL": "url",
+    "brokerUrl": "url",
+    "username": "user",
+    "userName": "user",
+    "clientID": "clientId",
+    "durableSubscriptionName": "subscription",
+    "subscriptionName": "subscription",
+}
+WRITE_NAMES: Final[dict[str, str]] = {
+    "brokerURL": "url",
+    "brokerUrl": "url",
+    "username": "user",
+    "userName": "user",
+    "clientID": "clientId",
+    "deliveryPersistent": "persistent",
+    "timeToLive": "timeToLiveMs",
+}
+# Known, and without an effect here: Spark decides how many tasks there are, and rows are what messages are mapped to.
+WITHOUT_EFFECT: Final = (
+    "concurrentConsumers",
+    "maxConcurrentConsumers",
+    "mapJmsMessage",
+    "transacted",
+    "cacheLevelName",
+    "disableReplyTo",
+    "preserveMessageQos",
+    "subscriptionDurable",
+)
+OWN_STATE: Final = ("stagingDirectory", "mode", "filterPushdown", "duplicateIdPrefix")  # set by whoever runs routes
+
+
+@dataclass(frozen=True, slots=True)
+class Broker:
+    """What a URI scheme stands for: how to reach a broker, or why it cannot be reached from here."""
+
+    place: Place
+    options: dict[str, str]
+    reason: str = ""
+
+
+class EndpointReader:
+    """Reads URIs, knowing the brokers of a file by name."""
+
+    def __init__(self, brokers: AnyMapping[str, Broker]) -> None:
+        self._brokers: Final[AnyMapping[str, Broker]] = brokers
+
+    def source(self, uri: str, parameters: AnyMapping[str, str], place: Place, route: str) -> Endpoint:
+        """The endpoint of a ``from``. Raises `ConfigurationError`."""
+        return self._endpoint(uri, parameters, place, route)
+
+    def target(self, uri: str, parameters: AnyMapping[str, str], place: Place) -> Endpoint:
+        """The endpoint of a ``to``. Raises `ConfigurationError`."""
+        return self._endpoint(uri, parameters, place, None)
+
+    def _endpoint(self, uri: str, parameters: AnyMapping[str, str], place: Place, route: str | None) -> Endpoint:
+        scheme, colon, rest = uri.partition(":")
+        if not colon or not rest:
+            raise place.error(f"{uri[:80]!r} is no endpoint; write scheme:queue:NAME, parquet:/path or jdbc:…")
+        if scheme == JDBC:
+            return self._jdbc(uri, parameters, place)
+        path, _, query = rest.partition("?")
+        options = {**parsed_query(query, place), **parameters}
+        if scheme in self._brokers or scheme in BUILT_IN_BROKERS:
+            return self._broker(scheme, path, options, place, route)
+        if scheme in FILE_FORMATS:
+            return Endpoint(place, uri.partition("?")[0], FORMAT, scheme, {**options, "path": _local_path(path)})
+        if scheme == ANY_FORMAT:
+            return Endpoint(place, f"format:{path}", FORMAT, path, options)
+        known = [*self._brokers, *BUILT_IN_BROKERS, *FILE_FORMATS, JDBC, ANY_FORMAT]
+        raise place.unknown("endpoint scheme", scheme, known)
+
+    def _jdbc(self, uri: str, parameters: AnyMapping[str, str], place: Place) -> Endpoint:
+        if "dbtable" not in parameters:
+            raise place.error("a jdbc endpoint needs the parameter dbtable")
+        return Endpoint(place, uri.partition("?")[0], FORMAT, JDBC, {**parameters, "url": uri})
+
+    def _broker(self, scheme: str, path: str, given: AnyMapping[str, str], place: Place, route: str | None) -> Endpoint:
+        broker = self._brokers.get(scheme)
+        if broker is not None and broker.reason:
+            raise place.error(f"{scheme} {broker.reason}")
+        base = {"url": DEFAULT_URL} if broker is None else broker.options
+        names = READ_NAMES if route is not None else WRITE_NAMES
+        allowed = READ if route is not None else WRITE
+        known = {name for name in (*COMMON, *allowed) if name not in OWN_STATE and name != "destination"}
+        options: dict[str, str] = dict(base)
+        for name, value in given.items():
+            if name in WITHOUT_EFFECT:
+                continue
+            own = names.get(name, name)
+            if own not in known:
+                raise place.unknown("parameter", name, {*known, *names, *WITHOUT_EFFECT})
+            options[own] = value
+        options["destination"] = _destination(path)
+        if route is not None and options["destination"].startswith("topic://"):
+            options.setdefault("subscription", route)
+            options.setdefault("clientId", f"spanwire.{route}")
+        try:
+            if route is not None:
+                read_options(options)
+            else:
+                write_options(options)
+        except ConfigurationError as error:
+            raise place.error(str(error).removeprefix("spanwire: ")) from None
+        return Endpoint(place, f"{scheme}:{path}", BROKER, "spanwire", options)
+
+
+def _destination(path: str) -> str:
+    kind, colon, name = path.partition(":")
+    if colon and kind in (QUEUE, TOPIC):
+        return f"{kind}://{name.lstrip('/')}"
+    return f"queue://{path}"
+
+
+def _local_path(path: str) -> str:
+    return path[2:] if path.startswith("//") else path
+
+
+def parsed_query(query: str, place: Place) -> dict[str, str]:
+    """The parameters behind a question mark."""
+    found: dict[str, str] = {}
+    for part in query.split("&") if query else []:
+        name, equals, value = part.partition("=")
+        if not equals or not name:
+            raise place.error(f"{part[:60]!r} is no parameter; write name=value")
+        is_raw = value.startswith("RAW(") and value.endswith(")")
+        found[unquote_plus(name)] = value[4:-1] if is_raw else unquote_plus(value)
+    if len(found) > MAX_PARAMETERS:
+        raise place.error(f"more than {MAX_PARAMETERS} parameters")
+    return found

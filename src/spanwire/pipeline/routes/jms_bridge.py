@@ -1,0 +1,138 @@
+"""The JMS bridge of HornetQ and ActiveMQ Artemis as a route: its parameters under their own names.
+
+    - jmsBridge:
+        source: {uri: activemq:queue:A}
+        target: {uri: remote:queue:B}
+        qualityOfServiceMode: DUPLICATES_OK
+        maxBatchSize: 500
+        maxBatchTime: 5000
+
+Every message goes across as it is, with its remaining time to live. A batch is acknowledged when it is staged and sent
+until the target has stored it: DUPLICATES_OK. AT_MOST_ONCE and ONCE_AND_ONLY_ONCE are refused by name.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from spanwire.pipeline.options import MAX_BATCH_MS, MAX_ROWS
+from spanwire.pipeline.routes.endpoints import EndpointReader
+from spanwire.pipeline.routes.model import SQL, Expression, Patience, Route, SetHeader, Step, To
+from spanwire.pipeline.routes.nodes import Mapping, Place, Word, mapping_of, text_of
+from spanwire.pipeline.routes.steps import ENDPOINT_WORDS, REMARKS, parameters_of
+
+DUPLICATES_OK: Final = "DUPLICATES_OK"
+MODES: Final = ("AT_MOST_ONCE", DUPLICATES_OK, "ONCE_AND_ONLY_ONCE")
+ID_LIST: Final = "ACTIVEMQ_BRIDGE_MSG_ID_LIST"
+WORDS: Final = (
+    "name",
+    "source",
+    "target",
+    "sourceUsername",
+    "sourcePassword",
+    "targetUsername",
+    "targetPassword",
+    "selector",
+    "failureRetryInterval",
+    "maxRetries",
+    "qualityOfServiceMode",
+    "maxBatchSize",
+    "maxBatchTime",
+    "subscriptionName",
+    "clientID",
+    "addMessageIDInHeader",
+    *REMARKS,
+)
+FOREVER: Final = -1
+MAX_INTERVAL_MS: Final = 3_600_000
+APPENDED_IDS: Final = f"concat_ws(',', try_variant_get(properties['{ID_LIST}'], '$', 'string'), JMSMessageID)"
+
+
+def bridge_route(words: Mapping, endpoints: EndpointReader, default_name: str) -> Route:
+    """The route of a bridge. Raises `ConfigurationError`."""
+    words.check("parameter of jmsBridge", WORDS)
+    place = words.place
+    _check_mode(words)
+    name = words.text("name") or words.text("id") or default_name
+    source_uri, source = _side(words, "source")
+    target_uri, target = _side(words, "target")
+    chosen = {
+        "selector": words.text("selector"),
+        "subscription": words.text("subscriptionName"),
+        "clientId": words.text("clientID"),
+        "maxRowsPerBatch": _batch_size(words),
+        "maxBatchMs": _batch_time(words),
+    }
+    source |= {option: value for option, value in chosen.items() if value is not None}
+    steps: list[Step] = []
+    if (words.text("addMessageIDInHeader") or "false").lower() == "true":
+        steps.append(SetHeader(place, ID_LIST, Expression(place, SQL, APPENDED_IDS)))
+    steps.append(To(endpoints.target(target_uri, target, place)))
+    return Route(place, name, endpoints.source(source_uri, source, place, name), steps, None, _patience(words))
+
+
+def _check_mode(words: Mapping) -> None:
+    mode = words.text("qualityOfServiceMode") or DUPLICATES_OK
+    place = words.entries["qualityOfServiceMode"].place if "qualityOfServiceMode" in words.entries else words.place
+    if mode not in MODES:
+        raise place.unknown("qualityOfServiceMode", mode, MODES)
+    if mode != DUPLICATES_OK:
+        raise place.error(
+            f"the mode {mode} is not there yet; DUPLICATES_OK is, and gives every message of a batch the same "
+            "_AMQ_DUPL_ID when it is sent again"
+        )
+
+
+def _side(words: Mapping, side: str) -> tuple[str, dict[str, str]]:
+    node = words.node(side)
+    if node is None:
+        raise words.place.error(f"jmsBridge needs {side}")
+    if isinstance(node, Word):
+        uri, parameters = text_of(node, side), dict[str, str]()
+    else:
+        mapping = mapping_of(node, side)
+        mapping.check("word of an endpoint", ENDPOINT_WORDS)
+        uri, parameters = mapping.needed("uri", side), parameters_of(mapping)
+    for option, name in (("user", f"{side}Username"), ("password", f"{side}Password")):
+        value = words.text(name)
+        if value is not None:
+            parameters[option] = value
+    return uri, parameters
+
+
+def _batch_size(words: Mapping) -> str | None:
+    size = _number(words, "maxBatchSize", None, 1, MAX_ROWS)
+    return None if size is None else str(size)
+
+
+def _batch_time(words: Mapping) -> str | None:
+    """-1 stands for ever, here as long as may be."""
+    millis = _number(words, "maxBatchTime", None, FOREVER, MAX_BATCH_MS)
+    if millis is None:
+        return None
+    if millis == 0:
+        raise words.entries["maxBatchTime"].place.error("maxBatchTime is 0; it must be -1 or at least 1")
+    return str(MAX_BATCH_MS if millis == FOREVER else millis)
+
+
+def _patience(words: Mapping) -> Patience:
+    retries = _number(words, "maxRetries", Patience().retries, FOREVER, 1_000_000)
+    interval = _number(words, "failureRetryInterval", Patience().interval_ms, FOREVER, MAX_INTERVAL_MS)
+    assert retries is not None and interval is not None
+    if interval == 0 or (interval == FOREVER and retries not in (FOREVER, 0)):
+        raise words.place.error("failureRetryInterval must be above 0, or -1 with maxRetries -1 or 0")
+    return Patience(retries, Patience().interval_ms if interval == FOREVER else interval)
+
+
+def _number(words: Mapping, name: str, default: int | None, low: int, high: int) -> int | None:
+    text = words.text(name)
+    if text is None:
+        return default
+    place: Place = words.entries[name].place
+    try:
+        value = int(text)
+    except ValueError:
+        raise place.error(f"{name} is {text[:60]!r}, not a whole number") from None
+    if not low <= value <= high:
+        raise place.error(f"{name} is {value}; it must lie between {low} and {high}")
+    return value

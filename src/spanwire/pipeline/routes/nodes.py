@@ -1,0 +1,117 @@
+"""What a route file holds before anybody knows what it means: words, lists and mappings, each with its line.
+
+Readers of formats (`yaml_file`, `camel_xml`) make nodes; `parsing` and `endpoints` give them meaning. Every error says
+file, line, word, and the closest word that is known.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from spanwire.model.errors import ConfigurationError
+
+MAX_SHOWN: Final = 60  # characters of a word that an error repeats
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where something stands."""
+
+    file: str
+    line: int
+
+    def error(self, what: str) -> ConfigurationError:
+        """An error of one line about what stands here."""
+        return ConfigurationError(f"{self.file}:{self.line}: {what}")
+
+    def unknown(self, kind: str, word: str, known: Collection[str]) -> ConfigurationError:
+        """An error about a word that nobody knows."""
+        shown = word[:MAX_SHOWN]
+        by_lower = {name.lower(): name for name in sorted(known)}
+        close = difflib.get_close_matches(shown.lower(), list(by_lower), n=1, cutoff=0.0)
+        hint = f"; the closest is {by_lower[close[0]]!r}" if close else ""
+        return self.error(f"there is no {kind} {shown!r}{hint}")
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """A text, number or truth value, as it was written; None for none."""
+
+    place: Place
+    text: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Items:
+    """A list."""
+
+    place: Place
+    items: list[Node]
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One line of a mapping."""
+
+    place: Place
+    value: Node
+
+
+@dataclass(frozen=True, slots=True)
+class Mapping:
+    """Names with values, in order."""
+
+    place: Place
+    entries: dict[str, Entry] = field(default_factory=dict)
+
+    def check(self, kind: str, known: Sequence[str]) -> None:
+        """Raises `ConfigurationError` for a name that is not among ``known``."""
+        for name, entry in self.entries.items():
+            if name not in known:
+                raise entry.place.unknown(kind, name, known)
+
+    def node(self, name: str) -> Node | None:
+        """The value of that name, if it is there."""
+        entry = self.entries.get(name)
+        return None if entry is None else entry.value
+
+    def text(self, name: str) -> str | None:
+        """The word of that name, if it is there."""
+        node = self.node(name)
+        return None if node is None else text_of(node, name)
+
+    def needed(self, name: str, owner: str) -> str:
+        """The word of that name, which must be there."""
+        found = self.text(name)
+        if found is None:
+            raise self.place.error(f"{owner} needs {name}")
+        return found
+
+
+Node = Word | Items | Mapping
+
+
+def text_of(node: Node, name: str) -> str:
+    """The text of a word. Raises `ConfigurationError` for a list, a mapping or nothing."""
+    if not isinstance(node, Word) or node.text is None:
+        raise node.place.error(f"{name} must be a text or a number")
+    return node.text
+
+
+def mapping_of(node: Node, name: str) -> Mapping:
+    """The mapping. Raises `ConfigurationError` for anything else."""
+    if not isinstance(node, Mapping):
+        raise node.place.error(f"{name} must hold names with values")
+    return node
+
+
+def items_of(node: Node | None, name: str) -> list[Node]:
+    """The members of a list; none for nothing. Raises `ConfigurationError` for anything else."""
+    if node is None or (isinstance(node, Word) and node.text is None):
+        return []
+    if not isinstance(node, Items):
+        raise node.place.error(f"{name} must be a list")
+    return node.items

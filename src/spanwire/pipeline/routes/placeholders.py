@@ -1,0 +1,47 @@
+"""``{{NAME}}`` and ``{{env:NAME:default}}`` in the words of a route file, as in Camel, so that no password need stand
+there.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping as AnyMapping
+from dataclasses import replace
+from typing import Final
+
+from spanwire.pipeline.routes.nodes import Entry, Items, Mapping, Node, Place
+
+PLACEHOLDER: Final = re.compile(r"\{\{(env:)?([A-Za-z_][A-Za-z0-9_.-]*)(?::([^{}]*))?\}\}")
+
+
+class Placeholders:
+    """Puts values in their places."""
+
+    def __init__(self, definitions: AnyMapping[str, str], environment: AnyMapping[str, str]) -> None:
+        self._definitions: Final[AnyMapping[str, str]] = definitions
+        self._environment: Final[AnyMapping[str, str]] = environment
+
+    def filled(self, node: Node) -> Node:
+        """The same nodes with values instead of placeholders. Raises `ConfigurationError` for one without a value."""
+        if isinstance(node, Items):
+            return Items(node.place, [self.filled(item) for item in node.items])
+        if isinstance(node, Mapping):
+            entries = {name: Entry(entry.place, self.filled(entry.value)) for name, entry in node.entries.items()}
+            return Mapping(node.place, entries)
+        return node if node.text is None else replace(node, text=self._text(node.text, node.place))
+
+    def _text(self, text: str, place: Place) -> str:
+        found: list[str] = []
+        end = 0
+        for match in PLACEHOLDER.finditer(text):
+            found += [text[end : match.start()], self._value(match, place)]
+            end = match.end()
+        return "".join([*found, text[end:]])
+
+    def _value(self, match: re.Match[str], place: Place) -> str:
+        is_environment, name, default = match[1] is not None, match[2], match[3]
+        value = (self._environment if is_environment else self._definitions).get(name, default)
+        if value is None:
+            where = "the environment has none" if is_environment else f"give it with -D {name}=VALUE"
+            raise place.error(f"{match[0]} has no value: {where}")
+        return str(value)

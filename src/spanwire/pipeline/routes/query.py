@@ -1,0 +1,101 @@
+"""A route as one streaming query.
+
+A route whose only endpoint stands at its end, a queue or files, is a plain query: files are written exactly once, and
+messages carry ids that are the same when a batch is repeated. Every other one delivers batch by batch (`delivering`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from spanwire.pipeline.routes.building import StepBuilder, for_endpoint
+from spanwire.pipeline.routes.delivering import Delivery
+from spanwire.pipeline.routes.endpoints import FILE_FORMATS
+from spanwire.pipeline.routes.functions import TextFunction
+from spanwire.pipeline.routes.model import BROKER, CallFunction, Endpoint, Route, Step, To, is_branching
+from spanwire.pipeline.routes.route_state import RouteState
+
+AVAILABLE_NOW: Final = "available-now"
+
+
+class RouteQuery:
+    """Starts the query of a route, as often as need be."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        route: Route,
+        state: RouteState,
+        functions: Mapping[tuple[str, str], TextFunction],
+        trigger: str,
+    ) -> None:
+        """``trigger`` is `AVAILABLE_NOW` or an interval such as ``1 second``."""
+        self.route: Final = route
+        self._spark: Final = spark
+        self._state: Final = state
+        self._builder: Final = StepBuilder(spark, functions)
+        self._trigger: Final = trigger
+
+    def start(self) -> StreamingQuery:
+        """A running query. Raises `ConfigurationError` for steps that Spark does not understand."""
+        frame = source_frame(self._spark, self.route.source, self._state)
+        on_stream, on_batch = cut(self.route)
+        for step in on_stream:
+            frame = self._builder.applied(frame, step)
+        endpoint = only_endpoint(self.route, on_batch)
+        if endpoint is not None:
+            frame = for_endpoint(frame, endpoint)
+            writer = frame.writeStream.format(endpoint.format).options(**endpoint.options)
+        else:
+            self._check(frame.limit(0), on_batch)
+            writer = frame.writeStream.foreachBatch(self._deliver)
+        writer = writer.queryName(self.route.name).option("checkpointLocation", self._state.checkpoint)
+        if self._trigger == AVAILABLE_NOW:
+            return writer.trigger(availableNow=True).start()
+        return writer.trigger(processingTime=self._trigger).start()
+
+    def _deliver(self, batch: DataFrame, number: int) -> None:
+        _, steps = cut(self.route)
+        Delivery(self._builder, self.route.dead_letters, self._state.run, number).deliver(batch, steps)
+
+    def _check(self, frame: DataFrame, steps: list[Step]) -> None:
+        """Errors of steps behind the first endpoint are found now, not with the first batch."""
+        for step in steps:
+            if not is_branching(step):
+                frame = self._builder.applied(frame, step)
+            elif isinstance(step, To):
+                for_endpoint(frame, step.endpoint)
+
+
+def cut(route: Route) -> tuple[list[Step], list[Step]]:
+    """The steps that can be part of the stream, and those that need whole batches: from the first branch on, or from
+    the first function whose failures are dead letters.
+    """
+    for index, step in enumerate(route.steps):
+        if is_branching(step) or (isinstance(step, CallFunction) and route.dead_letters is not None):
+            return route.steps[:index], route.steps[index:]
+    return route.steps, []
+
+
+def only_endpoint(route: Route, on_batch: list[Step]) -> Endpoint | None:
+    """The endpoint of a route that has one, at its end, and of a kind that takes a stream."""
+    if route.dead_letters is not None or len(on_batch) != 1 or not isinstance(on_batch[0], To):
+        return None
+    endpoint = on_batch[0].endpoint
+    return endpoint if endpoint.kind == BROKER or endpoint.format in FILE_FORMATS else None
+
+
+def source_frame(spark: SparkSession, source: Endpoint, state: RouteState) -> DataFrame:
+    """The stream of a source. Files are read with the columns that they have when the route starts."""
+    options = dict(source.options)
+    if source.kind == BROKER:
+        options["stagingDirectory"] = state.staging
+        return spark.readStream.format(source.format).options(**options).load()
+    if source.format in FILE_FORMATS:
+        columns = spark.read.format(source.format).options(**options).load().schema
+        return spark.readStream.format(source.format).schema(columns).options(**options).load()
+    return spark.readStream.format(source.format).options(**options).load()

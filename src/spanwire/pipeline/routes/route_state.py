@@ -1,0 +1,57 @@
+"""What a route keeps on disk: Spark's checkpoint, staged messages, and which route it is.
+
+STATE/ROUTE/route.json    the source, and a name for the run that goes into duplicate ids
+STATE/ROUTE/checkpoint    Spark's
+STATE/ROUTE/staging       messages that the broker has given and Spark has not committed yet
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from dataclasses import dataclass
+from pathlib import Path
+
+from spanwire.pipeline.routes.model import BROKER, Route
+
+
+@dataclass(frozen=True, slots=True)
+class RouteState:
+    """The directories of one route; ``run`` is the same for as long as they last."""
+
+    run: str
+    checkpoint: str
+    staging: str
+
+
+def source_of(route: Route) -> str:
+    """What makes a source the one that the state belongs to."""
+    options = route.source.options
+    words = [route.source.destination, options.get("selector", ""), options.get("subscription", "")]
+    return " ".join(word for word in words if word) if route.source.kind == BROKER else route.source.uri
+
+
+def open_state(directory: Path, route: Route) -> RouteState:
+    """The state of a route, made if need be. Raises `ConfigurationError` when it belongs to another source."""
+    home = directory / route.name
+    note = home / "route.json"
+    source = source_of(route)
+    try:
+        home.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if note.exists():
+            found = json.loads(note.read_text(encoding="utf-8"))
+        else:
+            found = {"source": source, "run": uuid.uuid4().hex[:12]}
+            temporary = home / ".route.tmp"
+            temporary.write_text(json.dumps(found), encoding="utf-8")
+            temporary.rename(note)
+        run, before = str(found["run"]), str(found["source"])
+    except OSError as error:
+        raise route.place.error(f"the state of the route in {home}: {error.strerror}") from None
+    except (ValueError, KeyError, TypeError):
+        raise route.place.error(f"{note} is damaged; it says whose state lies beside it") from None
+    if before != source:
+        raise route.place.error(
+            f"the state in {home} belongs to the source {before!r}, not {source!r}; choose another --state"
+        )
+    return RouteState(run, str(home / "checkpoint"), str(home / "staging"))

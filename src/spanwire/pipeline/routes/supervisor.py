@@ -1,0 +1,183 @@
+"""Runs the routes of a file until they have ended or are told to stop, and starts again what has failed.
+
+Leaves to `query` what a route is in Spark and to whoever calls it how news are shown. Stopping lets the batch at hand
+end first; what is not committed then is done again by the next start.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from spanwire.pipeline.routes.model import Patience
+
+POLL_S: Final = 0.25
+MAX_PAUSE_S: Final = 60.0  # between two starts, however often it has failed
+DRAIN_S: Final = 60.0  # for the batch at hand when told to stop
+OURS: Final = ("spanwire: ", "JmsError: ")
+LASTING: Final = "ConfigurationError: "  # of ours: the next start would fail like this one
+MAX_LINE: Final = 400  # characters of a failure that are told
+
+
+class RunningQuery(Protocol):
+    """What is asked of Spark's streaming query."""
+
+    @property
+    def isActive(self) -> bool:  # noqa: N802
+        """Whether it works."""
+        ...
+
+    @property
+    def lastProgress(self) -> object:  # noqa: N802
+        """What its last batch was like."""
+        ...
+
+    @property
+    def status(self) -> dict[str, object]:
+        """What it is doing."""
+        ...
+
+    def exception(self) -> Exception | None:
+        """Why it has ended; None when that was in order."""
+        ...
+
+    def stop(self) -> None:
+        """End it."""
+        ...
+
+
+class Startable(Protocol):
+    """A route that can be started."""
+
+    def start(self) -> RunningQuery:
+        """Start it."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class News:
+    """Something to tell about a route."""
+
+    route: str
+    text: str
+    batch: int | None = None
+    rows: int = 0
+    rows_per_s: float = 0.0
+    behind_ms: int | None = None
+    is_failure: bool = False
+
+
+class Supervised:
+    """One route under supervision."""
+
+    def __init__(self, name: str, startable: Startable, patience: Patience, tell: Callable[[News], None]) -> None:
+        self.name: Final = name
+        self.has_failed = False
+        self.is_over = False
+        self._startable: Final = startable
+        self._patience: Final = patience
+        self._tell: Final = tell
+        self._query: RunningQuery | None = None
+        self._failures = 0
+        self._start_at = 0.0
+        self._batch = -1
+        self._said = ""
+
+    def start(self) -> None:
+        """Start the query now. Raises `SpanwireError` for a route that cannot be."""
+        self._query = self._startable.start()
+
+    def look(self, now: float) -> None:
+        """Tell what is new; start again what has failed, after a while."""
+        query = self._query
+        if self.is_over:
+            return
+        if query is None:
+            if now >= self._start_at:
+                self.start()
+            return
+        self._progress(query)
+        if query.isActive:
+            return
+        self._query = None
+        failure = query.exception()
+        if failure is None:
+            self.is_over = True
+        else:
+            self._fail(told(failure), now, is_lasting=LASTING in str(failure))
+
+    def stop(self, now: Callable[[], float], wait: Callable[[float], object]) -> None:
+        """Let the batch at hand end, but not for ever."""
+        query = self._query
+        if query is None:
+            return
+        end = now() + DRAIN_S
+        while query.isActive and query.status.get("isTriggerActive") and now() < end:
+            wait(POLL_S)
+        query.stop()
+        self._progress(query)
+
+    def _fail(self, reason: str, now: float, is_lasting: bool) -> None:
+        self._failures += 1
+        retries = self._patience.retries
+        if is_lasting or 0 <= retries < self._failures:
+            self.has_failed = self.is_over = True
+            self._tell(News(self.name, reason, is_failure=True))
+            return
+        pause_s = min(self._patience.interval_ms / 1000 * 2 ** min(self._failures - 1, 16), MAX_PAUSE_S)
+        self._start_at = now + pause_s
+        if reason != self._said:
+            self._said = reason
+            self._tell(News(self.name, f"{reason}; starting it again", is_failure=True))
+
+    def _progress(self, query: RunningQuery) -> None:
+        progress = query.lastProgress
+        if not isinstance(progress, dict) or progress.get("batchId") == self._batch:
+            return
+        rows = int(progress.get("numInputRows") or 0)
+        if not rows:
+            return
+        self._batch = int(progress["batchId"])
+        self._failures, self._said = 0, ""
+        speed = float(progress.get("processedRowsPerSecond") or 0.0)
+        behind = behind_of(progress)
+        self._tell(News(self.name, f"{rows} rows", self._batch, rows, speed, behind))
+
+
+def run_all(routes: Sequence[Supervised], stop: threading.Event, now: Callable[[], float]) -> bool:
+    """Until all have ended or ``stop`` is set; whether none has failed for good."""
+    for route in routes:
+        route.start()
+    while not stop.is_set() and not all(route.is_over for route in routes):
+        for route in routes:
+            route.look(now())
+        stop.wait(POLL_S)
+    for route in routes:
+        if not route.is_over:
+            route.stop(now, threading.Event().wait)
+    return not any(route.has_failed for route in routes)
+
+
+def told(failure: Exception) -> str:
+    """The line of a failure that is meant for people."""
+    lines = str(failure).splitlines()
+    for line in lines:
+        for mark in OURS:
+            if mark in line:
+                return line[line.index(mark) :].removeprefix("spanwire: ")[:MAX_LINE]
+    return (lines[0] if lines else type(failure).__name__)[:MAX_LINE]
+
+
+def behind_of(progress: dict[str, object]) -> int | None:
+    """How far a source is behind, where it says so."""
+    sources = progress.get("sources")
+    if not isinstance(sources, list) or not sources:
+        return None
+    try:
+        latest = json.loads(str(sources[0]["latestOffset"]))
+        return int(latest["behindMs"])
+    except (KeyError, TypeError, ValueError):
+        return None
