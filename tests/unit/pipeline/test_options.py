@@ -60,7 +60,9 @@ def test_a_writer_says_what_is_wrong_in_one_line(given: dict[str, str], told: st
 
 
 def test_a_writer_may_take_the_destination_from_its_rows_and_go_without_ids() -> None:
-    options = write_options({"duplicateIdProperty": "", "checkpointLocation": "/c", "timeToLiveMs": "5"})
+    options = write_options(
+        {"duplicateIdProperty": "", "checkpointLocation": "/c", "queryName": "q", "timeToLiveMs": "5"}
+    )
     assert (options.destination, options.duplicate_id_property, options.time_to_live_ms) == (None, None, 5)
 
 

@@ -1,0 +1,130 @@
+from __future__ import annotations
+
+import threading
+
+from spanwire.pipeline.routes.model import Patience
+from spanwire.pipeline.routes.supervisor import DRAIN_S, News, Supervised, run_all, told
+
+
+class Query:
+    """A query that does what a test says."""
+
+    def __init__(self) -> None:
+        self.isActive = True
+        self.lastProgress: object = None
+        self.status: dict[str, object] = {"isTriggerActive": False}
+        self.failure: Exception | None = None
+        self.is_stopped = False
+
+    def exception(self) -> Exception | None:
+        return self.failure
+
+    def stop(self) -> None:
+        self.is_stopped, self.isActive = True, False
+
+    def fail(self, text: str) -> None:
+        self.failure, self.isActive = RuntimeError(text), False
+
+
+class Startable:
+    """Gives a new query for each start."""
+
+    def __init__(self) -> None:
+        self.queries: list[Query] = []
+
+    def start(self) -> Query:
+        self.queries.append(Query())
+        return self.queries[-1]
+
+
+class Clock:
+    """Time that passes by waiting only; the batch at hand ends after so many waits."""
+
+    def __init__(self, query: Query, ends_after: int) -> None:
+        self.seconds = 0.0
+        self.waits = 0
+        self._query = query
+        self._ends_after = ends_after
+
+    def now(self) -> float:
+        return self.seconds
+
+    def wait(self, seconds: float) -> None:
+        self.seconds += seconds
+        self.waits += 1
+        self._query.status["isTriggerActive"] = self.waits < self._ends_after
+
+
+def supervised(patience: Patience) -> tuple[Supervised, Startable, list[News]]:
+    startable, news = Startable(), list[News]()
+    route = Supervised("r", startable, patience, news.append)
+    route.start()
+    return route, startable, news
+
+
+def test_what_has_failed_is_started_again_ever_later_and_said_once() -> None:
+    route, startable, news = supervised(Patience(retries=3, interval_ms=1000))
+    now = 0.0
+    for pause_s in (1.0, 2.0, 4.0):
+        startable.queries[-1].fail("JmsError: the broker is away")
+        route.look(now)
+        route.look(now + pause_s - 0.1)
+        count = len(startable.queries)
+        now += pause_s
+        route.look(now)
+        assert len(startable.queries) == count + 1
+    assert [one.text for one in news] == ["JmsError: the broker is away; starting it again"]
+    startable.queries[-1].fail("JmsError: the broker is away")
+    route.look(now)
+    assert route.is_over and route.has_failed and news[-1].text == "JmsError: the broker is away"
+
+
+def test_a_batch_that_went_well_ends_the_count_of_failures() -> None:
+    route, startable, news = supervised(Patience(retries=1, interval_ms=1000))
+    for now in (0.0, 10.0, 20.0):
+        startable.queries[-1].fail("x")
+        route.look(now)
+        route.look(now + 1.0)
+        latest = '{"segment": 1, "behindMs": 40}'
+        progress: dict[str, object] = {"batchId": int(now), "numInputRows": 3, "processedRowsPerSecond": 1.5}
+        startable.queries[-1].lastProgress = progress | {"sources": [{"latestOffset": latest}]}
+        route.look(now + 2.0)
+    assert not route.is_over
+    assert news[-1] == News("r", "3 rows", 20, 3, 1.5, 40)
+
+
+def test_a_mistake_in_the_file_is_not_tried_again() -> None:
+    route, startable, news = supervised(Patience())
+    startable.queries[-1].fail("x\nspanwire.model.errors.ConfigurationError: spanwire: the column text is int\nat y")
+    route.look(0.0)
+    assert route.has_failed and [one.text for one in news] == ["the column text is int"]
+
+
+def test_stopping_waits_for_the_batch_at_hand_but_not_for_ever() -> None:
+    for ends_after in (3, 10**9):
+        route, startable, _ = supervised(Patience())
+        query = startable.queries[-1]
+        query.status["isTriggerActive"] = True
+        clock = Clock(query, ends_after)
+        route.stop(clock.now, clock.wait)
+        assert query.is_stopped and clock.seconds <= DRAIN_S + 1 and clock.waits >= 3
+
+
+def test_routes_run_until_all_have_ended() -> None:
+    route, startable, _ = supervised(Patience())
+    startable.queries.clear()
+
+    class Ending(Startable):
+        def start(self) -> Query:
+            query = super().start()
+            query.isActive = False
+            return query
+
+    other = Supervised("o", Ending(), Patience(), lambda news: None)
+    assert run_all([other], threading.Event(), lambda: 0.0)
+    assert other.is_over and not route.is_over
+
+
+def test_the_line_for_people_is_found_in_sparks_many() -> None:
+    assert told(RuntimeError("a\n b spanwire: the queue is gone\n at c")) == "the queue is gone"
+    assert told(RuntimeError("only this\nand that")) == "only this"
