@@ -199,6 +199,7 @@ def test_no_message_is_handed_over_while_its_acknowledgement_has_nowhere_to_go(s
             found = connection.shared._wire
             assert found is not None
             found.pause()
+            await asyncio.sleep(0)
             assert consumer.receive_no_wait() is None
             assert await consumer.receive(NOT_AGAIN) is None
             waiting = asyncio.create_task(consumer.receive(PATIENCE))

@@ -26,6 +26,7 @@ from spanwire.model.errors import (
 from spanwire.tls.settings import ClientTlsSettings
 
 FLUSH_BYTES: Final = 64 * 1024  # of commands that gather within one turn before they are written
+MAX_HANDED: Final = 512  # messages within one turn; their acknowledgements are some 50 KiB
 MAX_HELD_BYTES: Final = (
     64 * 1024 * 1024
 )  # of messages that nobody takes: reading stops until somebody waits for something
@@ -60,6 +61,7 @@ class CoreConnection(WireOwner, Beating):
         self._timer_due = 0.0
         self._flushing = False
         self.max_held_bytes = MAX_HELD_BYTES
+        self.handed = 0  # messages, since something was written
         self._is_reading = True
         self._waiters = 0  # for messages
         self._written_at = 0.0
@@ -137,9 +139,15 @@ class CoreConnection(WireOwner, Beating):
         if wire is not None and not wire.is_writable:
             await wire.writable()
 
-    def has_room(self) -> bool:
-        """Whether the broker takes what is said to it, acknowledgements too."""
-        return (self._wire is None or self._wire.is_writable) and self.core.pending_bytes() < FLUSH_BYTES
+    def handed_over(self) -> None:
+        """A message has gone to the application. Its acknowledgement, if there is one, is written at the end of this
+        turn; after `MAX_HANDED` of them, or while the broker takes nothing, `turn` comes before the next message.
+        """
+        self.handed += 1
+        if self.handed == 1:
+            self.flush_soon()
+        if not self._is_reading and 2 * self.core.line.held_bytes <= self.max_held_bytes:
+            self._read_on()
 
     async def turn(self) -> None:
         """Before a message is handed over whose acknowledgement has to go somewhere: write, give way to others, wait
@@ -147,9 +155,10 @@ class CoreConnection(WireOwner, Beating):
         """
         self.flush()
         await asyncio.sleep(0)
-        wire = self._wire
-        if wire is not None and not wire.is_writable:
-            await wire.writable()
+        self.flush()
+        while self.handed >= MAX_HANDED and self._wire is not None:
+            await self._wire.writable()
+            self.flush()
 
     def flush_soon(self) -> None:
         """Write what gathered at the end of this turn."""
@@ -160,6 +169,7 @@ class CoreConnection(WireOwner, Beating):
     def flush(self) -> None:
         """Write what gathered."""
         self._flushing = False
+        self.handed = 0
         wire = self._wire
         if wire is None:
             return
@@ -169,6 +179,8 @@ class CoreConnection(WireOwner, Beating):
             now = self.machine.now()
             self._written_at = now.monotonic
             self.core.sent(now)
+        if not wire.is_writable:
+            self.handed = MAX_HANDED
 
     # -- reading and its limit -----------------------------------------------------------------------------------------
 
@@ -180,11 +192,6 @@ class CoreConnection(WireOwner, Beating):
     def waits_no_more(self) -> None:
         """It is there, or not wanted any more."""
         self._waiters -= 1
-
-    def took(self) -> None:
-        """A message was handed over; at half of the limit reading goes on."""
-        if not self._is_reading and 2 * self.core.line.held_bytes <= self.max_held_bytes:
-            self._read_on()
 
     @property
     def is_reading(self) -> bool:
@@ -300,11 +307,14 @@ class CoreConnection(WireOwner, Beating):
 
     async def _look_for_better(self) -> None:
         """While another broker is preferred to that of now, see now and then whether it is back."""
-        failover = self.core.failover
-        while self.core.is_online and (due := failover.probe_at()) is not None:
-            await asyncio.sleep(max(0.0, due - self.machine.now().monotonic))
+        failover, wire = self.core.failover, self._wire
+        while self._wire is wire and (due := failover.probe_at()) is not None:
+            left = due - self.machine.now().monotonic
+            if left > 0:
+                await asyncio.sleep(left)
+                continue
             address = failover.next_probe(self.machine.now().monotonic)
-            if await self._can_open(address) and self.core.is_online and not self.core.is_in_transaction:
+            if await self._can_open(address) and self._wire is wire and not self.core.is_in_transaction:
                 self._lose(failover.prefer(address))
                 self._after_input()
                 return

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from types import TracebackType
 from typing import Final, Self
 
-from spanwire.client.aio_connection import CoreConnection, Sleeper
+from spanwire.client.aio_connection import MAX_HANDED, CoreConnection, Sleeper
 from spanwire.client.aio_listening import ErrorListener, Listener, Listening, Turns
 from spanwire.client.consumer import ClientConsumer
 from spanwire.client.message import Message
@@ -49,32 +49,28 @@ class Consumer(Sleeper):
         """The next message that is here already; None, too, while the broker takes no acknowledgements."""
         shared = self._shared
         shared.check_process()
-        if not shared.has_room():
+        if shared.handed >= MAX_HANDED:
             shared.flush()
-            if not shared.has_room():
+            if shared.handed >= MAX_HANDED:
                 return None
-        return self._take()
-
-    def _take(self) -> Message | None:
-        shared = self._shared
         message = self.core.next_message(shared.machine.now())
         if message is not None:
-            shared.took()
-        if shared.core.pending_bytes():
-            shared.flush_soon()
+            shared.handed_over()
         return message
 
     async def receive(self, timeout: float | None = None) -> Message | None:
         """The next message; None when ``timeout`` seconds are over. Without one it waits as long as it takes."""
         shared = self._shared
         shared.check_process()
-        end = None if timeout is None else shared.machine.now().monotonic + timeout
-        if not shared.has_room() and not await self._has_room(timeout):
-            return None
-        message = self._take()
-        if message is not None:
-            return message
         core = self.core
+        asked_at = shared.machine.now()
+        if shared.handed >= MAX_HANDED and not await self._has_room(timeout):
+            return None
+        message = core.next_message(asked_at)
+        if message is not None:
+            shared.handed_over()
+            return message
+        end = None if timeout is None else asked_at.monotonic + timeout
         core.begin_receive()
         while not core.ended and not core.is_leaving:
             core.before_waiting()
@@ -84,8 +80,9 @@ class Consumer(Sleeper):
             if until is not None and now.monotonic >= until:
                 return None
             await self.woken(self._until(until), now.monotonic)
-            message = self._take()
+            message = core.next_message(shared.machine.now())
             if message is not None:
+                shared.handed_over()
                 return message
         return None
 
@@ -93,7 +90,7 @@ class Consumer(Sleeper):
         """Wait until an acknowledgement has a place to go to; False when the time is over."""
         self._shared.flush()
         if timeout is not None and timeout <= 0:
-            return self._shared.has_room()
+            return self._shared.handed < MAX_HANDED
         try:
             async with asyncio.timeout(timeout):
                 await self._shared.turn()
