@@ -6,11 +6,12 @@
 from __future__ import annotations
 
 from collections import deque
+from itertools import pairwise
 from random import Random
 
 import pytest
 
-from spanwire.model.destination import parse_destination
+from spanwire.model.destination import Destination, parse_destination
 from spanwire.network.settings import BridgeSettings
 from tests.support.demand_network import (
     NEIGHBOURS,
@@ -130,3 +131,27 @@ def test_behind_a_conduit_a_spoke_costs_the_others_one_advisory_for_each_destina
         frames.append(network.advisories - before - spokes * 20 - spokes * (spokes - 1))
         assert network.demand == spokes * 2  # one of each spoke at the hub, one of the hub at each spoke
     assert frames == [0, 0]
+
+
+@pytest.mark.parametrize("destination", [QUEUE, TOPIC])
+def test_behind_a_conduit_a_consumer_that_is_nearer_is_heard_of_farther_away_than_the_first_one(
+    destination: Destination,
+) -> None:
+    network = DemandNetwork()
+    sites = [network.site(name) for name in "ABCD"]
+    for near, far in pairwise(sites):
+        network.link(near, far, BridgeSettings(message_ttl=2, consumer_ttl=2, conduit_network_queues=True))
+    network.settles()
+    farthest, nearer = (site.client() for site in (sites[3], sites[2]))
+    farthest.consumes(destination)
+    network.settles()
+    assert [site.consumers_of(destination) for site in sites] == [0, 1, 1, 1]
+    nearer.consumes(destination)
+    network.settles()
+    assert [site.consumers_of(destination) for site in sites] == [1, 1, 2, 1]
+    nearer.leaves()
+    network.settles()
+    assert sites[1].consumers_of(destination) == 1
+    farthest.leaves()
+    network.settles()
+    assert [site.consumers_of(destination) for site in sites] == [0, 0, 0, 0]

@@ -245,6 +245,25 @@ class DemandTable:
             return False
         return not info.network_subscription or not info.destination.is_queue or self._settings.conduit_network_queues
 
+    def farther(self, consumer: RemoteConsumer) -> list[DemandSubscription]:
+        """Where one subscription would serve this consumer, too: that one, if it was made for consumers that are
+        farther. Others are told how far away its first consumer was, and those that are too far from that one may be
+        near enough to this one; so it has to make way for one that tells of this consumer.
+        """
+        if not self._may_join(consumer.info) or self.wants_durable(consumer):
+            return []
+        found: list[DemandSubscription] = []
+        for demand in self.covering(consumer.destination):
+            if (
+                demand.kept
+                or demand.is_durable
+                or demand.info.destination != consumer.destination
+                or len(demand.info.broker_path) <= len(consumer.path)
+            ):
+                return []
+            found.append(demand)
+        return found
+
     def covering(self, destination: Destination) -> list[DemandSubscription]:
         """The subscriptions that serve everything in ``destination`` and may serve more than one consumer."""
         found: list[DemandSubscription] = []

@@ -159,12 +159,12 @@ class LocalBroker:
         consumer.destination = wanted
         if demand.is_full():
             raise JmsError(f"the remote broker has more than {MAX_DEMAND} consumers; the demand of more is left out")
-        if demand.joined(consumer):
+        outdone = demand.farther(consumer)
+        if not outdone and demand.joined(consumer):
             for joined in demand.serving(info.consumer_id):
                 self._routes.serves(joined, consumer)
             return
         made = demand.local_info(consumer)
-        outdone: list[DemandSubscription] = []
         if self._settings.suppresses(wanted) and not self._is_best(consumer, made.priority, outdone):
             self._routes.forget(self._bridge, str(info.consumer_id))
             self._routes.pass_over(self._bridge, consumer)
@@ -182,7 +182,8 @@ class LocalBroker:
         for rival in self._routes.rivals(consumer):
             if rival.is_durable or rival.info.priority >= priority:
                 return False
-            outdone.append(rival)
+            if rival not in outdone:
+                outdone.append(rival)
         return True
 
     def _replace(
