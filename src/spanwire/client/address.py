@@ -119,6 +119,16 @@ class BrokerUrl:
     sends_login: bool = False
     fanout: FanoutPolicy | None = None
 
+    @property
+    def may_use_tls(self) -> bool:
+        """Whether a broker of it may be spoken to by TLS, so that stores are of use."""
+        if self.group is not None:
+            return True
+        for address in self.addresses:
+            if address.is_secure or (address.inner is not None and address.inner.may_use_tls):
+                return True
+        return False
+
 
 class Login:
     """Credentials that the caller gives beside a URL."""

@@ -14,7 +14,7 @@ from typing import Final
 from spanwire.client.address import MAX_ADDRESSES, BrokerAddress, BrokerUrl, found_address
 from spanwire.discovery.agents import AgentSettings, ZeroconfSettings
 from spanwire.discovery.beacon import MAX_DATAGRAM_BYTES, decode_beacon
-from spanwire.discovery.finding import has_extra, look_once, name_of
+from spanwire.discovery.extras import has_extra, look_once, name_of
 from spanwire.discovery.group import MulticastSettings
 from spanwire.discovery.membership import join_group
 from spanwire.model.errors import ConfigurationError, JmsError

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from typing import Final
 
@@ -9,6 +10,8 @@ from spanwire.client.options import DECIMAL, FLAG, NO_TIMEOUT, NUMBER, TEXT, Kno
 
 CACHE_BYTES: Final = 128 * 1024  # of one-way sends that trackMessages keeps for the next broker, ActiveMQ's default
 MAX_ACK_COUNT: Final = 64  # brokers of one fanout: URL
+
+logger = logging.getLogger(__name__)
 
 RECONNECT: Final[Known] = {
     "backOffMultiplier": (DECIMAL, ""),
@@ -90,6 +93,8 @@ def reconnect_policy(options: Options, randomize: bool = True, tells: bool = Fal
         attempts = 0
     startup = options.number("startupMaxReconnectAttempts", -1, -1)
     multiplier = options.decimal("reconnectDelayExponent", base.back_off_multiplier)
+    if options.flag("backup", False):
+        logger.warning("%s: backup has no effect: no connection is kept in reserve", options.where)
     priority = options.words("priorityURIs")
     return ReconnectPolicy(
         initial_delay_ms=options.number("initialReconnectDelay", base.initial_delay_ms),

@@ -10,7 +10,8 @@ from typing import Final
 
 from spanwire.broker.broker import Broker
 from spanwire.discovery.agents import AgentSettings, parse_agent
-from spanwire.discovery.finding import has_extra, make_agent, name_of, twin
+from spanwire.discovery.extras import has_extra, name_of
+from spanwire.discovery.finding import make_agent, twin
 from spanwire.discovery.presence import DiscoveryAgent
 from spanwire.model.errors import ConfigurationError
 from spanwire.network.connector import NetworkConnectorSettings, accepted_view
@@ -122,12 +123,12 @@ class Networking:
         for settings in added:
             if make is None:
                 break
-            connector = self._connectors[settings.bridge.name] = make(settings)
-            if settings.auto_start:
-                try:
+            try:
+                connector = self._connectors[settings.bridge.name] = make(settings)
+                if settings.auto_start:
                     await connector.start(self._own)
-                except ConfigurationError as error:
-                    problems.append(f"network connector {settings.bridge.name} is not started: {error}")
+            except ConfigurationError as error:
+                problems.append(f"network connector {settings.bridge.name} is not started: {error}")
         return problems
 
     def stop(self) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from spanwire.client.address import parse_url, redacted
+from spanwire.client.address import parse_url
+from spanwire.client.redaction import redacted
 from spanwire.model.errors import ConfigurationError
 
 
@@ -48,3 +49,80 @@ def test_no_part_of_a_secret_in_a_url_stands_in_its_error(url: str) -> None:
 )
 def test_a_url_is_recognized_in_its_error(url: str, shown: str) -> None:
     assert redacted(url) == shown
+
+
+@pytest.mark.parametrize(
+    ("url", "reason"),
+    [
+        ("http://h:8161", "http://h:8161: OpenWire over HTTP comes with the web connectors, which are not there yet"),
+        ("https://h:8162", "OpenWire over HTTP comes with the web connectors"),
+        ("ws://h:1", "WebSocket comes with the web connectors"),
+        ("wss://h:1?x=1", "WebSocket comes with the web connectors"),
+        ("stomp://h:61613", "STOMP is for other clients"),
+        ("stomp+ssl://h:61614", "STOMP is for other clients"),
+        ("failover:(tcp://a:1,http://h:1)", "OpenWire over HTTP comes with the web connectors"),
+        ("broker:(tcp://h:1)", "it configures a broker; write vm:(broker:(…))"),
+        ("xbean:activemq.xml", "it configures a broker"),
+        ("properties:x", "it configures a broker"),
+        ("multicast://default", "an agent is no transport; write discovery:(agent)"),
+        ("zeroconf://default", "an agent is no transport"),
+        ("fabric://default", "an agent is no transport"),
+        ("rendezvous://default", "an agent is no transport"),
+        ("udp://h:1", "the client speaks OpenWire; write tcp://host:port"),
+        ("tcp:(tcp://a:1)", "is no broker URL; write tcp://host:61616"),
+        ("failover:(tcp://a:1?x=1", "the parentheses of the failover: uri do not match"),
+        ("failover:(failover:(tcp://a:1)?randomize=false)", "the option randomize belongs to the outermost list"),
+        ("failover:" * 20 + "tcp://a:1", "more than 8 lists inside each other"),
+        ("failover:(" + ",".join(f"static:(tcp://a:{n},tcp://b:{n})" for n in range(1, 41)) + ")", "names 80 brokers"),
+    ],
+)
+def test_a_url_that_leads_to_no_broker_says_what_to_write(url: str, reason: str) -> None:
+    with pytest.raises(ConfigurationError) as raised:
+        parse_url(url)
+    assert reason in str(raised.value) and "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("url", "found"),
+    [
+        ("tcp://h:1", ["tcp://h:1"]),
+        ("nio://h:1", ["nio://h:1"]),
+        ("auto+nio+ssl://[::1]:1?verifyHostName=false", ["auto+nio+ssl://[::1]:1"]),
+        ("failover:tcp://a:1", ["tcp://a:1"]),
+        ("failover://tcp://a:1,tcp://b:2", ["tcp://a:1", "tcp://b:2"]),
+        ("failover:(static:(tcp://a:1,tcp://b:2),tcp://c:3)?randomize=false", ["tcp://a:1", "tcp://b:2", "tcp://c:3"]),
+        ("failover:(failover:(failover:(ssl://a:1)))", ["ssl://a:1"]),
+        ("masterslave:(tcp://a:1,tcp://b:2)", ["tcp://a:1", "tcp://b:2"]),
+        ("vm://x?broker.persistent=false", ["vm://x"]),
+        ("failover:(vm://x,tcp://a:1)", ["vm://x", "tcp://a:1"]),
+        ("peer://group/x", ["peer://group/x"]),
+        ("vm:(broker:(tcp://localhost:6000)?persistent=false)?marshal=false", ["vm:(broker:(tcp://localhost:6000)?…"]),
+    ],
+)
+def test_the_addresses_of_a_url(url: str, found: list[str]) -> None:
+    assert [address.url for address in parse_url(url).addresses] == found
+
+
+def test_nested_options_hold_for_each_address_and_its_own_before_them() -> None:
+    url = parse_url(
+        "failover:(tcp://a:1,tcp://b:2?connectionTimeout=7)?nested.connectionTimeout=5&nested.tcpNoDelay=false"
+    )
+    assert [one.settings.connect_timeout_ms for one in url.addresses] == [5, 7]
+    assert [one.settings.tcp_no_delay for one in url.addresses] == [False, False]
+
+
+def test_masterslave_keeps_its_order_and_failover_does_not() -> None:
+    assert not parse_url("masterslave:(tcp://a:1,tcp://b:2)").reconnect.randomize
+    assert not parse_url("discovery:(masterslave:(tcp://a:1,tcp://b:2))").reconnect.randomize
+    assert parse_url("failover:(tcp://a:1,tcp://b:2)").reconnect.randomize
+
+
+def test_stores_are_of_use_where_tls_may_be_spoken() -> None:
+    for url in (
+        "ssl://a:1",
+        "failover:(tcp://a:1,ssl://b:2)",
+        "fanout:(ssl://a:1,tcp://b:2)",
+        "discovery:(multicast://x)",
+    ):
+        assert parse_url(url).may_use_tls
+    assert not parse_url("fanout:(tcp://a:1,tcp://b:2)").may_use_tls
