@@ -59,7 +59,7 @@ def read(uri: str) -> tuple[NetworkConnectorSettings, ...]:
     connector = Element("networkConnector", 1, attributes={"uri": Attribute(uri, 1)})
     broker = Element("broker", 1, children=[Element("networkConnectors", 1, children=[connector])])
     findings = Findings("activemq.xml")
-    found = NetworkReader(findings, inside, Decryption({})).connectors(broker, NO_STORES)
+    found = NetworkReader(findings, inside, Decryption({}), lambda contexts: NO_STORES).connectors(broker, NO_STORES)
     obstacles = ""
     try:
         findings.raise_if_any()

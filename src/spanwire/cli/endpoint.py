@@ -10,7 +10,8 @@ from typing import Final
 
 from spanwire.cli.arguments import Parser
 from spanwire.client import blocking
-from spanwire.client.address import parse_url, redacted
+from spanwire.client.address import parse_url
+from spanwire.client.redaction import redacted
 from spanwire.model.destination import QUEUE, Destination, parse_destination
 from spanwire.model.errors import ConfigurationError
 from spanwire.model.secret import Secret
@@ -63,7 +64,7 @@ def tls_settings(url: str, options: argparse.Namespace) -> ClientTlsSettings | N
     if options.trust_store is None and options.key_store is None:
         return None
     parsed = parse_url(url)
-    if parsed.group is None and not any(address.is_secure for address in parsed.addresses):
+    if not parsed.may_use_tls:
         raise ConfigurationError(f"{redacted(url)} has no TLS, so it needs no store; write ssl://host:port")
     return ClientTlsSettings(
         trust_store=None

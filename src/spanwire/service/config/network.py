@@ -38,7 +38,8 @@ DISCOVERY: Final = "discovery"
 FAILOVER: Final = "failover"
 FLAT: Final = ("static", "simple")  # lists whose members count one by one, also inside of other lists
 LATER_AGENTS: Final = ("http", "https")  # which ask a web server
-CLIENTS: Final = ("fanout", "peer", "vm")  # what a client's URL may be and no link between brokers
+FANOUT: Final = "fanout"
+CLIENTS: Final = ("peer", "vm")  # what a client's URL may be and no link between brokers
 TRANSPORTS: Final = ("tcp", "nio", "ssl", "nio+ssl", "auto", "auto+nio", "auto+ssl", "auto+nio+ssl")
 VERIFY_HOST_NAME: Final = ("socket.verifyHostName", "verifyHostName")
 FORCE_DURABLE: Final = "forceDurable"
@@ -138,11 +139,21 @@ class NetworkReader:
         """Why a connector cannot have such a URI."""
         if scheme in CLIENTS:
             self.findings.error(line, f"{scheme}: is for clients and links no brokers; write static:(tcp://host:port)")
+        elif scheme == FANOUT:
+            self._tell_fanout(line)
         elif scheme in LATER_AGENTS:
             word = f"the uri {scheme}: of <networkConnector>"
             self.findings.not_yet(line, word, "links over HTTP", "write static:(tcp://host:port)")
         else:
             self.findings.unknown(line, "discovery agent", scheme, [*SCHEMES, *AGENTS, DISCOVERY], spelt=True)
+
+    def _tell_fanout(self, line: int) -> None:
+        self.findings.not_yet(
+            line,
+            "fanout: of <networkConnector>",
+            "one link to several brokers",
+            "write static:(uri,uri), a link to each",
+        )
 
     def _unfolded(self, text: str) -> str:
         """``discovery:(agent)?options`` is the agent with these options more, and ``failover:(…)`` a list of one link.
@@ -334,6 +345,9 @@ class NetworkReader:
 
     def _remote(self, text: str, line: int, stores: Stores) -> RemoteAddress | None:
         inner = text.partition(":")[0].lower()
+        if inner == FANOUT:
+            self._tell_fanout(line)
+            return None
         if inner in (*SCHEMES, *AGENTS, FAILOVER, DISCOVERY, *CLIENTS):
             self.findings.error(line, f"{inner}: is no address of one broker, as is wanted here; write tcp://host:port")
             return None

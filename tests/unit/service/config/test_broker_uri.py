@@ -52,7 +52,7 @@ def test_what_stands_behind_network_becomes_a_network_connector() -> None:
         ("broker:(proxy:tcp://localhost:6000)", "proxy: of the broker: uri is not supported"),
         ("broker:(tcp://localhost:6000", "do not match"),
         ("broker:(vm://x)", "the broker: uri:1: "),
-        ("broker:(network:vm://x)", "unknown discovery agent 'vm'"),
+        ("broker:(network:vm://x)", "vm: is for clients and links no brokers"),
     ],
 )
 def test_a_broker_uri_that_cannot_be_honoured_says_so(uri: str, reason: str) -> None:

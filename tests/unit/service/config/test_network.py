@@ -309,7 +309,7 @@ def test_what_failover_cannot_do_in_a_list_is_told(tmp_path: Path) -> None:
         ("discovery:(multicast://default", "parentheses of the discovery: uri do not match"),
         ("discovery:", "names no agent"),
         ("discovery:(multicast://a,multicast://b)", "discovery: has one agent"),
-        ("fanout:(tcp://a:1,tcp://b:1)", "fanout: is for clients and links no brokers"),
+        ("fanout:(tcp://a:1,tcp://b:1)", "fanout: of <networkConnector> is not yet supported"),
         ("peer://group/x", "peer: is for clients and links no brokers"),
         ("static:(static:(tcp://a:1)?maxReconnectDelay=5,tcp://b:2)", "options of static: inside of a list"),
         ("static:" * 50 + "tcp://a:1", "more than 8 lists inside each other"),

@@ -260,7 +260,7 @@ def test_errors_stay_errors_and_are_all_told() -> None:
 def test_a_link_to_all_of_several_brokers_is_left_out(uri: str) -> None:
     configuration = read(f"<networkConnectors><networkConnector uri='{uri}'/></networkConnectors>")
     assert [line.removeprefix(f"{PATH}:") for line in configuration.skipped] == [
-        "1: skipped: fanout: in a list of brokers (later feature: failover and discovery)"
+        "1: skipped: fanout: of <networkConnector> (later feature: one link to several brokers)"
     ]
     assert configuration.network_connectors == ()
 
