@@ -169,7 +169,8 @@ def test_each_failed_attempt_is_one_line_with_the_reason_and_the_next_try(tmp_pa
         assert link["reason"] == "connection refused"
         shown = spanwire("status", "--data-directory", str(near.data)).stdout
         assert f"network connector link: tcp://127.0.0.1:{port} " in shown
-        assert "(connection refused), demand 0, enqueued 0, dequeued 0, in flight 0" in shown
+        assert " (connection refused) for " in shown
+        assert " s, reconnects 0, demand 0, enqueued 0, dequeued 0, in flight 0" in shown
 
 
 def test_a_port_that_speaks_another_protocol_is_named_so(tmp_path: Path) -> None:

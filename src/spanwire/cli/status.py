@@ -56,7 +56,8 @@ def _link(link: dict[str, object]) -> str:
     remote = f" to {link['remote']}" if link["remote"] else ""
     reason = f" ({link['reason']})" if link["reason"] else ""
     return (
-        f"network connector {link['name']}: {link['uri']}{remote} {link['state']}{reason}, demand {link['demand']}, "
+        f"network connector {link['name']}: {link['uri']}{remote} {link['state']}{reason} for {link['since_s']} s, "
+        f"reconnects {link['reconnects']}, demand {link['demand']}, "
         f"enqueued {link['enqueued']}, dequeued {link['dequeued']}, in flight {link['in_flight']}{counted(link)}"
     )
 

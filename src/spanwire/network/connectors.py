@@ -6,6 +6,7 @@ await connector.start(own_uris); …; connector.stop()
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final
@@ -18,6 +19,8 @@ from spanwire.network.discovered import DiscoveredLinks
 from spanwire.network.routes import NetworkRoutes
 from spanwire.transports.turn import Turn
 
+logger = logging.getLogger(__name__)
+
 
 class NetworkConnector:
     """All links of one connector. Started once. ``routes`` are those of all connectors of its broker. Raises
@@ -29,6 +32,7 @@ class NetworkConnector:
     ) -> None:
         self.settings: Final = settings
         self.is_started = False
+        self._broker: Final = broker
         self._links: Final = [Link(settings, remote, broker, broker_url, turn, routes) for remote in settings.remotes]
         self._discovered: DiscoveredLinks | None = None
         self._agent: DiscoveryAgent | None = None
@@ -43,6 +47,12 @@ class NetworkConnector:
         broker listens. Raises `ConfigurationError` when the group of the agent cannot be joined.
         """
         self.is_started = True
+        bridge = self.settings.bridge
+        if self._broker.advisories is None and not bridge.static_bridge:
+            logger.warning(
+                "network connector %s: this broker has advisorySupport=\"false\": no other broker hears of consumers "
+                "here or beyond; remove it, or set staticBridge", bridge.name,
+            )  # fmt: skip
         for link in self._links:
             link.start()
         if self._agent is not None:

@@ -8,9 +8,11 @@ from dataclasses import replace
 
 import pytest
 
+from spanwire.broker.broker import Broker
 from spanwire.discovery.reconnect import ReconnectSettings
 from spanwire.model.environment import Time
 from spanwire.network.connector import Link, NetworkConnectorSettings, RemoteAddress
+from spanwire.network.connectors import NetworkConnector
 from spanwire.network.routes import NetworkRoutes
 from spanwire.network.settings import BridgeSettings
 from tests.support.network_dialogue import Network
@@ -81,3 +83,17 @@ def test_a_link_to_one_of_several_tries_each_in_order_and_tells_why_none_could_b
         f"tcp://127.0.0.1:{ports[1]}: connection refused"
     )
     assert len([record for record in caplog.records if "none of 2 brokers" in record.getMessage()]) == 2
+
+
+@pytest.mark.parametrize(("static_bridge", "warnings"), [(False, 1), (True, 0)])
+def test_a_connector_of_a_broker_without_advisories_says_that_nobody_hears_of_its_consumers(
+    static_bridge: bool, warnings: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    site = Network().site("A")
+    broker = Broker("quiet", "Q", site.network.environment, site.journal, site.formats)
+    settings = NetworkConnectorSettings(BridgeSettings(name="link", static_bridge=static_bridge), ())
+    connector = NetworkConnector(settings, broker, "tcp://a:1", ClockTurn(), NetworkRoutes())  # type: ignore[arg-type]
+    asyncio.run(connector.start())
+    lines = [record.getMessage() for record in caplog.records if "advisorySupport" in record.getMessage()]
+    assert len(lines) == warnings
+    assert all(line.startswith("network connector link: this broker has advisorySupport=") for line in lines)
