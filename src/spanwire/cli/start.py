@@ -18,7 +18,8 @@ from spanwire.service.allocator import keep_freed_memory
 from spanwire.service.config.loading import load_configuration
 from spanwire.service.config.model import BrokerConfiguration
 from spanwire.service.data_directory import data_directory
-from spanwire.service.service import BrokerService, settle_memory
+from spanwire.service.interpreter import settle_interpreter
+from spanwire.service.service import BrokerService
 
 logger = logging.getLogger(__name__)
 
@@ -80,7 +81,7 @@ async def _serve(make_service: Callable[[], BrokerService]) -> int:
     if not sys.stdin.isatty():  # the end of a terminal ends what runs in it
         loop.add_signal_handler(signal.SIGHUP, service.request_reload)
     await service.start()
-    settle_memory()
+    settle_interpreter()
     _announce(service)
     await service.finished()
     await service.stop()

@@ -11,7 +11,6 @@ All of the broker runs in the loop's thread; the store's threads post to it thro
 from __future__ import annotations
 
 import asyncio
-import gc
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -47,8 +46,6 @@ from spanwire.transports.vm import VmConnector
 
 logger = logging.getLogger(__name__)
 
-YOUNG_OBJECTS: Final = 2_000  # that one collection looks through, in a millisecond; compiled messages are none of them
-YOUNG_COLLECTIONS: Final = 4  # before what they left is looked through once more
 IN_PROCESS_PROTOCOL: Final = "openwire"  # what vm: clients speak
 STOP_POLL: Final = 0.02  # seconds between two looks whether the closing sockets are gone
 
@@ -363,13 +360,6 @@ class BrokerService:
         """Something happened in the broker: flush what it has to say."""
         if self._turn is not None:
             self._turn.wake()
-
-
-def settle_memory() -> None:
-    """For a process that is a broker and nothing else: what exists now stays for ever, and a collection is short."""
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(YOUNG_OBJECTS, YOUNG_COLLECTIONS)
 
 
 def message_formats() -> MessageFormats:
