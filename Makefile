@@ -26,7 +26,7 @@ SOURCES := $(shell find src -name '*.py')
 CODE := src tests tools $(wildcard examples)
 
 .DEFAULT_GOAL := help
-.PHONY: help venv compiled spark peers lint format test test-pure test-compiled demo bench bench-instructions bench-rights bench-selectors bench-spark soak soak-load fuzz measure lock clean
+.PHONY: help venv client-conformance compiled spark peers lint format test test-pure test-compiled demo bench bench-client bench-instructions bench-rights bench-selectors bench-spark soak soak-load fuzz measure lock clean
 
 help:  ## say what there is to make
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -55,6 +55,14 @@ $(COMPILED)/.built: $(COMPILED)/.ready tools/build_compiled.sh $(SOURCES)
 
 $(VENV)/.demo: $(VENV)/.ready requirements/demo.txt
 	$(BIN)/python $(LOCKED) -r requirements/demo.txt
+	@touch $@
+
+$(VENV)/.bench: $(VENV)/.ready requirements/bench.txt
+	$(BIN)/python $(LOCKED) -r requirements/bench.txt
+	@touch $@
+
+$(COMPILED)/.bench: $(COMPILED)/.ready requirements/bench.txt
+	$(COMPILED)/bin/python $(LOCKED) -r requirements/bench.txt
 	@touch $@
 
 spark: $(SPARK)/.ready  ## .venv-spark: PySpark, once for both builds, and a Java where there is none
@@ -138,11 +146,18 @@ bench-selectors: peers venv  ## a thousand consumers with distinct selectors on 
 bench-rights: venv  ## what users and rights cost, in alternating pairs of runs
 	$(call with_best_build,-m tests.bench.rights $(BENCH_ARGS))
 
+bench-client: peers venv $(VENV)/.bench  ## the Python client beside stomp.py, stompman and the Java client
+	@if sh tools/find_compiler.sh $(BIN)/python >/dev/null; then $(MAKE) --no-print-directory $(COMPILED)/.bench; fi
+	$(call with_best_build,-m tests.bench.client_peers $(BENCH_ARGS))
+
 bench-instructions: venv  ## instructions of the broker for a message, counted by valgrind
 	$(call with_best_build,-m tests.bench.instructions $(BENCH_ARGS))
 
 measure: venv  ## import time and generated lines (MEASURE_ARGS=--compile: time to compile, too)
 	$(BIN)/python tools/measure_build.py $(MEASURE_ARGS)
+
+client-conformance: peers venv  ## the client's conformance suite against all brokers that can be had
+	SPANWIRE_ALL_BROKERS=1 $(BIN)/python -m pytest -rs tests/interop/test_client_scenarios.py $(PYTEST_ARGS)
 
 soak: venv  ## every fault with large counts, a million inputs for each codec and for selectors; histories in out/soak
 	SPANWIRE_SEEDS=$(SOAK_SEEDS) SPANWIRE_DAMAGED=$(SOAK_DAMAGED) SPANWIRE_ERRORS_EVERY=1 \

@@ -42,6 +42,7 @@ def wishes() -> dict[str, list[str]]:
         "test": extras["test"],
         "lint": extras["lint"],
         "demo": extras["demo"],
+        "bench": extras["bench"],
         "spark": extras["spark"],
         "java": extras["java"],
     }

@@ -30,6 +30,8 @@ from tests.support.client_shells import SHELLS, opened
 BROKERS: Final = ("spanwire", "classic") + (
     ("newest_classic", "artemis") if os.environ.get("SPANWIRE_ALL_BROKERS") == "1" else ()
 )
+DURABLE: Final = "durable subscriptions that only an unsubscribe without a consumer ends"
+GONE: Final = "a refusal to send to a temporary destination that is gone"
 PATIENCE: Final = 40.0  # for a message that comes; nobody waits that long for one that does not
 SOON: Final = 0.3  # long enough for a message that should not come
 NO_DELAY: Final = {
@@ -74,7 +76,7 @@ def test_bodies_headers_and_typed_properties_survive(broker: BrokerProcess, shel
             sent = [
                 "h\u00e9llo \U0001f600\0",
                 b"\x00\xff",
-                {"a": 1, "b": b"x", "c": [1, {"d": None}]},
+                {"a": 1, "b": b"x"} | ({} if "lists inside of maps" in broker.lacks else {"c": [1, {"d": None}]}),
                 [1, "x", 2.5, None],
                 None,
             ]
@@ -89,7 +91,7 @@ def test_bodies_headers_and_typed_properties_survive(broker: BrokerProcess, shel
             assert [message.kind for message in messages] == ["text", "bytes", "map", "stream", "message"]
             for message in messages:
                 typed = message.typed_properties
-                assert {name: word for name, (word, _) in typed.items()} == {
+                assert {name: word for name, (word, _) in typed.items() if not name.startswith("__AMQ_")} == {
                     "flag": "boolean", "b": "byte", "s": "short", "i": "int", "l": "long", "f": "float", "d": "double",
                     "text": "string", "small": "int", "large": "long", "real": "double", "none": "null",
                 }  # fmt: skip
@@ -173,9 +175,11 @@ def test_a_message_rolled_back_too_often_is_a_dead_letter(broker: BrokerProcess,
                 assert message.delivery_count == count
                 await session.rollback()
             assert await consumer.receive(SOON) is None
-            letters = await other.create_consumer("queue://ActiveMQ.DLQ", selector=f"test = '{queue}'")
+            letters = await other.create_consumer(broker.dead_letters, selector=f"test = '{queue}'")
             letter = await letters.receive(PATIENCE)
-            assert (letter.body, str(letter.original_destination)) == ("bad", queue)
+            assert letter.body == "bad"
+            if "the first destination of a dead letter" not in broker.lacks:
+                assert str(letter.original_destination) == queue
 
     played(scenario())
 
@@ -242,8 +246,9 @@ def test_a_temporary_queue_belongs_to_its_connection_and_ends_with_it(broker: Br
                     await stranger.create_consumer(temporary)
                 await consumer.close()
                 await session.delete_temporary(temporary)
-            with pytest.raises(JmsError):
-                await producer.send("gone")
+            if GONE not in broker.lacks:
+                with pytest.raises(JmsError):
+                    await producer.send("gone")
 
     played(scenario())
 
@@ -299,7 +304,8 @@ def test_a_topic_reaches_everybody_but_those_who_do_not_want_their_own(
             await producer.send("x")
             for consumer in consumers:
                 assert await bodies(consumer, 1) == ["x"]
-            assert await deaf.receive(SOON) is None
+            if "noLocal" not in broker.lacks:
+                assert await deaf.receive(SOON) is None
 
     played(scenario())
 
@@ -330,7 +336,7 @@ def test_expired_messages_are_not_delivered(broker: BrokerProcess, shell: str, q
             await asyncio.sleep(0.6)
             assert await bodies(consumer, 1) == ["long"]
             await consumer.close()
-            letters = await session.create_consumer("queue://ActiveMQ.DLQ", selector=f"test = '{queue}'")
+            letters = await session.create_consumer(broker.expired_letters, selector=f"test = '{queue}'")
             assert await bodies(letters, 1) == ["short"]
 
     played(scenario())
@@ -428,13 +434,14 @@ def test_a_durable_subscription_keeps_messages(broker: BrokerProcess, shell: str
                     consumer = await session.create_durable_subscriber(topic, "mine")
                     if turn:
                         assert await bodies(consumer, 2) == ["a", "b"]
-                    with pytest.raises(JmsError):
-                        await session.unsubscribe("mine")
+                    if DURABLE not in broker.lacks:
+                        with pytest.raises(JmsError):
+                            await session.unsubscribe("mine")
                     await consumer.close()
                     producer = await session.create_producer(topic)
                     for text in "ab":
                         await producer.send(text)
-                    if turn:
+                    if turn and DURABLE not in broker.lacks:
                         await session.unsubscribe("mine")
                         with pytest.raises(JmsError):
                             await session.unsubscribe("mine")
@@ -558,8 +565,9 @@ def test_a_temporary_queue_that_is_gone_is_known_to_be_gone(broker: BrokerProces
             producer = await session.create_producer(temporary)
             await producer.send("hello")
             await owner.delete_temporary(temporary)
-            with pytest.raises(JmsError):
-                for _ in range(1_000):  # until the news has arrived, or the broker refuses
-                    await producer.send("gone", wait=True)
+            if GONE not in broker.lacks:
+                with pytest.raises(JmsError):
+                    for _ in range(1_000):  # until the news has arrived, or the broker refuses
+                        await producer.send("gone", wait=True)
 
     played(scenario())

@@ -108,3 +108,37 @@ def test_no_broker_is_told() -> None:
     done = spanwire("producer", "--brokerUrl", "tcp://127.0.0.1:1")
     assert done.returncode == 1
     assert "no connection to tcp://127.0.0.1:1" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "failover:({0})?randomize=false",
+        "failover:(tcp://127.0.0.1:1,{0})?initialReconnectDelay=10",
+        "static:({0})",
+        "discovery:(static:({0}))",
+        "fanout:(static:({0}))?minAckCount=1&fanOutQueues=true",
+        "{0}?jms.useCompression=true&wireFormat.tightEncodingEnabled=true",
+    ],
+)
+def test_every_tool_takes_every_kind_of_address(broker: Started, url: str) -> None:
+    address = url.format(broker.broker_url)
+    for arguments, last in (
+        (("producer", "--messageCount", "2"), "sent 2 messages"),
+        (("browse",), "2 messages in queue://KINDS"),
+        (("consumer", "--messageCount", "2", "--quiet"), "received 2 messages"),
+    ):
+        done = spanwire(arguments[0], "--brokerUrl", address, "--destination", "queue://KINDS", *arguments[1:])
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.splitlines()[-1].startswith(last)
+
+
+def test_a_tool_makes_the_broker_of_a_vm_address_that_there_is_not() -> None:
+    done = spanwire("producer", "--brokerUrl", "vm://tools?broker.persistent=false", "--messageCount", "2")
+    assert (done.returncode, done.stdout[:15]) == (0, "sent 2 messages"), done.stderr
+
+
+def test_an_address_of_a_transport_that_is_not_there_yet_is_refused_in_one_line() -> None:
+    done = spanwire("browse", "--brokerUrl", "http://127.0.0.1:8080", "--destination", "queue://Q")
+    assert done.returncode != 0
+    assert len(done.stderr.splitlines()) == 1

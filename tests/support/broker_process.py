@@ -61,6 +61,9 @@ class BrokerProcess:
     """One broker with an OpenWire and a STOMP connector. The first start chooses the ports, later ones keep them."""
 
     started: re.Pattern[str] = STARTED  # the line that says so
+    dead_letters: str = "queue://ActiveMQ.DLQ"
+    expired_letters: str = "queue://ActiveMQ.DLQ"
+    lacks: frozenset[str] = frozenset()  # what it does otherwise than ActiveMQ Classic
 
     def __init__(
         self,

@@ -139,6 +139,17 @@ class ArtemisProcess(BrokerProcess):
     """An Artemis with one connector that speaks OpenWire, and the queues' names as ActiveMQ's clients know them."""
 
     started = re.compile("AMQ221007")
+    dead_letters = "queue://DLQ"
+    expired_letters = "queue://ExpiryQueue"
+    lacks = frozenset(
+        {
+            "lists inside of maps",
+            "noLocal",
+            "a refusal to send to a temporary destination that is gone",
+            "durable subscriptions that only an unsubscribe without a consumer ends",
+            "the first destination of a dead letter",
+        }
+    )
 
     def __init__(self, home: Path, directory: Path) -> None:
         with socket.create_server(("127.0.0.1", 0)) as probe:

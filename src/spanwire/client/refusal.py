@@ -54,7 +54,7 @@ def named_refusal(name: str, text: str, logging_in: bool) -> JmsError:
         return InvalidDestinationError(text)
     if name == "DestinationDoesNotExistException":
         return DestinationDoesNotExistError(text)
-    if name == "InvalidSelectorException":
+    if name in ("InvalidSelectorException", "ActiveMQInvalidFilterExpressionException"):  # Artemis has its own
         return InvalidSelectorError(f"the broker refuses the selector {text!r}")
     if name == "MessageFormatException":
         return MessageFormatError(text)

@@ -10,13 +10,20 @@ from spanwire.client.consumer import ClientConsumer
 from spanwire.client.consumer_options import ConsumerOptions, consumer_info
 from spanwire.client.message import Message
 from spanwire.client.options import JMS, WITHOUT_EFFECT
+from spanwire.client.refusal import refusal
 from spanwire.client.values import Serialized
 from spanwire.model.destination import TEMP_QUEUE, Destination
-from spanwire.model.errors import ConfigurationError, InvalidDestinationError, MessageFormatError
+from spanwire.model.errors import (
+    ConfigurationError,
+    InvalidDestinationError,
+    InvalidSelectorError,
+    MessageFormatError,
+)
 from spanwire.protocols.openwire import _marshallers as wire
 from spanwire.protocols.openwire.identities import wire_destination
 from spanwire.protocols.openwire.loose import LooseWriter
 from spanwire.protocols.openwire.message_layout import MessageScanner
+from spanwire.protocols.openwire.schema import Throwable
 from tests.support.client_dialogue import START_MS, URL, PlayedBroker, text_message
 
 TEN = ConsumerOptions(prefetch=10)
@@ -375,3 +382,12 @@ def test_what_cannot_be_honoured_is_refused_by_name(name: str) -> None:
     with pytest.raises(ConfigurationError, match=f"{name} with another value than {only}") as raised:
         parse_url(f"{URL}?{name}={other}")
     assert kind and str(raised.value).isprintable()
+
+
+def test_a_selector_that_artemis_refuses_is_told_as_one() -> None:
+    thrown = Throwable(
+        "org.apache.activemq.artemis.api.core.ActiveMQInvalidFilterExpressionException", "Invalid filter: a b"
+    )
+    found = refusal(thrown)
+    assert isinstance(found, InvalidSelectorError)
+    assert "Invalid filter: a b" in str(found)
