@@ -191,7 +191,6 @@ class Backlog:
         """A consumer at ``cursor`` wants the packed piece ``chunk``; True when it came without a read."""
         came = False
         if not chunk.reading and len(self._reads) < MAX_READS:
-            self.make_room()
             came = self._read(line, chunk)
         if not came and not self.lazy and len(self._reads) < MAX_READS - 1 and not self.is_full():
             ahead = line.next_packed(cursor, MAX_READS)
