@@ -69,9 +69,10 @@ def test_bodies_headers_and_typed_properties_survive(broker: BrokerProcess, shel
     async def scenario() -> None:
         async with opened(shell, broker.openwire_uri()) as connection, connection.session() as session:
             producer = await session.create_producer(queue)
+            text = "\u20ac" if "every character in properties" in broker.lacks else "\u20ac\U0001f600\0"
             properties = {
                 "flag": True, "b": Byte(-1), "s": Short(-2), "i": Int(3), "l": Long(4), "f": Float(1.5),
-                "d": Double(2.5), "text": "\u20ac\U0001f600\0", "small": 5, "large": 2**40, "real": 0.1, "none": None,
+                "d": Double(2.5), "text": text, "small": 5, "large": 2**40, "real": 0.1, "none": None,
             }  # fmt: skip
             sent = [
                 "h\u00e9llo \U0001f600\0",
@@ -95,7 +96,7 @@ def test_bodies_headers_and_typed_properties_survive(broker: BrokerProcess, shel
                     "flag": "boolean", "b": "byte", "s": "short", "i": "int", "l": "long", "f": "float", "d": "double",
                     "text": "string", "small": "int", "large": "long", "real": "double", "none": "null",
                 }  # fmt: skip
-                assert message.properties["text"] == "\u20ac\U0001f600\0"
+                assert message.properties["text"] == text
                 assert message.properties["large"] == 2**40
                 assert (message.message_type, message.correlation_id, message.priority) == ("t", "c", 7)
                 assert (str(message.reply_to), str(message.destination)) == ("topic://R", queue)

@@ -143,6 +143,7 @@ class ArtemisProcess(BrokerProcess):
     expired_letters = "queue://ExpiryQueue"
     lacks = frozenset(
         {
+            "every character in properties",
             "lists inside of maps",
             "noLocal",
             "a refusal to send to a temporary destination that is gone",
