@@ -27,12 +27,17 @@ KEY_VARIABLE: Final = "SPANWIRE_KEY_STORE_PASSWORD"
 def endpoint_options(parser: Parser) -> None:
     """``--brokerUrl --user --password --clientId --destination``."""
     parser.option("brokerUrl", f"the broker's address, {DEFAULT_BROKER_URL} without it", DEFAULT_BROKER_URL, "URL")
-    parser.option("user", "user name", metavar="NAME")
-    parser.option("password", f"password; ${PASSWORD_VARIABLE} keeps it out of the list of processes", metavar="SECRET")
     parser.option("clientId", "client id of the connection", metavar="ID")
     parser.option(
         "destination", f"queue://NAME or topic://NAME, {DEFAULT_DESTINATION} without it", DEFAULT_DESTINATION, "NAME"
     )
+    login_options(parser)
+
+
+def login_options(parser: Parser) -> None:
+    """``--user --password`` and the stores of TLS."""
+    parser.option("user", "user name", metavar="NAME")
+    parser.option("password", f"password; ${PASSWORD_VARIABLE} keeps it out of the list of processes", metavar="SECRET")
     parser.add_argument(
         "--trust-store",
         "--trustStore",
@@ -54,9 +59,12 @@ def endpoint_options(parser: Parser) -> None:
 def connect(options: argparse.Namespace) -> blocking.Connection:
     """A logged-in connection to the broker that the options name."""
     url = str(options.broker_url)
-    password = options.password if options.password is not None else os.environ.get(PASSWORD_VARIABLE)
-    tls = tls_settings(url, options)
-    return blocking.connect(url, options.user, password, options.client_id, tls)
+    return blocking.connect(url, options.user, password(options), options.client_id, tls_settings(url, options))
+
+
+def password(options: argparse.Namespace) -> str | None:
+    """The password that was given, or that the environment has."""
+    return str(options.password) if options.password is not None else os.environ.get(PASSWORD_VARIABLE)
 
 
 def tls_settings(url: str, options: argparse.Namespace) -> ClientTlsSettings | None:

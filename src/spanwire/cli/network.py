@@ -6,11 +6,13 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Final
 
 from spanwire.cli.arguments import Parser, broker_placement, placement
-from spanwire.cli.endpoint import printable
+from spanwire.cli.endpoint import login_options, password, printable, tls_settings
+from spanwire.cli.network_map import MAX_BROKERS, Login, ask, lines
 from spanwire.cli.running import control_client
 from spanwire.cli.status import counted
 from spanwire.model.destination import QUEUE, TOPIC, Destination
@@ -24,15 +26,16 @@ FAULTS: Final = 1
 USAGE_ERROR: Final = 2
 USAGE: Final = """usage: spanwire network lint [--clients FILE] [--before FILE]... FILE...
        spanwire network route --from BROKER (--queue NAME | --topic NAME) [--to BROKER] FILE...
-       spanwire network map [--json]
+       spanwire network map [--ask] [--at URL]... [--user NAME --password SECRET] [--json]
        spanwire network start NAME...
        spanwire network stop NAME...
 
 lint   looks at the configurations of all brokers of a network: faults and hints, each with file, line, why and mend;
        --clients describes what clients do there, --before names the files as they were until now
 route  tells which way a message goes to a consumer at another broker, and why it goes no other way
-map    shows the links of a running broker: state, demand by destination, what is on its way, and as far as consumers
-       there tell of them the brokers behind, by their ids
+map    shows the links of a running broker: state, demand by destination, what waits and what is on its way, and as
+       far as consumers there tell of them the brokers behind, by their ids; --ask has the brokers of these links, and
+       --at any others, tell of theirs, with the statistics plugin of Spanwire and ActiveMQ
 start  lets network connectors connect that were stopped, or that have autoStart="false"
 stop   ends the links of network connectors until somebody starts them, or the broker is started again
 """
@@ -129,37 +132,81 @@ def _told(plan: NetworkPlan, route: Route, start: str, goal: str) -> list[str]:
 
 
 def _map(arguments: Sequence[str]) -> int:
-    parser = Parser(prog="spanwire network map", description="Show the links of a running broker.")
+    parser = Parser(prog="spanwire network map", description="Show the links of a running broker, and of others.")
     placement(parser)
-    parser.add_argument("--json", action="store_true", help="print the answer of the control socket as JSON")
+    parser.add_argument(
+        "--ask", action="store_true", help="ask the brokers of its links for theirs, and what waits there"
+    )
+    parser.add_argument("--at", action="append", default=[], metavar="URL", help="ask the broker there, too")
+    login_options(parser)
+    parser.add_argument("--json", action="store_true", help="print all of it as JSON")
     options = parser.parse(arguments)
-    status = control_client(options).ask("status")
+    client = control_client(options)
+    status = client.ask("status")
     if not isinstance(status, dict):
         raise ConfigurationError("the broker's answer is no status")
-    links = status.get("network_connectors")
-    rows = [row for row in links if isinstance(row, dict)] if isinstance(links, list) else []
-    if options.json:
-        sys.stdout.write(
-            json.dumps({"name": status.get("name"), "id": status.get("id"), "links": rows}, indent=2) + "\n"
+    rows = _rows(status.get("network_connectors"))
+    waiting = {str(row["destination"]): int(str(row["pending"])) for row in _rows(client.ask("destinations"))}
+    listed = str([row.get("uri") for row in _rows(status.get("network_settings"))])
+    addresses = list(options.at)
+    if options.ask:
+        addresses += [str(row["uri"]) for row in rows if is_asked(str(row["uri"]), listed, options.user is not None)]
+    told = [
+        ask(
+            address, Login(options.user, password(options), tls_settings(address, options) if is_tls(address) else None)
         )
+        for address in list(dict.fromkeys(addresses))[:MAX_BROKERS]
+    ]
+    if options.json:
+        links = [{**row, "waiting": _waiting(row, waiting)} for row in rows]
+        found = {"name": status.get("name"), "id": status.get("id"), "links": links}
+        sys.stdout.write(json.dumps({**found, "brokers": [asdict(one) for one in told]}, indent=2) + "\n")
         return 0
     _print(f"broker {status.get('name')} (id {status.get('id')})")
     for row in rows:
         _print(_link(row))
-        wanted = row.get("destinations")
-        for name in wanted if isinstance(wanted, (list, tuple)) else []:
-            _print(f"    wants {name}")
-        for line in beyond(row.get("ways")):
+        for name, count in _waiting(row, waiting).items():
+            _print(f"    wants {name}: {count} waiting")
+        for line in beyond(row.get("ways"), {one.broker_id: one.name for one in told if one.name}):
+            _print(line)
+    for one in told:
+        for line in lines(one):
             _print(line)
     return 0
 
 
-def beyond(ways: object) -> list[str]:
-    """A line for each way to consumers that are farther than the remote broker, by the ids of the brokers on it."""
+def is_asked(address: str, listed: str, has_login: bool) -> bool:
+    """Whether the broker of a link is asked: at an address that makes sense, and with a login only where the
+    configuration names it, as what was found is a claim of whoever is in reach.
+    """
+    return address.startswith(("tcp://", "ssl://", "nio://", "nio+ssl://")) and (not has_login or address in listed)
+
+
+def is_tls(address: str) -> bool:
+    """Whether an address is one of TLS, for which stores are of use."""
+    return "ssl" in address.partition(":")[0]
+
+
+def _waiting(row: dict[str, object], waiting: dict[str, int]) -> dict[str, int]:
+    """For each destination that a link carries, how many messages wait here."""
+    wanted = row.get("destinations")
+    names = wanted if isinstance(wanted, (list, tuple)) else ()
+    return {str(name): waiting.get(str(name), 0) for name in names}
+
+
+def _rows(found: object) -> list[dict[str, object]]:
+    return [row for row in found if isinstance(row, dict)] if isinstance(found, list) else []
+
+
+def beyond(ways: object, names: Mapping[str, str] | None = None) -> list[str]:
+    """A line for each way to consumers that are farther than the remote broker, by the names of the brokers on it where
+    ``names`` has them, else by their ids.
+    """
+    known = names or {}
     found: list[str] = []
     for way in ways if isinstance(ways, (list, tuple)) else []:
         if isinstance(way, (list, tuple)) and len(way) > 1:
-            found.append(f"    leads on: {' -> '.join([str(broker_id) for broker_id in way])}")
+            found.append(f"    leads on: {' -> '.join([known.get(str(one), str(one)) for one in way])}")
     return found
 
 
