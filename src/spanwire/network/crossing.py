@@ -140,7 +140,7 @@ class Crossing(Forwarding):
         if entry is None:
             return False
         if self._refused.known:
-            self._refused.answered(entry)
+            self._forget_refusal(entry)
         self.local.answered(entry)
         return True
 
@@ -162,11 +162,17 @@ class Crossing(Forwarding):
             if reference is None:
                 return True  # it is out no more: its subscription has ended
             message = RefusedMessage(entry, reference)
+            entry.demand.refused += 1
             self.local.fails(entry, words)
             self._log_refusal(entry, words)
         if not self._refused.hold(message, kind, now.monotonic):
+            self._forget_refusal(entry)
             self.local.buries(entry, f"refused {message.tries} times: {words}")
         return True
+
+    def _forget_refusal(self, entry: Forwarded) -> None:
+        if self._refused.forget(entry):
+            entry.demand.refused -= 1
 
     def _log_refusal(self, entry: Forwarded, words: str) -> None:
         self._refusals_logged += 1
@@ -188,7 +194,7 @@ class Crossing(Forwarding):
         entry, reference = refused.entry, refused.reference
         subscription = entry.demand.subscription
         if subscription is None or subscription.removed:
-            self._refused.answered(entry)
+            self._forget_refusal(entry)
             return
         command_id = self._remote.next_command_id()
         number = self._broker.producer_audit.number_of(reference.home.destination, reference.sequence)

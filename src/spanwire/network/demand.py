@@ -75,6 +75,7 @@ class DemandSubscription(MessageConsumer):
         self.kept = kept
         self.out: Final[list[Forwarded]] = []
         self.subscription: Subscription | None = None
+        self.refused = 0  # of its messages that are out, so many are to be sent again
         self.touched = False
         self.leaving = False
         self._bridge: Final[Forwarding] = bridge

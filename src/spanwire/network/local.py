@@ -319,8 +319,21 @@ class LocalBroker:
                     client, subscription, STANDARD_ACK, taken[0].message_id, taken[-1].message_id, len(taken),
                     None, NO_TOKEN, now,
                 )  # fmt: skip
+            if demand.refused > 0:
+                self._settle_behind(subscription, demand, now)
             if demand.leaving and not demand.out:
                 self._end(demand, now)
+
+    def _settle_behind(self, subscription: Subscription, demand: DemandSubscription, now: Time) -> None:
+        """A message that was refused does not hold up those behind it, which would fill the window."""
+        kept: list[Forwarded] = []
+        for entry in demand.out:
+            if entry.settled:
+                self._acknowledge_one(subscription, entry.message_id, now)
+            else:
+                kept.append(entry)
+        demand.out.clear()
+        demand.out.extend(kept)
 
     def _give_up(self, client: ConnectionState, entry: Forwarded, cause: str, now: Time) -> None:
         """A message that can never be forwarded: the dead letter queue keeps it."""

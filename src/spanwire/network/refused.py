@@ -45,7 +45,6 @@ class RefusedMessages:
         message.tries += 1
         if message.tries >= MAX_TRIES:
             if cause != NO_ROOM:
-                self.known.pop(message.entry, None)
                 return False
             message.tries = MAX_TRIES - 1
         self.known[message.entry] = message
@@ -53,9 +52,9 @@ class RefusedMessages:
         self._lines[message.tries - 1].append(message)
         return True
 
-    def answered(self, entry: Forwarded) -> None:
-        """The remote broker has taken it after all."""
-        self.known.pop(entry, None)
+    def forget(self, entry: Forwarded) -> bool:
+        """It is not to be sent again; False when it was never refused."""
+        return self.known.pop(entry, None) is not None
 
     def next_timeout(self) -> float | None:
         """When the next is due; None when there is none."""

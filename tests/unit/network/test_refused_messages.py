@@ -20,8 +20,8 @@ SECURITY = "java.lang.SecurityException"
 class Refusing(Remote):
     """A remote broker with a consumer of the queue, which answers as the test says."""
 
-    def __init__(self) -> None:
-        super().__init__(BridgeSettings(tells_failures=True))
+    def __init__(self, prefetch_size: int = 1000) -> None:
+        super().__init__(BridgeSettings(tells_failures=True, prefetch_size=prefetch_size))
         self.runs()
         self.advises(self.consumer())
         self.client = self.site.client()
@@ -111,6 +111,22 @@ def test_a_message_for_which_there_is_no_room_is_tried_for_ever() -> None:
     remote.network.settles()
     assert remote.site.queue("Q") == (1, 1, 0)
     assert remote.dead == []
+
+
+def test_a_refused_message_does_not_fill_the_window_with_those_behind_it() -> None:
+    remote = Refusing(prefetch_size=3)
+    (first,) = remote.sends("one")
+    remote.refuses(first)
+    for number in range(10):
+        (sent,) = remote.sends(f"m{number}")
+        remote.says(wire.Response(sent.command_id))
+    assert remote.site.queue("Q") == (11, 10, 1)
+    (again,) = remote.after(FIRST_PAUSE)
+    remote.says(wire.Response(again.command_id))
+    (sent,) = remote.sends("last")
+    remote.says(wire.Response(sent.command_id))
+    assert remote.site.queue("Q") == (12, 12, 0)
+    assert remote.bridge.counts().answered == 12
 
 
 def test_what_waits_to_be_sent_again_is_back_in_line_when_the_link_breaks() -> None:
