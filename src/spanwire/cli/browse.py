@@ -32,18 +32,21 @@ def run(arguments: Sequence[str]) -> int:
     with connect(options) as connection, connection.session() as session:
         for message in session.create_browser(target, options.selector):
             count += 1
-            sys.stdout.write(_line(message) + "\n")
+            sys.stdout.write(described(message) + "\n")
             if count == options.message_count:
                 break
     sys.stdout.write(f"{count} messages in {target}\n")
     return 0
 
 
-def _line(message: Message) -> str:
+def described(message: Message) -> str:
+    """A message on one line, with the brokers that it came through."""
     body = message.body
     shown = printable(body[:SHOWN_BODY]) if isinstance(body, str) else ""
     if isinstance(body, bytes):
         shown = f"({len(body)} bytes)"
     kind = KIND_NAMES.get(message.kind, f"{message.kind.capitalize()}Message")
     persistent = "persistent" if message.persistent else "non-persistent"
-    return f"{printable(message.message_id)} {kind} {persistent} priority={message.priority} {shown}"
+    path = [one.value or "" for one in message.headers.broker_path or []]
+    came = f" BrokerPath=[{printable(', '.join(path))}]" if path else ""  # as ActiveMQ's tool shows it
+    return f"{printable(message.message_id)} {kind} {persistent} priority={message.priority}{came} {shown}"

@@ -384,3 +384,13 @@ def test_lists_may_stand_in_lists(tmp_path: Path, uri: str, links: list[str]) ->
 def test_a_connector_may_look_by_any_agent(tmp_path: Path, uri: str, agent: object) -> None:
     discovery = connector(tmp_path, f'<networkConnector uri="{uri}"/>').discovery
     assert discovery is not None and discovery.agent == agent
+
+
+def test_a_broker_without_advisories_that_is_to_link_others_says_what_it_misses(tmp_path: Path) -> None:
+    link = '<networkConnector uri="static:(tcp://b:1)" {}/>'
+    for static, warned in (("", True), ('staticBridge="true"', False)):
+        path = tmp_path / "a.xml"
+        connectors = f"<networkConnectors>{link.format(static)}</networkConnectors>"
+        path.write_text(f'<broker brokerName="a" advisorySupport="false">{connectors}</broker>', "utf-8")
+        told = [line for line in load_configuration(str(path)).warnings if "learn of no consumers" in line]
+        assert bool(told) is warned
