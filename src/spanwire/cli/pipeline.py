@@ -13,10 +13,12 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final, cast
+from typing import Final, Protocol, cast
 
 from spanwire import registry
 from spanwire.cli.arguments import Parser
@@ -36,6 +38,24 @@ READ_ROUTES: Final = "spanwire.pipeline.routes.parsing:read_routes"
 PLACEHOLDERS: Final = "spanwire.pipeline.routes.placeholders:Placeholders"
 PLAN: Final = "spanwire.pipeline.routes.plan:plan_of"
 RUN: Final = "spanwire.pipeline.routes.running:run"
+ARCHIVE: Final = "spanwire.pipeline.archive.commands:archive"
+REPLAY: Final = "spanwire.pipeline.archive.commands:replay"
+REPLAY_PLAN: Final = "spanwire.pipeline.archive.commands:replay_plan"
+GROUPS: Final = "spanwire.pipeline.redriving:groups"
+REDRIVE: Final = "spanwire.pipeline.redriving:redrive"
+READ_OPTIONS: Final = "spanwire.pipeline.options:read_options"
+DEAD_LETTERS: Final = "ActiveMQ.DLQ"
+CHOICE: Final = "spanwire.pipeline.archive.replaying:Choice"
+DEFAULT_URL: Final = "tcp://127.0.0.1:61616"
+PASSWORD: Final = "SPANWIRE_PASSWORD"
+
+
+class Group(Protocol):
+    """What is shown of a group of dead letters."""
+
+    cause: str
+    destination: str
+    count: int
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -85,6 +105,119 @@ def run_routes(arguments: Sequence[str]) -> int:
     show = printer(options.json)
     is_fine = load(RUN)(options.master, file, state, trigger_of(options.trigger), functions, show, stop)
     return 0 if is_fine else FAILURE
+
+
+def run_archive(arguments: Sequence[str]) -> int:
+    """Takes messages off queues, or a subscribed topic, into Parquet."""
+    parser = Parser(prog="spanwire pipeline archive", description="Keep messages in Parquet files.")
+    parser.add_argument("destination", metavar="DESTINATION", help="queue://NAME, queue://A.>, or topic://NAME")
+    parser.add_argument("directory", metavar="DIRECTORY", type=Path, help="where the archive is, or shall be")
+    broker_options(parser)
+    spark_options(parser)
+    parser.option("selector", "only these messages")
+    parser.option("clientId", "of a topic's durable subscription")
+    parser.option("subscription", "the name of a topic's durable subscription")
+    parser.option("trigger", f"{AVAILABLE_NOW}, or {INTERVAL}, or {INTERVAL}=5s", AVAILABLE_NOW, metavar="WHEN")
+    options = parser.parse(arguments)
+    given = {
+        **broker_of(options),
+        "destination": options.destination,
+        "selector": options.selector,
+        "clientId": options.client_id,
+        "subscription": options.subscription,
+    }
+    stop = threading.Event()
+    stop_on_signals(stop)
+    words = {name: value for name, value in given.items() if value}
+    trigger = trigger_of(options.trigger)
+    is_fine = load(ARCHIVE)(options.master, words, options.directory, trigger, printer(options.json), stop)
+    return 0 if is_fine else FAILURE
+
+
+def run_replay(arguments: Sequence[str]) -> int:
+    """Sends messages of an archive again."""
+    parser = Parser(prog="spanwire pipeline replay", description="Send messages of an archive again.")
+    parser.add_argument("directory", metavar="DIRECTORY", help="the archive")
+    broker_options(parser)
+    spark_options(parser)
+    parser.option("to", "one destination for all; without it each message goes where it was sent first")
+    parser.option("since", "sent at this time or later, such as 2026-01-31 or 2026-01-31T12:00:00+00:00; UTC without +")
+    parser.option("until", "sent before this time")
+    parser.option("selector", "only these messages")
+    parser.whole_number("rate", "messages per second at most; 0 for as fast as may be", 0)
+    parser.option("state", "what is sent is noted here; DIRECTORY.replay without it", metavar="DIRECTORY")
+    parser.flag("dryRun", "tell what would be sent, and send nothing")
+    options = parser.parse(arguments)
+    choice = load(CHOICE)(
+        options.directory, moment("since", options.since), moment("until", options.until), options.selector
+    )
+    if options.dry_run:
+        for line in cast(list[str], load(REPLAY_PLAN)(options.master, choice)):
+            sys.stdout.write(line + "\n")
+        return 0
+    given = {**broker_of(options), "destination": options.to}
+    stop = threading.Event()
+    stop_on_signals(stop)
+    state = Path(options.state) if options.state else Path(options.directory.rstrip("/") + ".replay")
+
+    def tell(done: int, portions: int) -> None:
+        sys.stdout.write(f"replay: {done} of {portions} portions are sent\n")
+        sys.stdout.flush()
+
+    words = {name: value for name, value in given.items() if value}
+    count = load(REPLAY)(options.master, choice, words, state, options.rate or None, tell, stop)
+    sys.stdout.write(f"replay: sent {count} messages\n")
+    return 0
+
+
+def run_redrive(arguments: Sequence[str]) -> int:
+    """Shows dead letters by cause, or sends them back."""
+    parser = Parser(
+        prog="spanwire pipeline redrive", description="Send dead letters back to where they were sent first."
+    )
+    parser.add_argument("queue", nargs="?", default=DEAD_LETTERS, metavar="QUEUE", help=f"else {DEAD_LETTERS}")
+    broker_options(parser)
+    parser.option("selector", "only these, such as \"dlqDeliveryFailureCause LIKE 'Message Expired%%'\"")
+    parser.option("to", "one destination for all instead of the first one of each", metavar="DESTINATION")
+    parser.whole_number("limit", "at most so many; 0 for all", 0)
+    parser.whole_number("rate", "messages per second at most; 0 for as fast as may be", 0)
+    parser.flag("dryRun", "show how many there are of each cause, and send nothing")
+    options = parser.parse(arguments)
+    given = {**broker_of(options), "destination": f"queue://{options.queue.removeprefix('queue://')}"}
+    words = {name: value for name, value in {**given, "selector": options.selector}.items() if value}
+    chosen = load(READ_OPTIONS)(words)
+    if options.dry_run:
+        for group in cast(list[Group], load(GROUPS)(chosen)):
+            sys.stdout.write(f"{group.count} to {group.destination}: {group.cause}\n")
+        return 0
+    stop = threading.Event()
+    stop_on_signals(stop)
+    limit, rate = options.limit or None, options.rate or None
+    count = load(REDRIVE)(chosen, options.to, limit, rate, time.monotonic, stop.wait)
+    sys.stdout.write(f"redrive: sent {count} messages\n")
+    return 0
+
+
+def broker_options(parser: Parser) -> None:
+    """The options that name a broker; a password comes from the environment."""
+    parser.option("url", "the broker", DEFAULT_URL, metavar="URL")
+    parser.option("user", f"who asks; the password is taken from the variable {PASSWORD}")
+
+
+def broker_of(options: argparse.Namespace) -> dict[str, str | None]:
+    """The broker as the data source wants it."""
+    return {"url": options.url, "user": options.user, "password": os.environ.get(PASSWORD)}
+
+
+def moment(name: str, text: str | None) -> datetime | None:
+    """A time of day in UTC, unless it says otherwise. Raises `ConfigurationError`."""
+    if text is None:
+        return None
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        raise ConfigurationError(f"--{name} is {text[:60]!r}; write 2026-01-31 or 2026-01-31T12:00:00") from None
+    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
 
 
 def spark_options(parser: Parser) -> None:
@@ -157,4 +290,7 @@ def line_of(news: News) -> str:
 
 COMMANDS: Final[dict[str, tuple[Callable[[Sequence[str]], int], str]]] = {
     "run": (run_routes, "run the routes of a file"),
+    "archive": (run_archive, "take messages off queues into Parquet files"),
+    "replay": (run_replay, "send messages of an archive again"),
+    "redrive": (run_redrive, "show dead letters by cause, or send them back"),
 }

@@ -1,0 +1,1 @@
+"""Messages kept in Parquet, and sent again from there."""

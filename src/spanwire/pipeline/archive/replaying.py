@@ -1,0 +1,155 @@
+"""``spanwire pipeline replay``: messages of an archive to where they were sent first, or elsewhere, at a bounded rate.
+
+The chosen messages are put in order of their time once, in portions; each portion is sent and then noted, so that a
+replay that was stopped goes on behind the last one noted. The portion at hand is sent again then, with the same
+duplicate ids.
+
+    STATE/replay.json     what is replayed, how many portions there are, and how many are sent
+    STATE/portions/…      the messages in order
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Final
+
+from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import functions as F  # noqa: N812
+
+from spanwire.model.errors import ConfigurationError
+from spanwire.pipeline.archive.archiving import PARTITIONS
+from spanwire.pipeline.schema import COLUMNS
+from spanwire.pipeline.selector_column import selector_column
+
+MAX_PORTION: Final = 10_000  # messages sent between two notes
+PORTION_S: Final = 2  # of sending, when there is a rate
+NUMBER: Final = "replay_number"
+PORTION: Final = "replay_portion"
+ORDER: Final = ("JMSTimestamp", "sequence", "JMSMessageID")
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Which messages of an archive."""
+
+    directory: str
+    since: datetime | None = None
+    until: datetime | None = None
+    selector: str | None = None
+
+    def words(self) -> dict[str, str]:
+        """The same as texts."""
+        return {name: str(value) for name, value in asdict(self).items() if value is not None}
+
+
+@dataclass(frozen=True, slots=True)
+class Sum:
+    """The messages of one destination that would be replayed."""
+
+    destination: str
+    count: int
+    first: datetime | None
+    last: datetime | None
+
+
+def chosen(spark: SparkSession, choice: Choice) -> DataFrame:
+    """The messages. Raises `ConfigurationError` for a directory that is no archive."""
+    directory = Path(choice.directory)
+    if not directory.is_dir() or not any(directory.glob(f"{PARTITIONS[0]}=*")):
+        raise ConfigurationError(f"{directory} is no archive; there is no {PARTITIONS[0]}=… in it")
+    frame = spark.read.parquet(str(directory))
+    if choice.since is not None:
+        frame = frame.where(F.col("JMSTimestamp") >= F.lit(choice.since))
+    if choice.until is not None:
+        frame = frame.where(F.col("JMSTimestamp") < F.lit(choice.until))
+    return frame if choice.selector is None else frame.where(selector_column(choice.selector))
+
+
+def sums(spark: SparkSession, choice: Choice) -> list[Sum]:
+    """What would be replayed, by destination."""
+    counts = (
+        chosen(spark, choice)
+        .groupBy("JMSDestination")
+        .agg(F.count("*").alias("count"), F.min("JMSTimestamp").alias("first"), F.max("JMSTimestamp").alias("last"))
+    )
+    rows = counts.orderBy("JMSDestination").collect()
+    return [Sum(row["JMSDestination"], row["count"], row["first"], row["last"]) for row in rows]
+
+
+class Replay:
+    """One replay with its state directory."""
+
+    def __init__(
+        self, spark: SparkSession, choice: Choice, options: dict[str, str], state: Path, rate: int | None
+    ) -> None:
+        """``options`` are those of a write; ``rate`` bounds messages per second."""
+        self._spark: Final = spark
+        self._choice: Final = choice
+        self._options: Final = options
+        self._state: Final = state
+        self._rate: Final = rate
+        self._note: Final = state / "replay.json"
+
+    def run(self, now: Callable[[], float], wait: Callable[[float], object], tell: Callable[[int, int], None]) -> int:
+        """Send what is not sent yet; the number of messages sent now. ``wait`` is given seconds and says whether to
+        stop; ``tell`` hears of portions sent and of all.
+        """
+        note = self._noted()
+        portions, done, run = int(str(note["portions"])), int(str(note["done"])), str(note["run"])
+        count = 0
+        started = now()
+        for portion in range(done, portions):
+            count += self._send(portion, run)
+            note["done"] = portion + 1
+            self._write(note)
+            tell(portion + 1, portions)
+            pause_s = 0.0 if self._rate is None else max(0.0, started + count / self._rate - now())
+            if wait(pause_s):
+                break
+        return count
+
+    def _send(self, portion: int, run: str) -> int:
+        path = str(self._state / "portions" / f"{PORTION}={portion}")
+        frame = self._spark.read.parquet(path).coalesce(1).sortWithinPartitions(NUMBER).drop(NUMBER)
+        frame = frame.withColumn("JMSExpiration", F.lit(None).cast("timestamp"))  # they would expire at once
+        count = int(frame.count())
+        options = {**self._options, "duplicateIdPrefix": f"{run}/{portion}"}
+        frame.write.format("spanwire").mode("append").options(**options).save()
+        return count
+
+    def _noted(self) -> dict[str, object]:
+        """What is known of this replay; the portions are made when nothing is."""
+        wanted = {**self._choice.words(), "destination": self._options.get("destination", "")}
+        if self._note.exists():
+            try:
+                found: dict[str, object] = json.loads(self._note.read_text(encoding="utf-8"))
+                before = found["choice"]
+            except (ValueError, KeyError, TypeError):
+                raise ConfigurationError(f"{self._note} is damaged; delete {self._state} to begin anew") from None
+            if before != wanted:
+                raise ConfigurationError(f"{self._state} belongs to another replay; choose another --state")
+            return found
+        note = {"choice": wanted, "run": uuid.uuid4().hex[:12], "portions": self._cut(), "done": 0}
+        self._write(note)
+        return note
+
+    def _cut(self) -> int:
+        size = MAX_PORTION if self._rate is None else max(1, min(MAX_PORTION, self._rate * PORTION_S))
+        names = [name for name, _ in COLUMNS]
+        number = F.row_number().over(Window.orderBy(*ORDER)) - 1
+        frame = chosen(self._spark, self._choice).select(*names).withColumn(NUMBER, number)
+        frame = frame.withColumn(PORTION, F.floor(F.col(NUMBER) / size))
+        path = str(self._state / "portions")
+        frame.write.mode("overwrite").partitionBy(PORTION).parquet(path)
+        return len(list(Path(path).glob(f"{PORTION}=*")))
+
+    def _write(self, note: dict[str, object]) -> None:
+        temporary = self._state / ".replay.tmp"
+        temporary.parent.mkdir(parents=True, exist_ok=True)
+        temporary.write_text(json.dumps(note), encoding="utf-8")
+        temporary.rename(self._note)
