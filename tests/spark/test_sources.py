@@ -13,7 +13,10 @@ from tests.support.queues import Sent, numbered, send, take_all
 from tests.support.streams import run_to_the_end
 
 
-def test_a_pattern_takes_the_messages_of_all_queues_under_it(spark: SparkSession, url: str, tmp_path: Path) -> None:
+def test_a_pattern_takes_the_messages_of_all_queues_under_it(
+    spark: SparkSession, spanwire: BrokerProcess, tmp_path: Path
+) -> None:
+    url = spanwire.openwire_uri()
     send(url, "WILD.A", numbered(30))
     send(url, "WILD.B.C", numbered(30, 30))
     with blocking.connect(url) as connection, connection.session(acknowledge="auto") as session:
