@@ -212,6 +212,34 @@ def test_no_message_is_handed_over_while_its_acknowledgement_has_nowhere_to_go(s
     played(scenario())
 
 
+def test_a_receive_is_over_in_time_though_the_broker_takes_nothing(spanwire_broker: Broker) -> None:
+    with (
+        spanwire_broker.wire() as way,
+        blocking.connect(way.url) as connection,
+        connection.session() as session,
+        connection.session() as other,
+    ):
+        producer, watcher = session.create_producer("queue://B"), other.create_consumer("queue://NOTHING")
+        consumer = session.create_consumer("queue://B")
+        producer.send("a")
+        while connection.shared.core.line.held_bytes == 0:
+            watcher.receive(NOT_AGAIN)  # reads for all
+        way.clog()
+        flood = threading.Thread(target=producer.send, args=(b"x" * 32_000_000,), kwargs={"wait": False}, daemon=True)
+        flood.start()
+        while not connection.shared.is_congested:
+            assert flood.is_alive()
+            threading.Event().wait(0.01)
+        assert consumer.receive(NOT_AGAIN) is None
+        assert consumer.receive_no_wait() is None
+        way.mend()
+        message = consumer.receive(PATIENCE)
+        assert message is not None
+        assert message.body == "a"
+        flood.join(PATIENCE)
+        assert not flood.is_alive()
+
+
 def test_reading_stops_at_a_limit_of_bytes_and_goes_on_for_whoever_waits(spanwire_broker: Broker) -> None:
     async def scenario() -> None:
         count, size = 300, 10_000

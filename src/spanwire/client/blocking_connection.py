@@ -212,6 +212,33 @@ class CoreConnection:
             self._flush_at = now + FLUSH_DELAY
             self._keeper_due.notify()
 
+    def acknowledged(self) -> None:
+        """After a message was handed over: like `wrote`, and never waits; `takes` does, before the next one."""
+        size = self.core.pending_bytes()
+        if size == 0:
+            return
+        now = self.machine.now().monotonic
+        if size >= FLUSH_BYTES or now - self._last_flush > FLUSH_DELAY:
+            self._flush_at = None
+            self._last_flush = now
+            self._write()
+        elif self._flush_at is None:
+            self._flush_at = now + FLUSH_DELAY
+            self._keeper_due.notify()
+
+    @property
+    def is_congested(self) -> bool:
+        """Whether something waits for the broker to take it."""
+        return bool(self._unsent)
+
+    def takes(self, timeout: float | None) -> bool:
+        """Before a message is handed over, whose acknowledgement has to go somewhere: wait while the broker takes
+        nothing. False when ``timeout`` is over.
+        """
+        if self._unsent:
+            self.flush(None if timeout is None else self.machine.now().monotonic + timeout)
+        return not self._unsent
+
     def room(self, timeout: float | None) -> None:
         """Before a send: wait while the broker takes nothing. Raises when ``timeout`` is over."""
         if not self._unsent:

@@ -44,15 +44,17 @@ class Consumer:
             yield message
 
     def receive_no_wait(self) -> Message | None:
-        """The next message that is here already."""
+        """The next message that is here already; None, too, while the broker takes no acknowledgements."""
         shared = self._shared
         shared.check_process()
         with shared.lock:
+            if not shared.takes(0.0):
+                return None
             message = self.core.next_message(shared.machine.now())
             if message is None and shared.core.failure is None:
                 shared.look()
                 message = self.core.next_message(shared.machine.now())
-            shared.wrote()
+            shared.acknowledged()
             return message
 
     def receive(self, timeout: float | None = None) -> Message | None:
@@ -61,21 +63,24 @@ class Consumer:
         shared.check_process()
         core = self.core
         with shared.lock:
-            message = core.next_message(shared.machine.now())
+            asked_at = shared.machine.now()
+            if not shared.takes(timeout):
+                return None
+            message = core.next_message(asked_at)
             if message is not None:
-                shared.wrote()
+                shared.acknowledged()
                 return message
-            end = None if timeout is None else shared.machine.now().monotonic + timeout
+            end = None if timeout is None else asked_at.monotonic + timeout
             core.begin_receive()
             while not core.ended and not core.is_leaving:
                 core.before_waiting()
                 core.waiting = True  # before the lock may be given away
                 until = core.pull_until(end, shared.machine.now())
-                shared.flush()
+                shared.flush(until)
                 is_over = not shared.wait_woken(core, until)
                 message = core.next_message(shared.machine.now())
                 if message is not None or is_over:
-                    shared.wrote()
+                    shared.acknowledged()
                     return message
             return None
 
