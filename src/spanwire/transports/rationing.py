@@ -70,18 +70,28 @@ class Rationing:
         if all_wait == self._all_wait:
             return
         self._all_wait = all_wait
+        first = self._first
         if all_wait:
-            self._first = None
             for holder in self._budget.holders():
                 self._hold_back(holder)
-        else:
+            socket = self._sockets.get(first)
+            if socket is not None and first not in self._waiting:
+                self._waiting[first] = None
+                socket.hold_back(True)
+        elif not self._budget.is_exceeded():
+            self._let_all_read()
+        elif first is not None:
+            self._first_since = now.monotonic
+            if first in self._waiting:
+                self._let_read(first)
+        elif not self._choose(now):
             self._let_all_read()
 
     def look(self, now: Time) -> None:
         """Now and then: does the one that reads over the budget go on?"""
         self.disk(self._is_behind, now)
         first = self._first
-        if first is None:
+        if first is None or self._all_wait:
             return
         held = self._budget.held(first)
         if held >= self._first_bytes + STALL_BYTES:

@@ -11,6 +11,7 @@ from spanwire.transports.base import Flushable
 from spanwire.transports.rationing import BEHIND_SECONDS, STALL_BYTES, STALL_SECONDS, STALLED, TOO_MANY, Rationing
 
 READ_ON = 20
+STEPS = ("send", "park", "go on", "leave", "time", "behind", "caught up")
 
 
 class Sender:
@@ -128,6 +129,49 @@ def test_a_disk_that_does_not_catch_up_stops_nobody_for_ever() -> None:
     assert sender.held_back
 
 
+def test_when_the_disk_has_caught_up_one_at_a_time_reads_over_the_budget() -> None:
+    stage = Stage(250 * 10)
+    senders = [Sender(stage, 100 * 10) for _ in range(20)]
+    for sender in senders:
+        sender.sends(READ_ON)
+    for _ in range(6):
+        for sender in senders:
+            sender.sends(20)
+    assert stage.budget.is_exceeded()
+    stage.rationing.disk(True, stage.now())
+    assert all(sender.held_back for sender in senders)
+    stage.rationing.disk(False, stage.now())
+    assert [sender.held_back for sender in senders].count(False) == 1
+    most = 0
+    for _ in range(400):
+        for sender in senders:
+            sender.sends(100)
+        most = max(most, stage.budget.used_bytes)
+    assert min(sender.frames for sender in senders) >= 1
+    assert all(not sender.reason for sender in senders)
+    assert most <= (250 + 100) * 10 + len(senders) * (READ_ON + 100)
+
+
+def test_the_one_that_reads_over_the_budget_is_not_given_up_while_the_disk_is_behind() -> None:
+    stage = Stage(250 * 10)
+    senders = [Sender(stage, 1_000 * 10) for _ in range(20)]
+    for _ in range(70):
+        for sender in senders:
+            sender.sends(100)
+    first = max(senders, key=lambda sender: sender.pending)
+    assert first.pending > 2 * 250 * 10
+    stage.rationing.disk(True, stage.now())
+    assert first.held_back
+    small = Sender(stage, 1_000)
+    small.sends(READ_ON - 1)
+    stage.passes(BEHIND_SECONDS - 1)
+    stage.rationing.disk(False, stage.now())
+    assert not first.held_back
+    stage.passes(STALL_SECONDS - 1)
+    first.sends(100)
+    assert all(not sender.reason for sender in senders)
+
+
 def test_one_that_leaves_while_the_disk_is_behind_is_forgotten() -> None:
     stage = Stage(250 * 10)
     sender = Sender(stage, 100 * 10)
@@ -217,15 +261,20 @@ def test_of_many_small_beginnings_that_fill_the_budget_the_largest_goes() -> Non
 
 @given(
     st.lists(st.integers(30, 300), min_size=1, max_size=8),
-    st.lists(st.tuples(st.integers(0, 7), st.sampled_from(["send", "park", "go on", "leave", "time"])), max_size=80),
+    st.lists(st.tuples(st.integers(0, 7), st.sampled_from(STEPS)), max_size=80),
+    st.booleans(),
 )
-def test_whatever_happens_somebody_can_always_go_on(sizes: list[int], steps: list[tuple[int, str]]) -> None:
+def test_whatever_happens_somebody_can_always_go_on(
+    sizes: list[int], steps: list[tuple[int, str]], stays_behind: bool
+) -> None:
     stage = Stage(200)
     senders = [Sender(stage, size) for size in sizes]
     for number, step in steps:
         sender = senders[number % len(senders)]
         if step == "time":
             stage.passes(STALL_SECONDS)
+        elif step in ("behind", "caught up"):
+            stage.rationing.disk(step == "behind", stage.now())
         elif sender.reason:
             continue
         elif step == "send":
@@ -238,6 +287,11 @@ def test_whatever_happens_somebody_can_always_go_on(sizes: list[int], steps: lis
             sender.wants = step == "go on"
     for sender in senders:
         sender.wants = True
+    if stays_behind:
+        stage.rationing.disk(True, stage.now())
+        stage.passes(BEHIND_SECONDS)
+    else:
+        stage.rationing.disk(False, stage.now())
     stage.passes(STALL_SECONDS)
     stage.passes(0.0)
     alive = [sender for sender in senders if not sender.reason]
