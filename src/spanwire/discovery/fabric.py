@@ -29,7 +29,8 @@ from spanwire.model.errors import ConfigurationError, JmsError
 
 ROOT: Final = "/fabric/registry/clusters/amq"
 HOSTS_VARIABLE: Final = "ZOOKEEPER_URL"
-START_SECONDS: Final = 15.0  # until the registry has let this side in
+START_SECONDS: Final = 15.0  # until the registry has let a client in that looks once
+WAIT_SECONDS: Final = 5.0  # that the start of a broker waits for the registry
 SESSION_SECONDS: Final = 10.0  # after which a silent broker's nodes go
 MAX_NODE_BYTES: Final = 8_192  # of one node that is read
 MAX_SERVICES: Final = 16  # of one node
@@ -51,22 +52,21 @@ class FabricAgent:
         self._announced: Final[list[str]] = []
         self._client: KazooClient | None = None
         self._worker: ThreadPoolExecutor | None = None
-        self._was_lost = False
+        self._registered: Final[set[str]] = set()  # as far as the registry knows; the worker's
+        self._watches = False
 
     async def start(self) -> None:
-        """Connect to the registry; raises `ConfigurationError` when that cannot be done."""
+        """Connect to the registry, which may be down: it is tried for as long as the agent lives. Raises
+        `ConfigurationError` when nobody has said where it is.
+        """
         hosts = hosts_of(self._settings)
-        client = KazooClient(hosts=hosts, timeout=SESSION_SECONDS)
-        try:
-            await asyncio.to_thread(_connect, client, hosts)
-        except JmsError as error:
-            raise ConfigurationError(str(error)) from error
-        self._client = client
+        client = self._client = KazooClient(hosts=hosts, timeout=SESSION_SECONDS)
         self._worker = ThreadPoolExecutor(1, "spanwire-fabric")
         self._presence.start()
         client.add_listener(self._on_state)
-        if self._presence.is_watched:
-            self._worker.submit(self._watch, client)
+        connected = client.start_async()
+        if not await asyncio.to_thread(connected.wait, WAIT_SECONDS):
+            logger.warning("fabric: no connection to the registry at %s; is ZooKeeper started? Trying on", hosts)
 
     def announce(self, uri: str) -> None:
         """Register a connector at ``uri``; raises `ConfigurationError` for too many of them."""
@@ -75,7 +75,7 @@ class FabricAgent:
         self._announced.append(uri)
         self.ignore(uri)
         if self._worker is not None:
-            self._worker.submit(self._register, [uri])
+            self._worker.submit(self._register)
 
     def ignore(self, uri: str) -> None:
         """This broker is there itself: it is not found."""
@@ -94,28 +94,36 @@ class FabricAgent:
             threading.Thread(target=_close, args=(client, worker), name="spanwire-fabric-close").start()
 
     def _on_state(self, state: str) -> None:
-        """In kazoo's thread: a session that was lost took the nodes with it."""
+        """In kazoo's thread: with each session everything is told anew."""
         worker = self._worker
+        if worker is None:
+            return
         if state == KazooState.LOST:
-            self._was_lost = True
-        elif state == KazooState.CONNECTED and self._was_lost and worker is not None:
-            self._was_lost = False
-            worker.submit(self._register, list(self._announced))
+            worker.submit(self._registered.clear)
+        elif state == KazooState.CONNECTED:
+            worker.submit(self._register)
+            if self._presence.is_watched and not self._watches:
+                self._watches = True
+                worker.submit(self._watch)
 
-    def _register(self, uris: Sequence[str]) -> None:
+    def _register(self) -> None:
         client = self._client
-        if client is None:
+        if client is None or not client.connected:
             return
         path = f"{ROOT}/{self._settings.group}"
         try:
             client.ensure_path(path)
-            for uri in uris:
+            for uri in [one for one in self._announced if one not in self._registered]:
                 node = {"id": self._settings.group, "container": "spanwire", "services": [uri]}
                 client.create(f"{path}/", json.dumps(node).encode(), ephemeral=True, sequence=True)
+                self._registered.add(uri)
         except (KazooException, KazooTimeoutError) as error:
-            logger.warning("fabric: %s cannot be registered: %s", ", ".join(uris), error or type(error).__name__)
+            logger.warning("fabric: a connector cannot be registered: %s", error or type(error).__name__)
 
-    def _watch(self, client: KazooClient) -> None:
+    def _watch(self) -> None:
+        client = self._client
+        if client is None:
+            return
         path = f"{ROOT}/{self._settings.group}"
 
         def changed(names: list[str]) -> None:

@@ -27,7 +27,7 @@ from spanwire.model.errors import ConfigurationError, JmsError
 TYPE: Final = "_activemq._tcp.local."
 GROUP: Final = b"group"
 URI: Final = b"uri"
-RESOLVE_MS: Final = 3_000  # to ask for the record of one instance
+RESOLVE_MS: Final = 1_000  # to ask for the record of one instance, which mostly comes along with its name
 LOOK_SECONDS: Final = 1.5  # that a client listens: responders answer within half a second, and may be asked twice
 
 logger = logging.getLogger(__name__)
@@ -36,8 +36,9 @@ logger = logging.getLogger(__name__)
 class Instances:
     """The URIs of one group that responders tell of. Called in the thread of the browser."""
 
-    def __init__(self, group: str, presence: Presence | None) -> None:
+    def __init__(self, group: str, presence: Presence | None, end: float | None = None) -> None:
         self.found: Final[dict[str, str]] = {}
+        self._end: Final = end  # monotonic seconds after which nothing is asked
         self._group: Final = group
         self._presence: Final = presence
 
@@ -45,7 +46,7 @@ class Instances:
         """An instance came, changed or went."""
         if state_change is ServiceStateChange.Removed:
             self.found.pop(name, None)
-        elif len(self.found) < MAX_SIGHTINGS:
+        elif len(self.found) < MAX_SIGHTINGS and (self._end is None or time.monotonic() < self._end):
             uri = self._uri(zeroconf.get_service_info(service_type, name, timeout=RESOLVE_MS))
             if uri:
                 self.found[name] = uri
@@ -149,7 +150,7 @@ def service_info(group: str, uri: str) -> ServiceInfo:
 
 def look(settings: ZeroconfSettings) -> list[str]:
     """The URIs that are announced in a group just now. Blocks for `LOOK_SECONDS`. Raises `JmsError`."""
-    instances = Instances(settings.group, None)
+    instances = Instances(settings.group, None, time.monotonic() + LOOK_SECONDS)
     try:
         zeroconf = Zeroconf()
     except OSError as error:

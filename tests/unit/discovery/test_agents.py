@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from zeroconf import ServiceInfo
 
+from spanwire.discovery import fabric
 from spanwire.discovery.agents import FabricSettings, ZeroconfSettings, parse_agent
 from spanwire.discovery.fabric import MAX_NODE_BYTES, hosts_of, services
 from spanwire.discovery.finding import make_agent, twin
@@ -79,6 +80,21 @@ def test_a_registry_that_nobody_has_named_is_asked_for(monkeypatch: pytest.Monke
     monkeypatch.setenv("ZOOKEEPER_URL", "h:2181")
     assert hosts_of(FabricSettings("sales")) == "h:2181"
     assert hosts_of(FabricSettings("sales", "other:1")) == "other:1"
+
+
+def test_a_registry_that_is_down_keeps_nobody_from_starting(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(fabric, "WAIT_SECONDS", 0.1)
+
+    async def scenario() -> None:
+        agent = make_agent(FabricSettings("sales", "127.0.0.1:1"), Told())
+        await agent.start()
+        agent.announce("tcp://a:1")
+        agent.stop()
+
+    asyncio.run(scenario())
+    assert "fabric: no connection to the registry at 127.0.0.1:1; is ZooKeeper started? Trying on" in caplog.text
 
 
 def test_all_agents_have_one_shape() -> None:
