@@ -11,7 +11,15 @@ from spanwire.broker.bridge_policy import BridgePolicy
 from spanwire.broker.policy import PolicyEntry, PolicyMap
 from spanwire.broker.queue_policy import QueuePolicy
 from spanwire.model.destination import QUEUE, TEMP_QUEUE, Destination, parse_destination
-from spanwire.network.plan import RULE_PATH, RULE_TEMPORARY, NetworkPlan, PlannedBroker, PlannedLink
+from spanwire.network.plan import (
+    RULE_MESSAGE_TTL,
+    RULE_PATH,
+    RULE_PRIORITY,
+    RULE_TEMPORARY,
+    NetworkPlan,
+    PlannedBroker,
+    PlannedLink,
+)
 from spanwire.network.settings import BridgeSettings
 from tests.support.network_dialogue import Network
 from tests.support.seeds import SEEDS
@@ -101,6 +109,12 @@ def test_a_message_does_not_go_back_unless_its_queue_is_replayed() -> None:
     assert not elsewhere.route("A", parse_destination("queue://OTHER"), "B", ("B",)).arrived
 
 
+def test_a_broker_that_has_another_id_since_may_get_back_what_it_has_sent() -> None:
+    pair = plan("AB BA")
+    assert not pair.route("B", Q, "A", ("A",)).arrived
+    assert pair.route("B", Q, "A", ("ID:A-before-its-restart",)).arrived
+
+
 def test_ways_that_are_open_but_not_the_best_are_told() -> None:
     mesh = plan("AB AC CB")
     assert reasons(mesh, "A", "B") == [
@@ -184,3 +198,7 @@ def test_a_message_arrives_in_a_network_if_it_does_on_paper(seed: int) -> None:
         assert arrived or name not in came, f"seed {seed}: {name} to {goal} is no way on paper"
         if all(link.settings.message_ttl < 0 for link in planned):
             assert arrived == (name in came), f"seed {seed}: {name} to {goal}"
+    for one in inbox.received:
+        route = on_paper.route(one.text, Q, goal)
+        if not any(refusal.rule in (RULE_PRIORITY, RULE_MESSAGE_TTL, RULE_PATH) for refusal in route.refusals):
+            assert one.path == tuple(link.near for link in route.links), f"seed {seed}: {one.text} to {goal}"
