@@ -26,7 +26,7 @@ SOURCES := $(shell find src -name '*.py')
 CODE := src tests tools $(wildcard examples)
 
 .DEFAULT_GOAL := help
-.PHONY: help venv client-conformance compiled spark peers lint format test test-pure test-compiled demo bench bench-client bench-instructions bench-rights bench-selectors bench-spark soak soak-load fuzz measure lock clean
+.PHONY: help venv client-conformance compiled spark peers lint format test test-pure test-compiled demo bench bench-client bench-instructions bench-network bench-rights bench-selectors bench-spark soak soak-load fuzz measure lock clean
 
 help:  ## say what there is to make
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -142,6 +142,10 @@ bench-spark: peers $(VENV)/.spark  ## a queue of 500,000 messages into Parquet o
 
 bench-selectors: peers venv  ## a thousand consumers with distinct selectors on one queue, beside ActiveMQ Classic
 	$(call with_best_build,-m tests.bench.selectors $(BENCH_ARGS))
+
+bench-network: peers venv  ## a chain of three brokers beside ActiveMQ Classic's, demand in networks of up to 500, advisories
+	$(call with_best_build,-m tests.bench.network_chain $(BENCH_ARGS))
+	$(call with_best_build,-m tests.bench.network_scale $(BENCH_ARGS))
 
 bench-rights: venv  ## what users and rights cost, in alternating pairs of runs
 	$(call with_best_build,-m tests.bench.rights $(BENCH_ARGS))

@@ -36,7 +36,7 @@ class MulticastAgent(asyncio.DatagramProtocol):
         self._settings: Final[MulticastSettings] = settings
         self._announced: Final[list[str]] = []
         self._sightings: Final[Sightings | None] = (
-            None if listener is None else Sightings(listener, settings.keep_alive_ms / 1000, retry)
+            None if listener is None else Sightings(listener, settings.keep_alive_ms / 1000, retry, doubts=True)
         )
         self._transport: asyncio.DatagramTransport | None = None
         self._beat: asyncio.Task[None] | None = None

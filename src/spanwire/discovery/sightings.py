@@ -10,6 +10,7 @@ from spanwire.discovery.beacon import Beacon
 from spanwire.discovery.reconnect import Reconnect, ReconnectSettings
 
 MISSED_BEACONS: Final = 10  # in a row, until a broker counts as gone; ActiveMQ's number
+FAREWELL_BEACONS: Final = 3  # in which somebody who has said farewell may still prove to be there: it was a false one
 MAX_SIGHTINGS: Final = 1_000  # brokers of one group; each may mean a connection, and anybody in reach can make some up
 
 FAILED_SIGHTING: Final = ReconnectSettings(initial_delay_ms=5_000, exponential=False)  # as ActiveMQ's multicast agent
@@ -35,21 +36,29 @@ class _Sighting:
     reconnect: Reconnect
     found_at: float
     away_until: float | None = None  # it could not be used: not told again before
+    leaves_at: float | None = None  # it has said farewell
 
 
 class Sightings:
-    """The brokers that were heard of. Leaves sending and receiving to the agent, and the clock to the caller: times are
-    monotonic seconds.
+    """The brokers that were heard of. With ``doubts`` a farewell is believed when the broker is silent from then on, or
+    when its link ends: anybody may say it in the name of another one. Leaves sending and receiving to the agent, and
+    the clock to the caller: times are monotonic seconds.
 
     ``own`` are the addresses of this broker itself, which it does not find.
     """
 
     def __init__(
-        self, listener: DiscoveryListener, keep_alive_seconds: float, retry: ReconnectSettings = FAILED_SIGHTING
+        self,
+        listener: DiscoveryListener,
+        keep_alive_seconds: float,
+        retry: ReconnectSettings = FAILED_SIGHTING,
+        doubts: bool = False,
     ) -> None:
+        self._doubts: Final[bool] = doubts
         self.own: Final[set[str]] = set()
         self._listener: Final[DiscoveryListener] = listener
         self._patience: Final[float] = keep_alive_seconds * MISSED_BEACONS
+        self._farewell: Final[float] = keep_alive_seconds * FAREWELL_BEACONS
         self._retry: Final[ReconnectSettings] = retry
         self._sightings: Final[dict[str, _Sighting]] = {}
         self._told_of_crowd = False
@@ -61,12 +70,15 @@ class Sightings:
             return
         sighting = self._sightings.get(uri)
         if not beacon.alive:
-            if sighting is not None:
+            if sighting is not None and not self._doubts:
                 self._forget(uri, sighting)
+            elif sighting is not None and sighting.leaves_at is None:
+                sighting.leaves_at = now + self._farewell
         elif sighting is None:
             self._found(uri, now)
         else:
             sighting.last_heard = now
+            sighting.leaves_at = None
             if sighting.away_until is not None and now >= sighting.away_until:
                 sighting.away_until = None
                 sighting.found_at = now
@@ -88,6 +100,9 @@ class Sightings:
         sighting = self._sightings.get(uri)
         if sighting is None or sighting.away_until is not None:
             return
+        if sighting.leaves_at is not None:
+            self._forget(uri, sighting)
+            return
         delay = sighting.reconnect.failed(now - sighting.found_at if lived is None else lived)
         sighting.away_until = now + delay if delay is not None else float("inf")
         self._listener.on_lost(uri)
@@ -108,9 +123,12 @@ class Sightings:
         self._told_of_crowd = False
 
     def look(self, now: float) -> None:
-        """Those who were not heard for too long are gone; to be called about as often as beacons come."""
+        """Those who were not heard for too long are gone, and those who said farewell and were silent from then on; to
+        be called about as often as beacons come.
+        """
         for uri, sighting in list(self._sightings.items()):
-            if now - sighting.last_heard > self._patience:
+            has_left = sighting.leaves_at is not None and now >= sighting.leaves_at
+            if has_left or now - sighting.last_heard > self._patience:
                 self._forget(uri, sighting)
 
     def _forget(self, uri: str, sighting: _Sighting) -> None:

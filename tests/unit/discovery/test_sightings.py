@@ -55,6 +55,46 @@ def test_a_broker_that_says_farewell_is_lost_at_once_and_found_when_it_comes_bac
     assert listener.take() == [f"found {URI}", f"lost {URI}", f"found {URI}"]
 
 
+@pytest.fixture
+def doubtful(listener: Listener) -> Sightings:
+    return Sightings(listener, 0.5, doubts=True)
+
+
+def test_s38_a_farewell_in_the_name_of_a_broker_that_goes_on_speaking_is_false(
+    doubtful: Sightings, listener: Listener
+) -> None:
+    for half in range(100):
+        now = half / 2
+        doubtful.heard(HERE, now)
+        for tenth in range(4):
+            doubtful.heard(GONE, now + 0.1 + tenth / 10)
+        doubtful.look(now + 0.49)
+    assert listener.take() == [f"found {URI}"]
+
+
+def test_who_is_silent_after_a_farewell_is_lost_after_three_beacons_and_found_when_it_comes_back(
+    doubtful: Sightings, listener: Listener
+) -> None:
+    doubtful.heard(HERE, 0)
+    doubtful.heard(GONE, 0.1)
+    doubtful.heard(GONE, 1.5)
+    doubtful.look(1.5)
+    assert listener.take() == [f"found {URI}"]
+    doubtful.look(1.6)
+    assert listener.take() == [f"lost {URI}"]
+    doubtful.heard(HERE, 1.7)
+    assert listener.take() == [f"found {URI}"]
+
+
+def test_a_link_that_ends_after_a_farewell_shows_that_it_was_true(doubtful: Sightings, listener: Listener) -> None:
+    doubtful.heard(HERE, 0)
+    doubtful.heard(GONE, 0.1)
+    doubtful.failed(URI, 0.2, 60.0)
+    assert listener.take() == [f"found {URI}", f"lost {URI}"]
+    doubtful.heard(HERE, 0.3)
+    assert listener.take() == [f"found {URI}"]
+
+
 def test_a_broker_is_lost_after_ten_missed_beacons(sightings: Sightings, listener: Listener) -> None:
     sightings.heard(HERE, 0)
     sightings.look(5.0)
