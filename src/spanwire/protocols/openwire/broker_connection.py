@@ -263,9 +263,7 @@ class OpenWireBrokerConnection(ClientConnection, ProtocolConnection, ClusterMemb
         if self._is_ending or client is None or self._wire_format.version < LISTS_SINCE:
             return
         self._output.append(
-            wire.ConnectionControl(
-                connected_brokers=connected_brokers, reconnect_to="", rebalance_connection=rebalance
-            )
+            wire.ConnectionControl(connected_brokers=connected_brokers, reconnect_to="", rebalance_connection=rebalance)
         )
         self._broker.mark_dirty(client.state)
 
