@@ -6,6 +6,7 @@ import asyncio
 import os
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
@@ -15,6 +16,7 @@ from spanwire.service.config.model import BrokerConfiguration, PersistenceConfig
 from spanwire.service.embedded import start_broker
 from spanwire.service.embedded_broker import IN_PROCESS
 from spanwire.testing import Broker, Network
+from spanwire.testing.queue import wait_until
 
 WAIT_S = 30.0
 LARGE = 5 * 1024 * 1024
@@ -176,3 +178,21 @@ def test_a_bridge_from_a_linked_broker_reaches_a_client_of_this_process() -> Non
         producing.create_producer("queue://ORDERS").send("hello", properties={"number": 7})
         message = consumer.receive(timeout=WAIT_S)
         assert message is not None and (message.body, message.properties["number"]) == ("hello", 7)
+
+
+@pytest.mark.parametrize("form", ["vm:(broker:(tcp://127.0.0.1:0)/{name}?persistent=false)?marshal=false",
+                                  "vm://{name}?brokerConfig=properties:{path}"])  # fmt: skip
+def test_a_broker_that_a_url_describes_lives_as_long_as_its_clients(form: str, tmp_path: Path) -> None:
+    name = f"described-{'line' if 'marshal' in form else 'file'}"
+    path = tmp_path / "broker.properties"
+    path.write_text(f"brokerName={name}\npersistent=false\ntransportConnectorURIs=tcp://127.0.0.1:0\n", "utf-8")
+    with blocking.connect(form.format(name=name, path=path)) as connection, connection.session() as session:
+        found = IN_PROCESS.find(name)
+        assert found is not None
+        session.create_producer("queue://ORDERS").send("one")
+        with blocking.connect(found.uris()["tcp"]) as other, other.session() as far:
+            message = far.create_consumer("queue://ORDERS").receive(timeout=WAIT_S)
+            assert message is not None and message.body == "one"
+        with blocking.connect(f"vm://{name}?create=false") as other:
+            assert other.broker_name == name
+    assert wait_until(lambda: IN_PROCESS.find(name) is None, WAIT_S)

@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from spanwire.client.address import parse_url
 from spanwire.client.consumer_options import ConsumerOptions
-from spanwire.model.errors import AuthenticationError, ConfigurationError, JmsError, TransactionRolledBackError
+from spanwire.model.errors import (
+    AuthenticationError,
+    ConfigurationError,
+    JmsError,
+    ProtocolError,
+    TransactionRolledBackError,
+)
 from spanwire.protocols.openwire import _marshallers as wire
 from spanwire.protocols.openwire.schema import Throwable
 from tests.support.client_dialogue import refusal_of, text_message
@@ -271,6 +279,21 @@ def test_a_commit_goes_to_the_brokers_of_the_transaction() -> None:
     request = session.commit(fanout.now)
     assert [broker.answers_all() != [] for broker in fanout.brokers] == [False, True, True]
     assert refusal_of(request) is None
+
+
+@given(st.lists(st.binary(max_size=60), max_size=5))
+@settings(max_examples=200)
+def test_a_hostile_broker_loses_its_own_link_and_nothing_else(chunks: list[bytes]) -> None:
+    fanout = all_in("?minAckCount=1")
+    one, other = fanout.brokers
+    try:
+        for chunk in chunks:
+            fanout.hub.received(one.branch, len(chunk).to_bytes(4, "big") + chunk, fanout.now.monotonic)
+    except (JmsError, ProtocolError):
+        one.goes()
+    fanout.passes_on()
+    fanout.send(fanout.producer(fanout.session_of("auto"), "topic://T"), "t", False)
+    assert bodies(other) == ["t"]
 
 
 # -- the end -----------------------------------------------------------------------------------------------------------
