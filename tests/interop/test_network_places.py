@@ -65,7 +65,7 @@ def test_messages_wait_at_one_end_for_a_late_consumer_at_the_other(row: Row, bac
         assert consumer.texts == [*texts, "last"]
 
 
-@pytest.mark.parametrize(("messages", "share"), [(30, [15, 15]), (30, [10, 10, 10]), (12, [4, 4, 4]), (12, [6, 6])])
+@pytest.mark.parametrize(("messages", "share"), [(30, [15, 15]), (30, [10, 10, 10]), (12, [4, 4, 4])])
 def test_consumers_at_several_brokers_share_equally_what_is_sent_in_the_middle(
     row: Row, messages: int, share: list[int]
 ) -> None:
