@@ -61,3 +61,50 @@ def test_lint_prints_a_fault_on_one_line_and_fails(tmp_path: Path, capsys: pytes
 def test_without_a_word_it_says_what_there_is(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["network"]) == 2
     assert "say what: lint, route, map, start or stop" in capsys.readouterr().err
+
+
+def test_lint_knows_clients_that_are_described(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    paths = [broker(tmp_path, "A", to("B")), broker(tmp_path, "B")]
+    clients = tmp_path / "clients.toml"
+    clients.write_text('[[client]]\nuri = "fanout:(tcp://localhost:61001,tcp://localhost:61002)"\n', "utf-8")
+    assert main(["network", "lint", "--clients", str(clients), *paths]) == 1
+    first, last = capsys.readouterr().out.splitlines()
+    assert first.startswith(f"{clients}:1: fault 18: a fanout client sends to brokerA, brokerB, which are linked")
+    assert last == "2 brokers, 1 links: 1 faults, 0 hints"
+    clients.write_text("[[client]]\nwho = 1\n", "utf-8")
+    assert main(["network", "lint", "--clients", str(clients), *paths]) == 1
+    assert capsys.readouterr().err == f"spanwire network: {clients}:1: unknown word 'who'\n"
+
+
+def test_lint_compares_with_the_files_of_before(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "old").mkdir()
+    old = [broker(tmp_path / "old", "A", to("B")), broker(tmp_path / "old", "B")]
+    renamed = to("B").replace('name="toB"', 'name="other"')
+    paths = [broker(tmp_path, "A", renamed), broker(tmp_path, "B")]
+    assert main(["network", "lint", "--before", old[0], "--before", old[1], *paths]) == 1
+    assert capsys.readouterr().out.startswith(f"{paths[0]}:2: fault 9: durable subscriptions of toB_brokerB_inbound_")
+    assert main(["network", "lint", "--before", str(tmp_path / "none.xml"), *paths]) == 1
+    assert "there is no such file" in capsys.readouterr().err
+
+
+def test_a_route_to_a_broker_without_a_file_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = broker(tmp_path, "A", to("B"))
+    assert main(["network", "route", "--from", "A", "--queue", "Q", path]) == 0
+    assert capsys.readouterr().out == ("brokerA -> tcp://localhost:61002 (toB, priority -5)\n")
+
+
+def test_ways_that_would_be_next_are_told_below_the_one_that_is_taken(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    more = 'networkTTL="2"'
+    paths = [
+        broker(tmp_path, "A", to("B", more) + to("C", more)),
+        broker(tmp_path, "B"),
+        broker(tmp_path, "C", to("B")),
+    ]
+    assert main(["network", "route", "--from", "A", "--to", "B", "--queue", "Q", *paths]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "brokerA -> brokerB (toB, priority -5)",
+        "  not brokerA -> brokerC: its priority -8 is less than -5, so it is used when that window is full "
+        f"(toC, {paths[0]}:2)",
+    ]
