@@ -188,15 +188,19 @@ class Backlog:
         return self._home.usage.room(self._resident_share) - self._bytes_being_read()
 
     def read_for(self, line: MessageLine, cursor: LineCursor, chunk: Chunk) -> bool:
-        """A consumer at ``cursor`` wants the packed piece ``chunk``; True when it came without a read."""
-        came = False
+        """A consumer at ``cursor`` wants the packed piece ``chunk``; True when it came without a read. To ask for a
+        page takes a slice; the one behind it is asked for in the next.
+        """
         if not chunk.reading and len(self._reads) < MAX_READS:
             came = self._read(line, chunk)
-        if not came and not self.lazy and len(self._reads) < MAX_READS - 1 and not self.is_full():
+            if not came:
+                self._context.schedule(self._home)
+            return came
+        if not self.lazy and len(self._reads) < MAX_READS - 1 and not self.is_full():
             ahead = line.next_packed(cursor, MAX_READS)
             if ahead is not None:
                 self._read(line, ahead)
-        return came
+        return False
 
     def make_room(self) -> None:
         """Pack messages again that consumers have passed by, when there are too many in memory."""

@@ -35,10 +35,10 @@ def location_offset(location: int) -> int:
 
 class SequenceBlock:
     """Neighbours in rising order, at most `BLOCK_SEQUENCES`; where one left is `GONE`. Nothing is left before ``head``,
-    ``count`` are left.
+    ``count`` are left. ``last`` is where one was looked for last: mostly the next one comes next.
     """
 
-    __slots__ = ("count", "head", "lengths", "locations", "sequences")
+    __slots__ = ("count", "head", "last", "lengths", "locations", "sequences")
 
     def __init__(self) -> None:
         self.sequences: array[int] = array("q")
@@ -46,15 +46,25 @@ class SequenceBlock:
         self.lengths: array[int] = array("I")
         self.head = 0
         self.count = 0
+        self.last = 0
 
     def place(self, sequence: int) -> int:
         """Where a sequence stands, or stood; -1 if it does not."""
         sequences = self.sequences
+        end = len(sequences)
         head = self.head
-        if head < len(sequences) and sequences[head] == sequence:
+        if head < end and sequences[head] == sequence:
             return head
+        last = self.last
+        if last + 1 < end:
+            if sequences[last + 1] == sequence:
+                self.last = last + 1
+                return last + 1
+            if sequences[last] == sequence:
+                return last
         place = bisect_left(sequences, sequence, head)
-        if place < len(sequences) and sequences[place] == sequence:
+        if place < end and sequences[place] == sequence:
+            self.last = place
             return place
         return -1
 
