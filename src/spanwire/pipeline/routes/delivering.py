@@ -41,7 +41,7 @@ class Delivery:
         self._dead: Final = dead
         self._run: Final = run
         self._batch: Final = batch
-        self._count = 0  # of writes; the same in every attempt
+        self._count = 0  # of endpoints on the way; the same in every attempt
         self._kept: Final[list[DataFrame]] = []
 
     def deliver(self, frame: DataFrame, steps: list[Step]) -> None:
@@ -92,14 +92,16 @@ class Delivery:
         if self._dead is not None and endpoint.kind == BROKER:
             frame, failed = split_by_body(frame)
             self._fail(failed)
+        self._count += 1
         self._write(for_endpoint(frame, endpoint), endpoint)
 
     def _fail(self, failed: DataFrame) -> None:
         assert self._dead is not None
-        self._write(for_endpoint(dead_letters(failed), self._dead), self._dead)
+        self._count += 1
+        if not failed.isEmpty():
+            self._write(for_endpoint(dead_letters(failed), self._dead), self._dead)
 
     def _write(self, frame: DataFrame, endpoint: Endpoint) -> None:
-        self._count += 1
         options = dict(endpoint.options)
         mode = "append"
         if endpoint.kind == BROKER:

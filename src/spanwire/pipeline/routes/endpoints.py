@@ -12,7 +12,7 @@ Parameters may stand behind the question mark or, in YAML, under ``parameters``.
 from __future__ import annotations
 
 from collections.abc import Mapping as AnyMapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import unquote_plus
 
@@ -67,7 +67,7 @@ class Broker:
     """What a URI scheme stands for: how to reach a broker, or why it cannot be reached from here."""
 
     place: Place
-    options: dict[str, str]
+    options: dict[str, str] = field(repr=False)  # a password may be among them
     reason: str = ""
 
 
@@ -105,7 +105,7 @@ class EndpointReader:
     def _jdbc(self, uri: str, parameters: AnyMapping[str, str], place: Place) -> Endpoint:
         if "dbtable" not in parameters:
             raise place.error("a jdbc endpoint needs the parameter dbtable")
-        return Endpoint(place, uri.partition("?")[0], FORMAT, JDBC, {**parameters, "url": uri})
+        return Endpoint(place, f"jdbc table {parameters['dbtable']}", FORMAT, JDBC, {**parameters, "url": uri})
 
     def _broker(self, scheme: str, path: str, given: AnyMapping[str, str], place: Place, route: str | None) -> Endpoint:
         broker = self._brokers.get(scheme)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from spanwire.pipeline.routes.model import (
@@ -25,6 +26,8 @@ from spanwire.pipeline.routes.model import (
 from spanwire.pipeline.routes.parsing import RouteFile
 
 SECRET_WORDS: Final = ("password", "secret", "token", "key")
+SECRET_PARAMETER: Final = re.compile(r"((?:password|secret|token|key)[^=&;?]*=)[^&;)]*", re.IGNORECASE)
+USER_INFO: Final = re.compile(r"(//)[^/@]*@")
 INDENT: Final = "  "
 
 
@@ -45,12 +48,15 @@ def route_lines(route: Route) -> list[str]:
 def described(endpoint: Endpoint) -> str:
     """An endpoint with its options."""
     shown = {name: value for name, value in endpoint.options.items() if name not in ("destination", "path")}
-    words = [
-        f"{name}={'***' if any(word in name.lower() for word in SECRET_WORDS) else value}"
-        for name, value in sorted(shown.items())
-    ]
+    words = [f"{name}={_without_secrets(name, value)}" for name, value in sorted(shown.items())]
     what = endpoint.options["destination"] if endpoint.kind == BROKER else endpoint.uri
     return what + (f" ({', '.join(words)})" if words else "")
+
+
+def _without_secrets(name: str, value: str) -> str:
+    if any(word in name.lower() for word in SECRET_WORDS):
+        return "***"
+    return SECRET_PARAMETER.sub(r"\1***", USER_INFO.sub(r"\1***@", value)) if name == "url" else value
 
 
 def _lines(steps: list[Step], depth: int) -> list[str]:

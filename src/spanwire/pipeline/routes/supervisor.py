@@ -17,8 +17,9 @@ from spanwire.pipeline.routes.model import Patience
 POLL_S: Final = 0.25
 MAX_PAUSE_S: Final = 60.0  # between two starts, however often it has failed
 DRAIN_S: Final = 60.0  # for the batch at hand when told to stop
-OURS: Final = ("spanwire: ", "JmsError: ")
+OURS: Final = "spanwire: "
 LASTING: Final = "ConfigurationError: "  # of ours: the next start would fail like this one
+MARKS: Final = ((LASTING, ""), (OURS, ""), ("JmsError: ", "JmsError: "))  # in a failure's lines, and what is told
 MAX_LINE: Final = 400  # characters of a failure that are told
 
 
@@ -164,10 +165,10 @@ def run_all(routes: Sequence[Supervised], stop: threading.Event, now: Callable[[
 def told(failure: Exception) -> str:
     """The line of a failure that is meant for people."""
     lines = str(failure).splitlines()
-    for line in lines:
-        for mark in OURS:
+    for mark, kept in MARKS:
+        for line in lines:
             if mark in line:
-                return line[line.index(mark) :].removeprefix("spanwire: ")[:MAX_LINE]
+                return (kept + line.split(mark, 1)[1].removeprefix(OURS))[:MAX_LINE]
     return (lines[0] if lines else type(failure).__name__)[:MAX_LINE]
 
 

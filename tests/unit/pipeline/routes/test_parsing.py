@@ -198,3 +198,17 @@ def test_the_plan_says_what_would_be_done_and_no_password() -> None:
         "  to queue://B (password=***, url=tcp://h:1)",
         "  rows that fail: to queue://DEAD (password=***, url=tcp://h:1)",
     ]
+
+
+def test_a_password_inside_a_url_is_in_no_plan() -> None:
+    text = f"""
+- brokers: {{shop: {{url: "ssl://h:1?transport.keyStorePassword={CANARY}&a=1"}}}}
+- from:
+    uri: shop:queue:A
+    steps:
+      - to: {{uri: "jdbc:postgresql://u:{CANARY}@h/b?password={CANARY}&x=1", parameters: {{dbtable: t}}}}
+"""
+    plan = plan_of(parse(text))
+    assert CANARY not in plan + repr(parse(text))
+    assert "url=ssl://h:1?transport.keyStorePassword=***&a=1" in plan
+    assert "url=jdbc:postgresql://***@h/b?password=***&x=1" in plan

@@ -127,4 +127,5 @@ def test_routes_run_until_all_have_ended() -> None:
 
 def test_the_line_for_people_is_found_in_sparks_many() -> None:
     assert told(RuntimeError("a\n b spanwire: the queue is gone\n at c")) == "the queue is gone"
+    assert told(RuntimeError("x\n y.ConfigurationError: r.yaml:3: no column a\n z")) == "r.yaml:3: no column a"
     assert told(RuntimeError("only this\nand that")) == "only this"
