@@ -8,7 +8,7 @@ from abc import abstractmethod
 from typing import Final
 
 from spanwire.client.address import BrokerAddress
-from spanwire.client.aio_heart import HEART, Beating
+from spanwire.client.aio_heart import HEART, MAX_WAIT, Beating
 from spanwire.client.aio_wire import InProcessWire, SocketWire, Wire, WireOwner
 from spanwire.client.connection import ClientConnection
 from spanwire.client.consumer import ClientConsumer
@@ -32,6 +32,7 @@ MAX_HELD_BYTES: Final = (
 )  # of messages that nobody takes: reading stops until somebody waits for something
 GLANCE: Final = 0.05  # seconds in which a loop that turns again reads what came
 LATE: Final = 0.5  # seconds by which a timer of a loop comes late that had no time
+RECONNECTING: Final = 1.0  # seconds until the heart looks whether there is a wire again
 OVERDUE: Final = 2 / 3  # of the time within which the broker wants to hear something
 
 
@@ -216,8 +217,10 @@ class CoreConnection(WireOwner, Beating):
     def beat(self, now: float) -> float:
         """From the thread of `aio_heart`: say that we live when the loop has no time to."""
         wire, patience = self._wire, self._patience
-        if wire is None or patience <= 0.0:
-            return now + 1.0
+        if wire is None:
+            return now + RECONNECTING
+        if patience <= 0.0:
+            return now + MAX_WAIT
         due = self._written_at + OVERDUE * patience
         if now < due:
             return due

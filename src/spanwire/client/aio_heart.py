@@ -31,6 +31,7 @@ class Heart:
         self._process = 0
         self._changed = threading.Condition()
         self._beating: list[Beating] = []
+        self._runs = False
 
     def add(self, connection: Beating) -> None:
         """Look after a connection."""
@@ -38,9 +39,11 @@ class Heart:
             self._process = os.getpid()
             self._changed = threading.Condition()
             self._beating = []
+            self._runs = False
         with self._changed:
             self._beating = [*self._beating, connection]
-            if len(self._beating) == 1:
+            if not self._runs:
+                self._runs = True
                 threading.Thread(target=self._run, name="spanwire-client-heart", daemon=True).start()
             self._changed.notify_all()
 
@@ -60,6 +63,7 @@ class Heart:
                 due = min(due, connection.beat(now))
             with self._changed:
                 if not self._beating:
+                    self._runs = False
                     return
                 if self._beating is beating:
                     self._changed.wait(max(MIN_WAIT, due - now))

@@ -164,11 +164,11 @@ class SocketWire(Wire, asyncio.Protocol):
             transport = self._transport
             if self._address.is_secure or transport is None or transport.is_closing():
                 return False
-            if self._rest or transport.get_write_buffer_size() > 0:
-                return True  # the broker does not read just now, which no keep-alive would change
             try:
+                if self._rest or transport.get_write_buffer_size() > 0:
+                    return True  # the broker does not read just now, which no keep-alive would change
                 count = os.write(transport.get_extra_info("socket").fileno(), octets)
-            except OSError:
+            except (OSError, RuntimeError):
                 return True  # full, or gone: the loop will see
             self._rest = octets[count:] if count < len(octets) else b""
             return True
