@@ -81,6 +81,7 @@ class ClientConnection(LinkReceiver):
         self._replays: list[tuple[ClientConsumer, Request]] = []
         self._login: Request | None = None
         self._was_online = False
+        self._reason_to_move: JmsError | None = None
         self._last_words: JmsError | None = None
         self._logged = 0
         self._last_session = 0
@@ -112,6 +113,7 @@ class ClientConnection(LinkReceiver):
         """There is a way to the broker at ``address``: begin to talk."""
         self._now = now
         self._last_words = None
+        self._reason_to_move = None
         self.line.link = Link(address.settings.wire_format, self, now.monotonic)
         self.state = State.NEGOTIATING
 
@@ -399,6 +401,7 @@ class ClientConnection(LinkReceiver):
         reason = self.failover.advised(control.connected_brokers, control.reconnect_to, control.rebalance_connection)
         if reason is not None and self.state == State.ONLINE:
             raise reason
+        self._reason_to_move = reason  # ActiveMQ says it before it answers the login
 
     def _taken(self, producer_id: wire.ProducerId | None) -> None:
         session = None if producer_id is None else self.sessions.get(producer_id.session_id)
@@ -455,6 +458,8 @@ class ClientConnection(LinkReceiver):
         self._replays = replay(self.line, self.connection_id, list(self.temporary.values()), sessions)
         self.failover.connected(self._now.monotonic)
         self._was_online = True
+        if self._reason_to_move is not None:
+            raise self._reason_to_move
 
     def _replay_answered(self, request: Request) -> None:
         for pair in self._replays:

@@ -23,6 +23,7 @@ from spanwire.model.errors import JmsError
 
 NO_LIMIT: Final = -1
 SETTLED: Final = 5.0  # seconds after which a connection counts as one that lasts; ActiveMQ's minConnectTime
+MAX_MOVES: Final = 10  # in a row that brokers may ask for; then a client stays where it is for `SETTLED`
 MAX_ADVICE: Final = 16_384  # characters that a broker may suggest at once: `MAX_ADDRESSES` long ones
 NOWHERE: Final = BrokerAddress("discovery", "a broker that was not found")
 
@@ -51,6 +52,7 @@ class Failover:
         self._delay_ms = 0
         self._not_before = 0.0
         self._connected_at: float | None = None
+        self._moves = 0
         self._probe_ms = 0
         self._probe_at = 0.0
         self._probed = 0
@@ -73,6 +75,7 @@ class Failover:
         self._is_startup = is_startup
         self._limit = self.policy.startup_max_attempts if is_startup else self.policy.max_attempts
         if not was_short:
+            self._moves = 0
             self._delay_ms = self.policy.initial_delay_ms
         self._not_before = now if is_startup else now + self._wait()
         if was_short:
@@ -205,14 +208,13 @@ class Failover:
 
     def advised(self, connected_brokers: str | None, reconnect_to: str | None, rebalance: bool) -> JmsError | None:
         """A broker tells of others. Gives the reason for which this connection ends, when it is to move."""
-        if not self.reconnects:
+        if not self.reconnects or self._moves >= MAX_MOVES:
             return None
         target = "" if reconnect_to is None else reconnect_to.strip()
         if target:
             found = self._suggestion(target)
             if found is not None and not is_among(found, [self.address]):
-                self._wanted = found
-                return JmsError(f"the broker asks to connect to {found.url}")
+                return self._move(found, f"the broker asks to connect to {found.url}")
         if connected_brokers is None or not self.policy.takes_updates or not connected_brokers.strip():
             return None
         if len(connected_brokers) > MAX_ADVICE or not self._update(connected_brokers):
@@ -222,8 +224,12 @@ class Failover:
         first = self._order(None)[0]
         if is_among(first, [self.address]):
             return None
-        self._wanted = first
-        return JmsError(f"the broker asks its clients to spread; this one goes to {first.url}")
+        return self._move(first, f"the broker asks its clients to spread; this one goes to {first.url}")
+
+    def _move(self, address: BrokerAddress, reason: str) -> JmsError:
+        self._wanted = address
+        self._moves += 1
+        return JmsError(reason)
 
     def _update(self, listed: str) -> bool:
         """Take a new list; whether it is another one."""

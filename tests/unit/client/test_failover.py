@@ -550,6 +550,29 @@ def test_s38_a_suggestion_is_verified_as_the_callers_own_addresses_are() -> None
     assert found.settings.wire_format.host == "x"
 
 
+def test_a_client_that_is_asked_to_move_before_it_is_let_in_moves_then(broker: PlayedBroker) -> None:
+    broker.goes()
+    broker.client.failover.next_address()
+    broker.shakes_hands()
+    login = broker.receives()[-1]
+    assert advises(broker, "tcp://x:8", rebalance=True) == "", "not yet"
+    with pytest.raises(JmsError, match="this one goes to tcp://x:8"):
+        broker.answers(login)
+    assert hosts_after(broker)[0] == "x"
+
+
+def test_a_client_is_not_sent_around_for_ever(broker: PlayedBroker) -> None:
+    moves = 0
+    for number in range(30):
+        if advises(broker, to=f"tcp://x{number}:8"):
+            moves += 1
+            comes_back(broker)
+    assert moves == 10
+    broker.passes(6.0)
+    comes_back(broker)
+    assert advises(broker, to="tcp://y:8")
+
+
 @pytest.mark.parametrize("option", ["updateURIsSupported=false", "maxReconnectAttempts=0", "reconnectSupported=false"])
 def test_a_caller_may_want_no_suggestions(option: str) -> None:
     broker = PlayedBroker(f"{URL}&{option}")
