@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from spanwire.client.address import parse_url
@@ -282,7 +282,6 @@ def test_a_commit_goes_to_the_brokers_of_the_transaction() -> None:
 
 
 @given(st.lists(st.binary(max_size=60), max_size=5))
-@settings(max_examples=50)
 def test_a_hostile_broker_loses_its_own_link_and_nothing_else(chunks: list[bytes]) -> None:
     fanout = all_in("?minAckCount=1")
     one, other = fanout.brokers
