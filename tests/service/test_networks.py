@@ -133,6 +133,23 @@ def test_a_duplex_connector_carries_both_directions_and_both_ends_show_the_link(
             assert (gone["remote"], gone["reason"], gone["enqueued"]) == ("near", "the connection was closed", 1)
 
 
+def settings(broker: Started) -> list[dict[str, object]]:
+    done = spanwire("status", "--json", "--data-directory", str(broker.data))
+    assert done.returncode == 0, done.stderr
+    found: list[dict[str, object]] = json.loads(done.stdout)["network_settings"]
+    return found
+
+
+def test_the_destinations_of_durable_subscriptions_of_a_connector_are_seen(tmp_path: Path) -> None:
+    with Started(tmp_path / "far") as far:
+        uri = f"static:(tcp://127.0.0.1:{far.ports['tcp']})?initialReconnectDelay=100"
+        with Linked(tmp_path / "near", uri) as near:
+            assert [one["durableDestinations"] for one in settings(near)] == [[]]
+            with blocking.connect(far.broker_url, client_id="c") as connection, connection.session() as session:
+                session.create_durable_subscriber("topic://T", "s")
+                assert eventually(lambda: [one["durableDestinations"] for one in settings(near)] == [["topic://T"]])
+
+
 def test_a_connector_without_auto_start_waits_for_an_operator_who_may_also_stop_it(tmp_path: Path) -> None:
     with Started(tmp_path / "far") as far:
         uri = f"static:(tcp://127.0.0.1:{far.ports['tcp']})?initialReconnectDelay=100"

@@ -18,6 +18,7 @@ from spanwire.network.connector import NetworkConnectorSettings, accepted_view
 from spanwire.network.connectors import NetworkConnector
 from spanwire.network.duplex import DuplexAcceptor
 from spanwire.network.routes import NetworkRoutes
+from spanwire.network.settings import BridgeSettings
 from spanwire.service.connector_views import accepted_settings_view, connector_view
 from spanwire.transports.connector import TransportConnector
 from spanwire.transports.turn import Turn
@@ -37,6 +38,7 @@ class Networking:
         self._settings: Final = tuple(settings)
         self._connectors: Final[dict[str, NetworkConnector]] = {}
         self._make: Callable[[NetworkConnectorSettings], NetworkConnector] | None = None
+        self._broker: Broker | None = None
         self._own: list[str] = []  # where this broker listens
         self._agents: Final[dict[AgentSettings, DiscoveryAgent]] = {}
         self._routes: Final = NetworkRoutes()
@@ -56,6 +58,7 @@ class Networking:
         address, as remote brokers are told, ``listening`` where it accepts connections by now. Raises
         `ConfigurationError` when a group cannot be joined.
         """
+        self._broker = broker
         self._make = lambda settings: NetworkConnector(settings, broker, broker_url, turn, self._routes)
         host_name = broker.environment.host_name
         self._own = [connector.uri for connector in listening] + [announced_uri(one, host_name) for one in listening]
@@ -179,8 +182,24 @@ class Networking:
     def settings_views(self) -> list[dict[str, object]]:
         """The settings of each connector, and of each duplex connector of another broker with a link to here."""
         accepted = [] if self._acceptor is None else self._acceptor.bridges.values()
-        here = [connector_view(connector.settings) for connector in self._connectors.values()]
+        here = [
+            {**connector_view(connector.settings), "durableDestinations": self._durable(connector.settings.bridge)}
+            for connector in self._connectors.values()
+        ]
         return here + [accepted_settings_view(bridge) for bridge in accepted]
+
+    def _durable(self, settings: BridgeSettings) -> list[str]:
+        """The topics for which bridges of one connector have durable subscriptions here, as the store knows them."""
+        broker = self._broker
+        if broker is None:
+            return []
+        start = settings.name + settings.client_id_token
+        end = settings.client_id_token.join(("", "inbound", broker.name))
+        terms = broker.operations.durable_terms()
+        found = {
+            one.topic.qualified_name for one in terms if one.client_id.startswith(start) and one.client_id.endswith(end)
+        }
+        return sorted(found)
 
     def views(self) -> list[dict[str, object]]:
         """One per link, as plain values."""
