@@ -5,18 +5,17 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from spanwire.service.interpreter import SWITCH_INTERVAL, YOUNG_COLLECTIONS, YOUNG_OBJECTS
+from spanwire.service.interpreter import YOUNG_COLLECTIONS, YOUNG_OBJECTS
 
 SETTLED = """
-import gc, sys
+import gc
 from spanwire.service.interpreter import settle_interpreter
 settle_interpreter()
-print(gc.get_freeze_count() > 1_000, *gc.get_threshold()[:2], sys.getswitchinterval())
+print(gc.get_freeze_count() > 1_000, *gc.get_threshold()[:2])
 """
 
 
-def test_collections_and_waits_for_other_threads_are_short_in_the_process_of_a_broker() -> None:
+def test_collections_are_short_in_the_process_of_a_broker() -> None:
     told = subprocess.run([sys.executable, "-c", SETTLED], capture_output=True, text=True, check=True, timeout=60)
-    frozen, young, collections, interval = told.stdout.split()
+    frozen, young, collections = told.stdout.split()
     assert (frozen, int(young), int(collections)) == ("True", YOUNG_OBJECTS, YOUNG_COLLECTIONS)
-    assert abs(float(interval) - SWITCH_INTERVAL) < SWITCH_INTERVAL / 10
