@@ -126,6 +126,8 @@ class RouteLint:
         queue = probe(link.settings, QUEUE)
         if queue is None or not link.settings.conduit or self._found.has(link.place, 5):
             return
+        if link.settings.priority(0, (link.far,)) < 0:
+            return  # the one here comes first
         consumers = {link.near: 1, link.far: 2}
         got = self._plan.shares(link.near, queue, consumers, TRIED_MESSAGES)
         if is_uneven(got, consumers):
@@ -211,7 +213,9 @@ def astray(plan: NetworkPlan, queue: Destination, near: str, wrong: str, right: 
 
 
 def _passing(plan: NetworkPlan, near: str, demand: dict[str, list[Demand]]) -> list[Demand]:
-    return [one for one in demand.get(near, []) if plan.filter_of(one.link).passes(())]
+    """The best subscription of each link that may take a message from here."""
+    best = {id(one.link): one for one in reversed(demand.get(near, []))}
+    return [one for one in best.values() if plan.filter_of(one.link).passes(())]
 
 
 def is_uneven(shares: dict[str, float], consumers: dict[str, int]) -> bool:
