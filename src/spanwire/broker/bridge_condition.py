@@ -8,14 +8,15 @@ from __future__ import annotations
 
 from typing import Final
 
-from spanwire.broker.bridge_policy import BridgePolicy, MessageCondition
+from spanwire.broker.arrivals import Arrivals
+from spanwire.broker.bridge_policy import BridgePolicy
 from spanwire.broker.context import BrokerContext
 from spanwire.broker.queue_consumers import QueueConsumers
-from spanwire.broker.reference import BrokerDestination
+from spanwire.broker.reference import BrokerDestination, MessageCondition, MessageReference
+from spanwire.broker.subscription import Subscription
 from spanwire.model.message import Message
 from spanwire.model.routing import MAX_PATH, NetworkFilter
 
-MAX_DELAYED: Final = 10_000  # messages whose delay one bridge counts at a time; the others' begins later
 FAR_OFF: Final = float("inf")
 
 
@@ -24,23 +25,30 @@ class BridgeCondition(MessageCondition):
     asked here, too.
     """
 
-    def __init__(self, network_filter: NetworkFilter, context: BrokerContext) -> None:
+    def __init__(self, network_filter: NetworkFilter, context: BrokerContext, subscription: Subscription) -> None:
         self._filter: Final[NetworkFilter] = network_filter
         self._context: Final[BrokerContext] = context
+        self._subscription: Final[Subscription] = subscription
         self._policies: Final[dict[str, BridgePolicy]] = {}
         self._homes: Final[dict[str, BrokerDestination]] = {}
         self._consumers: Final[dict[str, QueueConsumers]] = {}
-        self._due: Final[dict[str, float]] = {}  # when a message may go back, in the order of the first looks at them
+        self._arrivals: Final[dict[str, Arrivals]] = {}
         self._alarms: Final[dict[str, float]] = {}  # when each queue is woken
+        self._passed_by: Final[set[str]] = set()  # the queues with messages that it may have later
         self._window_end = 0.0
         self._in_window = 0
+        self._is_closed = False  # it had its share, and takes nothing until the time is over
 
-    def add(self, home: BrokerDestination, consumers: QueueConsumers, policy: BridgePolicy) -> None:
+    def add(
+        self, home: BrokerDestination, consumers: QueueConsumers, policy: BridgePolicy, arrivals: Arrivals | None
+    ) -> None:
         """It consumes from ``home``, too, besides ``consumers``."""
         name = home.destination.qualified_name
         self._policies[name] = policy
         self._homes[name] = home
         self._consumers[name] = consumers
+        if arrivals is not None:
+            self._arrivals[name] = arrivals
 
     def forget(self, home: BrokerDestination) -> None:
         """It consumes from ``home`` no more."""
@@ -48,15 +56,18 @@ class BridgeCondition(MessageCondition):
         self._policies.pop(name, None)
         self._homes.pop(name, None)
         self._consumers.pop(name, None)
+        self._arrivals.pop(name, None)
         self._alarms.pop(name, None)
+        self._passed_by.discard(name)
 
     @property
     def queues(self) -> list[str]:
         """What it consumes from, by name."""
         return list(self._homes)
 
-    def lets_through(self, message: Message) -> bool:
-        """Whether the bridge may have ``message`` now. If it may later, its queue is woken then."""
+    def lets_through(self, reference: MessageReference) -> bool:
+        """Whether the bridge may have this message now. If it may later, its queue is woken then."""
+        message = reference.message
         name = message.destination.qualified_name
         policy = self._policies.get(name)
         home = self._homes.get(name)
@@ -67,52 +78,49 @@ class BridgeCondition(MessageCondition):
             if not policy.replays or len(path) >= MAX_PATH or _is_wanted_here(self._consumers[name], message, policy):
                 self._filter.refusals.path += 1
                 return False
-            if not self._was_long_here(home, message, policy):
+            if not self._was_long_here(name, home, reference):
                 self._filter.refusals.replay += 1
                 return False
         elif not self._filter.passes(path):
             return False
-        if policy.rate_limit > 0 and not self._is_within_rate(home, policy):
-            self._filter.refusals.rate += 1
-            return False
-        if self._due:
-            self._due.pop(str(message.message_id), None)
+        if policy.rate_limit > 0:
+            self._count_in_window(policy)
         return True
 
-    def _was_long_here(self, home: BrokerDestination, message: Message, policy: BridgePolicy) -> bool:
-        if policy.replay_delay_ms <= 0:
+    def _was_long_here(self, name: str, home: BrokerDestination, reference: MessageReference) -> bool:
+        arrivals = self._arrivals.get(name)
+        if arrivals is None:
             return True
-        key = str(message.message_id)
-        now = self._context.monotonic
-        due = self._due.get(key)
-        if due is None:
-            due = now + policy.replay_delay_ms / 1000
-            if self._has_place(now):
-                self._due[key] = due
-        if due > now:
+        due = arrivals.due(reference)
+        if due > self._context.monotonic:
+            self._passed_by.add(name)
             self._wake_at(home, due)
             return False
         return True
 
-    def _has_place(self, now: float) -> bool:
-        """Whether one more can be counted. The oldest gives way when its delay is over: as a rule it went elsewhere."""
-        if len(self._due) < MAX_DELAYED:
-            return True
-        oldest = next(iter(self._due))
-        if self._due[oldest] > now:
-            return False
-        del self._due[oldest]
-        return True
-
-    def _is_within_rate(self, home: BrokerDestination, policy: BridgePolicy) -> bool:
+    def _count_in_window(self, policy: BridgePolicy) -> None:
+        """One message goes. The last of so many closes the subscription, which keeps its place in each line."""
         now = self._context.monotonic
         if now >= self._window_end:
             self._window_end = now + policy.rate_duration_ms / 1000
             self._in_window = 0
-        if self._in_window >= policy.rate_limit:
-            self._wake_at(home, self._window_end)
-            return False
         self._in_window += 1
+        if self._in_window >= policy.rate_limit and not self._is_closed:
+            self._filter.refusals.rate += 1
+            self._is_closed = True
+            self._subscription.started = False
+            for home in self._homes.values():
+                self._wake_at(home, self._window_end)
+
+    def go_on(self, home: BrokerDestination) -> bool:
+        """``home`` is woken. True when messages were passed by there that may go now."""
+        name = home.destination.qualified_name
+        if self._is_closed and self._context.monotonic >= self._window_end:
+            self._is_closed = False
+            self._subscription.started = not self._subscription.removed
+        if name not in self._passed_by or self._alarms.get(name, FAR_OFF) > self._context.monotonic:
+            return False
+        self._passed_by.discard(name)
         return True
 
     def _wake_at(self, home: BrokerDestination, due: float) -> None:

@@ -70,6 +70,10 @@ class BrokerContext:
         self._order += 1
         return self._order
 
+    def last_order(self) -> int:
+        """The place that was given last."""
+        return self._order
+
     def reserve_orders(self, count: int) -> int:
         """The next ``count`` places in the dispatch order; gives the first."""
         first = self._order + 1

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from spanwire.broker.arrivals import Arrivals, arrivals_of
 from spanwire.broker.backlog import Backlog
 from spanwire.broker.bridge_condition import BridgeCondition
 from spanwire.broker.chunk import CHUNK_MESSAGES, SLICE_MESSAGES, Chunk, Packed
@@ -54,6 +55,7 @@ class Queue(BrokerDestination):
         self._purge: Final[Purge] = Purge(self, self._backlog, context)
         self._looking: Final[Looking] = Looking(self, self._backlog, self._consumers, context)
         self._dropped: list[Chunk] = []  # what is left of the line of a removed queue, the first piece last
+        self._arrivals: Final[Arrivals | None] = arrivals_of(policy, context.monotonic)
         self._paused = False
         self._starts_at = 0.0
         self._mode = BY_PRIORITY if policy.queue.prioritized_messages else DIRECT
@@ -88,6 +90,12 @@ class Queue(BrokerDestination):
                 subscription.dispatch(reference)
                 return
         line.append(reference)
+
+    def note_arrival(self, sequence: int) -> None:
+        """The message that comes next does so now, if anybody wants to know."""
+        arrivals = self._arrivals
+        if arrivals is not None:
+            arrivals.came(sequence, self._context.last_order() + 1, self._context.monotonic)
 
     def _accept_in_mode(self, message: Message, sequence: int) -> None:
         if message.group_id is not None:
@@ -182,9 +190,9 @@ class Queue(BrokerDestination):
             return
         condition = subscription.bridge_condition
         if not isinstance(condition, BridgeCondition):
-            condition = BridgeCondition(network_filter, self._context)
+            condition = BridgeCondition(network_filter, self._context, subscription)
             subscription.bridge_condition = condition
-        condition.add(self, self._consumers, policy)
+        condition.add(self, self._consumers, policy, self._arrivals)
 
     def _look_anew(self) -> None:
         """What was refused to a bridge may go there now."""
@@ -408,9 +416,18 @@ class Queue(BrokerDestination):
         if self._expiry.wake():
             self._context.schedule(self)
         self._choose_mode()
-        if self._consumers.conditional > 0:
+        if self._consumers.conditional > 0 and self._let_bridges_go_on():
             self._look_anew()
         self.fill()
+
+    def _let_bridges_go_on(self) -> bool:
+        """Time has passed: bridges that had their share take more. True when one passed by what it may have now."""
+        found = False
+        for consumer in self._consumers.all:
+            condition = consumer.subscription.bridge_condition
+            if isinstance(condition, BridgeCondition) and condition.go_on(self):
+                found = True
+        return found
 
     def work(self) -> bool:
         """One slice of expiry or purge, then go on dispatching; True while there is more that can be done now."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, Protocol
 
 from spanwire.broker.policy import PolicyEntry
 from spanwire.broker.usage import MemoryUsage
@@ -146,3 +146,11 @@ def give_back(references: list[MessageReference]) -> None:
         home.given_back(own)
     for home in homes:
         home.fill()
+
+
+class MessageCondition(Protocol):
+    """What a bridge's subscription asks besides its own filter (`spanwire.broker.bridge_condition`)."""
+
+    def lets_through(self, reference: MessageReference) -> bool:
+        """Whether the bridge may have this message now."""
+        ...

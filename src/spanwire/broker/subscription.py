@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections import deque
 from typing import Final
 
-from spanwire.broker.bridge_policy import MessageCondition
 from spanwire.broker.message_values import BoundMessageValues
 from spanwire.broker.outlet import Outlet
 from spanwire.broker.policy import PolicyEntry
 from spanwire.broker.ports import MessageConsumer, Principal
-from spanwire.broker.reference import BrokerDestination, MessageReference
+from spanwire.broker.reference import BrokerDestination, MessageCondition, MessageReference
 from spanwire.broker.usage import MemoryUsage
 from spanwire.model.destination import QUEUE, Destination
 from spanwire.model.errors import IllegalStateError
@@ -107,20 +106,21 @@ class Subscription:
     def accepts(self, reference: MessageReference) -> bool:
         """Whether selector, no-local and a bridge's filter let the message through."""
         filters = self.network_filter is not None or self.no_local_connection is not None
-        if filters and not self.lets_through(reference.message):
+        if filters and not self._passes(reference):
             return False
         return self.selector is None or self.selects(reference)
 
+    def _passes(self, reference: MessageReference) -> bool:
+        condition = self.bridge_condition
+        if condition is None:
+            return self.lets_through(reference.message)
+        return condition.lets_through(reference)  # only of bridges, which have no no-local
+
     def lets_through(self, message: Message) -> bool:
-        """Whether no-local and a bridge's filter let the message through."""
+        """Whether no-local and a bridge's filter let the message through, where there is no condition besides."""
         network_filter = self.network_filter
-        if network_filter is not None:
-            condition = self.bridge_condition
-            if condition is not None:
-                if not condition.lets_through(message):
-                    return False
-            elif not network_filter.passes(message.broker_path):
-                return False
+        if network_filter is not None and not network_filter.passes(message.broker_path):
+            return False
         connection_id = self.no_local_connection
         return connection_id is None or message.message_id.producer_id.connection_id != connection_id
 

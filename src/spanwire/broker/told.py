@@ -80,6 +80,7 @@ class ToldQueue(Queue):
     def accept(self, message: Message, sequence: int) -> None:
         """Take ``message`` and tell that it came, and whether nobody is there for it."""
         told = self.policy.advisories
+        self.note_arrival(sequence)
         if told.delivered:
             tell_of_traffic(self._news, DELIVERED_NEWS, self, message)
         if told.no_consumers and not message.persistent and self.consumer_count == 0:
@@ -93,6 +94,15 @@ class ToldQueue(Queue):
         super().forgotten(reference)
         if self.policy.advisories.consumed:
             tell_of_traffic(self._news, CONSUMED_NEWS, self, reference.message)
+
+
+class TimedQueue(Queue):
+    """A queue that notes when its messages come, for bridges that may have them only some time later."""
+
+    def accept(self, message: Message, sequence: int) -> None:
+        """Take ``message`` and note the time."""
+        self.note_arrival(sequence)
+        super().accept(message, sequence)
 
 
 class ToldLine(Queue):
@@ -242,6 +252,8 @@ def new_queue(destination: Destination, policy: PolicyEntry, usage: MemoryUsage,
     """A queue of the kind that its policy asks for."""
     news = told(policy, context)
     if news is None:
+        if policy.queue.bridges is not None and policy.queue.bridges.replay_delay_ms > 0:
+            return TimedQueue(destination, policy, usage, context)
         return Queue(destination, policy, usage, context)
     return ToldQueue(destination, policy, usage, context, news)
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from spanwire.broker.bridge_condition import MAX_DELAYED, BridgeCondition
+from spanwire.broker.arrivals import STEPS, Arrivals, arrivals_of
+from spanwire.broker.bridge_condition import BridgeCondition
 from spanwire.broker.bridge_policy import BridgePolicy
 from spanwire.broker.context import BrokerContext
 from spanwire.broker.formats import MessageFormats
@@ -13,7 +14,7 @@ from spanwire.broker.ports import Principal
 from spanwire.broker.queue import Queue
 from spanwire.broker.queue_consumers import QueueConsumers
 from spanwire.broker.queue_policy import QueuePolicy
-from spanwire.broker.reference import BrokerDestination
+from spanwire.broker.reference import BrokerDestination, MessageReference
 from spanwire.broker.subscription import Subscription
 from spanwire.broker.usage import MemoryUsage
 from spanwire.model.destination import QUEUE, Destination
@@ -48,26 +49,47 @@ class Condition:
     def __init__(self, *names: str, policy: BridgePolicy) -> None:
         self.context = BrokerContext(None)
         self.woken = dict.fromkeys(names, 0)
-        self.bridge = BridgeCondition(NetworkFilter("B", 9), self.context)
+        self.bridge_subscription = bridge_to_b()
+        network_filter = self.bridge_subscription.network_filter
+        assert network_filter is not None
+        self.bridge = BridgeCondition(network_filter, self.context, self.bridge_subscription)
+        self.bridge_subscription.started = True
+        self._homes: dict[str, BrokerDestination] = {}
+        self._arrivals: dict[str, Arrivals] = {}
         for name in names:
             destination = Destination(QUEUE, name)
             home = BrokerDestination(destination, PolicyEntry(destination), MemoryUsage(0))
-            self.bridge.add(home, QueueConsumers(QueuePolicy(), []), policy)
+            arrivals = arrivals_of(PolicyEntry(destination, queue=QueuePolicy(bridges=policy)), 0.0)
+            self.bridge.add(home, QueueConsumers(QueuePolicy(), []), policy, arrivals)
+            self._homes[name] = home
+            if arrivals is not None:
+                self._arrivals[name] = arrivals
 
-    def came_back(self, name: str, number: int) -> Message:
-        """A message of ``name`` that has passed B."""
+    def came_back(self, name: str, number: int) -> MessageReference:
+        """A message that has passed B comes to the queue ``name`` now."""
         message = text_message(Destination(QUEUE, name), number)
         message.broker_path = ("B",)
-        return message
+        if name in self._arrivals:
+            self._arrivals[name].came(0, self.context.last_order() + 1, self.context.monotonic)
+        return MessageReference(self._homes[name], message, 0, self.context.next_order(), 0)
 
-    def lets_through(self, *messages: Message) -> list[bool]:
-        return [self.bridge.lets_through(message) for message in messages]
+    def lets_through(self, *references: MessageReference) -> list[bool]:
+        return [self.bridge.lets_through(reference) for reference in references]
 
     def waits(self, seconds: float) -> None:
         self.context.monotonic += seconds
         for due, home in self.context._alarms:
-            self.woken[home.destination.name] += due <= self.context.monotonic
+            if due <= self.context.monotonic:
+                self.woken[home.destination.name] += 1
+                self.bridge.go_on(home)
         self.context.ring()
+
+
+def bridge_to_b(pattern: str = ">") -> Subscription:
+    info = ConsumerInfo(ConsumerId("ID:c", 1, 1), Destination(QUEUE, pattern), network_filter=NetworkFilter("B", 9))
+    outlet = Outlet(SilentConnection(), [], MemoryUsage(0))
+    values = BoundMessageValues(MessageFormats({}))
+    return Subscription(info, SilentConsumer(), outlet, Principal("bridge"), None, values, False)
 
 
 def test_each_queue_is_woken_when_its_own_message_may_go() -> None:
@@ -89,50 +111,74 @@ def test_a_queue_has_one_alarm_however_many_messages_wait() -> None:
     assert condition.woken == {"Q": 1}
 
 
-def test_messages_that_went_another_way_do_not_hold_up_those_to_come() -> None:
+def test_the_delay_counts_from_when_a_message_came_and_not_from_the_first_look() -> None:
     condition = Condition("Q", policy=BridgePolicy(replays=True, replay_delay_ms=500))
-    for number in range(MAX_DELAYED):
-        condition.lets_through(condition.came_back("Q", number))
-    condition.waits(0.5)
-    late = condition.came_back("Q", MAX_DELAYED)
-    assert condition.lets_through(late) == [False]
-    condition.waits(0.5)
-    assert condition.lets_through(late) == [True]
-
-
-def test_beyond_the_limit_the_delay_begins_when_there_is_room() -> None:
-    condition = Condition("Q", policy=BridgePolicy(replays=True, replay_delay_ms=500))
-    for number in range(MAX_DELAYED):
-        condition.lets_through(condition.came_back("Q", number))
-    condition.waits(0.4)
-    late = condition.came_back("Q", MAX_DELAYED)
-    assert condition.lets_through(late) == [False]
+    early = condition.came_back("Q", 1)
+    condition.waits(0.3)
+    late = condition.came_back("Q", 2)
     condition.waits(0.1)
-    assert condition.lets_through(late, condition.came_back("Q", 1)) == [False, True]
-    condition.waits(0.5)
+    assert condition.lets_through(early, late) == [False, False]
+    condition.waits(0.1)
+    assert condition.lets_through(early, late) == [True, False]
+    condition.waits(0.3)
     assert condition.lets_through(late) == [True]
 
 
-def test_what_waits_for_the_rate_alone_does_not_wait_for_its_delay_once_more() -> None:
-    policy = BridgePolicy(replays=True, replay_delay_ms=5_000, rate_limit=1, rate_duration_ms=1_000)
-    condition = Condition("Q", policy=policy)
-    messages = [condition.came_back("Q", number) for number in range(3)]
-    assert condition.lets_through(*messages) == [False, False, False]
-    condition.waits(5.0)
-    assert condition.lets_through(*messages) == [True, False, False]
+def test_what_was_there_before_its_queue_noted_anything_counts_as_come_with_the_queue() -> None:
+    arrivals = Arrivals(5.0, 100.0)
+    home = BrokerDestination(Destination(QUEUE, "Q"), PolicyEntry(Destination(QUEUE, "Q")), MemoryUsage(0))
+    recovered = MessageReference(home, text_message(Destination(QUEUE, "Q"), 1), 7, 0, 0)
+    arrivals.came(8, 1, 103.0)
+    assert arrivals.due(recovered) == 105.0
+
+
+def test_however_many_messages_come_a_queue_keeps_few_marks_and_none_goes_early_or_much_too_late() -> None:
+    delay = 4.0
+    arrivals = Arrivals(delay, 0.0)
+    home = BrokerDestination(Destination(QUEUE, "Q"), PolicyEntry(Destination(QUEUE, "Q")), MemoryUsage(0))
+    came: list[tuple[float, MessageReference]] = []
+    order = sequence = 0
+    for tick in range(2_000):
+        now = tick / 100
+        stored = tick % 3 > 0
+        sequence += stored
+        order += 1
+        arrivals.came(sequence if stored else 0, order, now)
+        message = text_message(Destination(QUEUE, "Q"), tick)
+        came.append((now, MessageReference(home, message, sequence if stored else 0, order, 0)))
+        for then, reference in came[-500::50]:
+            late = arrivals.due(reference) - (then + delay)
+            assert -1e-9 <= late <= delay / STEPS + 0.02 or arrivals.due(reference) <= now
+    assert len(arrivals._marks) <= STEPS + 2
+
+
+def test_a_bridge_that_had_its_share_keeps_its_place_and_takes_nothing_until_the_time_is_over() -> None:
+    condition = Condition("Q", "R", policy=BridgePolicy(rate_limit=2, rate_duration_ms=1_000))
+    references = [condition.came_back("Q", number) for number in range(2)]
+    for reference in references:
+        reference.message.broker_path = ()
+    assert condition.lets_through(*references) == [True, True]
+    assert not condition.bridge_subscription.can_take()
+    condition.waits(0.9)
+    assert not condition.bridge_subscription.can_take()
+    condition.waits(0.1)
+    assert condition.bridge_subscription.can_take()
+    assert condition.woken == {"Q": 1, "R": 1}
+
+
+def test_a_bridge_that_is_gone_is_not_opened_again() -> None:
+    condition = Condition("Q", policy=BridgePolicy(rate_limit=1, rate_duration_ms=1_000))
+    reference = condition.came_back("Q", 1)
+    reference.message.broker_path = ()
+    condition.lets_through(reference)
+    condition.bridge_subscription.removed = True
     condition.waits(1.0)
-    assert condition.lets_through(*messages[1:]) == [True, False]
-    condition.waits(1.0)
-    assert condition.lets_through(*messages[2:]) == [True]
+    assert not condition.bridge_subscription.started
 
 
 def test_a_bridge_that_leaves_a_queue_keeps_nothing_of_it() -> None:
-    pattern = Destination(QUEUE, ">")
-    info = ConsumerInfo(ConsumerId("ID:c", 1, 1), pattern, network_filter=NetworkFilter("B", 9))
-    outlet = Outlet(SilentConnection(), [], MemoryUsage(0))
-    values = BoundMessageValues(MessageFormats({}))
-    bridge = Subscription(info, SilentConsumer(), outlet, Principal("bridge"), None, values, False)
-    policy = PolicyEntry(pattern, queue=QueuePolicy(bridges=BridgePolicy(replays=True)))
+    bridge = bridge_to_b()
+    policy = PolicyEntry(Destination(QUEUE, ">"), queue=QueuePolicy(bridges=BridgePolicy(replays=True)))
     queues = [Queue(Destination(QUEUE, name), policy, MemoryUsage(0), BrokerContext(None)) for name in "QR"]
     for queue in queues:
         queue.attach(bridge)

@@ -130,3 +130,31 @@ def test_a_bridge_gets_only_so_many_messages_in_a_time() -> None:
     network.environment.advance(1.0)
     network.runs_timers()
     assert texts(inbox) == [f"m{number}" for number in range(8)]
+
+
+def test_a_delay_that_is_over_when_the_consumer_moves_holds_nothing_back() -> None:
+    network, a, b = pair(replays=True, replay_delay_ms=500)
+    stuck_at_b(network, a, b)
+    network.environment.advance(0.6)
+    inbox = a.client().consumes(Q)
+    network.settles()
+    assert texts(inbox) == ["m0", "m1", "m2", "m3", "m4"]
+
+
+def test_a_bridge_that_gets_only_so_many_goes_on_in_the_line_where_it_stopped() -> None:
+    network, a, b = pair(rate_limit=2, rate_duration_ms=1000)
+    inbox = b.client().consumes(Q)
+    network.settles()
+    producer = a.client()
+    for number in range(40):
+        producer.sends(Q, f"m{number}")
+    network.settles()
+    queue = a.broker._map.queue(parse_destination(Q))
+    assert queue is not None
+    for _ in range(19):
+        network.environment.advance(1.0)
+        network.runs_timers()
+    assert texts(inbox) == sorted(f"m{number}" for number in range(40))
+    assert (
+        queue._looking.looks <= 2 * 40
+    )  # at the places of those that are gone as well; the whole line each time is 420
