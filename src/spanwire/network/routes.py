@@ -87,12 +87,11 @@ class NetworkRoutes:
         entries = self._passed_over.get(bridge)
         if entries is None:
             return
-        gone = list(entries.values())
-        if consumer_id is not None:
-            entry = entries.get(consumer_id)
-            gone = [] if entry is None else [entry]
-        for entry in gone:
-            self._drop(entry)
+        if consumer_id is None:
+            for entry in list(entries.values()):
+                self._drop(entry)
+        elif consumer_id in entries:
+            self._drop(entries[consumer_id])
 
     def _drop(self, entry: PassedOver) -> None:
         entries = self._passed_over[entry.bridge]

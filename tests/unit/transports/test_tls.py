@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import ctypes.util
 import ssl
-import time
 from pathlib import Path
 
 import pytest
@@ -398,19 +397,15 @@ def test_s32_cve_2026_39304_a_flood_of_key_updates_costs_its_own_connection_soon
     attacker.shakes_hands(dialogue.takes)
     assert dialogue.settings is not None
     sent = taken = written = 0
-    longest = 0.0
     while sent < 100_000 and not dialogue.connection.closed:
         flood = attacker.key_updates(1000)
         sent += 1000
         taken += len(flood)
-        before = time.process_time()
         written += len(dialogue.takes(flood))
         dialogue.connection.unsent(0)
-        longest = max(longest, time.process_time() - before)
     assert dialogue.connection.closed
     assert taken <= MAX_BARREN_BYTES + 64 * 1024
     assert written <= taken + 16 * 1024
-    assert longest < 0.5
     assert "without anything in them" in dialogue.reports[0]
 
 
