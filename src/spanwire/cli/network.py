@@ -5,6 +5,7 @@ operator makes and ends.
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -147,10 +148,9 @@ def _map(arguments: Sequence[str]) -> int:
         raise ConfigurationError("the broker's answer is no status")
     rows = _rows(status.get("network_connectors"))
     waiting = {str(row["destination"]): int(str(row["pending"])) for row in _rows(client.ask("destinations"))}
-    listed = str([row.get("uri") for row in _rows(status.get("network_settings"))])
     addresses = list(options.at)
     if options.ask:
-        addresses += [str(row["uri"]) for row in rows if is_asked(str(row["uri"]), listed, options.user is not None)]
+        addresses += asked(rows, _rows(status.get("network_settings")), options.user is not None)
     told = [
         ask(
             address, Login(options.user, password(options), tls_settings(address, options) if is_tls(address) else None)
@@ -175,11 +175,22 @@ def _map(arguments: Sequence[str]) -> int:
     return 0
 
 
+def asked(links: list[dict[str, object]], connectors: list[dict[str, object]], has_login: bool) -> list[str]:
+    """The addresses of the brokers of these links that are asked. One that has opened its link itself is not: its end
+    of the connection is a port on which nobody listens, and no address that the configuration names.
+    """
+    callers = {row.get("uri") for row in connectors if row.get("autoStart") is None}  # as accepted_settings_view has it
+    listed = str([row.get("uri") for row in connectors if row.get("autoStart") is not None])
+    addresses = [str(row["uri"]) for row in links if row["uri"] not in callers]
+    return [address for address in addresses if is_asked(address, listed, has_login)]
+
+
 def is_asked(address: str, listed: str, has_login: bool) -> bool:
     """Whether the broker of a link is asked: at an address that makes sense, and with a login only where the
     configuration names it, as what was found is a claim of whoever is in reach.
     """
-    return address.startswith(("tcp://", "ssl://", "nio://", "nio+ssl://")) and (not has_login or address in listed)
+    is_listed = re.search(re.escape(address) + r"(?!\w)", listed) is not None  # a port may begin as another does
+    return address.startswith(("tcp://", "ssl://", "nio://", "nio+ssl://")) and (not has_login or is_listed)
 
 
 def is_tls(address: str) -> bool:

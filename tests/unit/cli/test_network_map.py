@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spanwire.cli.network import beyond, is_asked, is_tls
+from spanwire.cli.network import asked, beyond, is_asked, is_tls
 from spanwire.cli.network_map import Login, ToldBroker, ToldDemand, ToldLink, ask, lines, read
 
 B = {"brokerName": "B", "brokerId": "ID:b"}
@@ -69,11 +69,22 @@ def test_a_broker_that_is_not_there_costs_a_line() -> None:
         ("tcp://listed:1", True, True),
         ("tcp://found:1", False, True),
         ("tcp://found:1", True, False),
+        ("tcp://listed:2", True, False),
         ("vm://b", False, False),
     ],
 )
 def test_a_login_is_sent_to_listed_brokers_alone(address: str, has_login: bool, asked: bool) -> None:
-    assert is_asked(address, "static:(tcp://listed:1)", has_login) is asked
+    assert is_asked(address, "static:(tcp://listed:1,tcp://listed:26)", has_login) is asked
+
+
+@pytest.mark.parametrize("has_login", [False, True])
+def test_a_broker_that_has_opened_its_link_itself_is_not_asked_at_the_port_it_called_from(has_login: bool) -> None:
+    links: list[dict[str, object]] = [{"uri": "tcp://listed:1"}, {"uri": "tcp://caller:53144"}]
+    connectors: list[dict[str, object]] = [
+        {"uri": "static:(tcp://listed:1)", "autoStart": True},
+        {"uri": "tcp://caller:53144", "autoStart": None},
+    ]
+    assert asked(links, connectors, has_login) == ["tcp://listed:1"]
 
 
 def test_stores_are_for_addresses_of_tls() -> None:
