@@ -193,12 +193,10 @@ class LookingTogether:
         return budget
 
     def _reached_end(self, party: Party) -> None:
-        """There all become one party."""
+        """There all become one party. One that was there before and has more to look at now is behind."""
         lead = self._lead
-        if lead is None or lead is party:
+        if lead is None or lead is party or self._line.chunk_at(lead.cursor) is not None:
             self._lead = party
-            return
-        if not self._line.is_at_end(lead.cursor):
             return
         smaller, larger = (party, lead) if party.index.count < lead.index.count else (lead, party)
         self._lead = larger

@@ -333,3 +333,23 @@ class Counting:
         new = known - self._known
         self._known = known
         return new
+
+
+def test_a_newcomer_need_not_wait_where_the_last_of_the_line_has_expired() -> None:
+    policy = PolicyEntry(destination("queue://>"), queue=QueuePolicy(look_together_from=1))
+    first = Stage(policy)
+    first.peer("p").sends(QUEUE, "a", properties={"n": 0})
+    first.syncs()
+    stage = first.restarts(policies=(policy,))
+    others = [stage.peer("b").consumes(QUEUE, selector="n = 1", prefetch=1)]
+    due_ms = stage.now.wall_ms + 1_000
+    stage.peer("q").sends(QUEUE, "late", properties={"n": 0}, persistent=False, expiration_ms=due_ms)
+    stage.store.answer(stage.broker, stage.now)
+    stage.environment.advance(5.0)
+    stage.runs()
+    others.append(stage.peer("c").consumes(QUEUE, selector="n = 1", prefetch=1))
+    newcomer = stage.peer("d").consumes(QUEUE, prefetch=1)
+    while stage.broker.next_timeout() == 0.0:
+        stage.runs()
+    assert newcomer.takes() == ["a"]
+    assert [other.takes() for other in others] == [[], []]
