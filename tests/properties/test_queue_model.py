@@ -55,6 +55,7 @@ class Holder:
     exclusive: bool = False
     priority: int = 0
     out: list[Entry] = field(default_factory=list)
+    gave_way: bool = False  # all it held was acknowledged once, in a transaction that was rolled back
 
     def accepts(self, entry: Entry) -> bool:
         if self.selector == "JMSRedelivered = TRUE":
@@ -293,6 +294,7 @@ class QueueModel(RuleBasedStateMachine):
         if commits:
             peer.commits(1)
         else:
+            holder.gave_way = not holder.out
             holder.out[:0] = taken
             peer.rolls_back(1)
 
@@ -378,6 +380,10 @@ class QueueModel(RuleBasedStateMachine):
         """Whether the consumer is one for this message."""
         return holder.accepts(entry)
 
+    def must_take(self, holder: Holder, entry: Entry) -> bool:
+        """The same where it has room."""
+        return self.may_take(holder, entry)
+
     def taken(self, holder: Holder, entry: Entry, delivery: Delivery) -> None:
         """A consumer got a message."""
 
@@ -401,7 +407,8 @@ class QueueModel(RuleBasedStateMachine):
             return
         for holder in self.holders:
             if holder.has_room():
-                assert not [entry.text for entry in self.line if self.may_take(holder, entry)], f"stuck beside {holder}"
+                waiting = [entry.text for entry in self.line if self.must_take(holder, entry)]
+                assert not waiting, f"stuck beside {holder}"
 
     def teardown(self) -> None:
         """Everything comes out in the end, and nothing stays in memory or store."""
@@ -527,7 +534,14 @@ class ExclusiveQueueModel(QueueModel):
         if not exclusive:
             return holder.accepts(entry)
         best = min(exclusive, key=lambda other: -other.priority)
-        return holder is best and not any(other.out for other in exclusive if other is not best)
+        best.gave_way = False
+        others = [other for other in exclusive if other is not best]
+        return holder is best and not any(other.out and not other.gave_way for other in others)
+
+    def must_take(self, holder: Holder, entry: Entry) -> bool:
+        """Who may have been followed by a better one while its acknowledgements were not rolled back yet may not."""
+        others = [other for other in self.holders if other.exclusive and other is not holder]
+        return self.may_take(holder, entry) and not (holder.exclusive and any(other.out for other in others))
 
 
 def crowded() -> PolicyEntry:

@@ -126,11 +126,13 @@ class LookingTogether:
     # -- looking -------------------------------------------------------------------------------------------------------
 
     def came(self) -> None:
-        """A message came in at the end: it is for those who wait there."""
+        """A message came in at the end: it is for those who wait there, or for newcomers, who may begin in a slice."""
         lead = self._lead
         if lead is not None:
             self._advance(lead, SLICE_MESSAGES)
             self._backlog.make_room()
+        if lead is None or self._newcomers is not None:
+            self._context.schedule(self._home)
 
     def go_on(self) -> None:
         """Let all that can take messages look on, those that are furthest first. Newcomers wait until those before them
