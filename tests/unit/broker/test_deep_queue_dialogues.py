@@ -353,13 +353,3 @@ def test_a_newcomer_need_not_wait_where_the_last_of_the_line_has_expired() -> No
         stage.runs()
     assert newcomer.takes() == ["a"]
     assert [other.takes() for other in others] == [[], []]
-
-
-def test_those_that_choose_get_what_comes_after_an_exclusive_consumer_has_left() -> None:
-    stage = Stage(PolicyEntry(destination("queue://>"), queue=QueuePolicy(look_together_from=1)))
-    those = [stage.peer("a").consumes(QUEUE), stage.peer("b").consumes(QUEUE, selector="n = 0")]
-    stage.peer("x").consumes(QUEUE, exclusive=True).peer.leaves()
-    stage.peer("p").sends(QUEUE, "m", properties={"n": 0}, persistent=False)
-    while stage.broker.next_timeout() == 0.0:
-        stage.runs()
-    assert [text for one in those for text in one.takes()] == ["m"]
