@@ -16,7 +16,9 @@ from hypothesis import HealthCheck, settings
 from tests.support.canary import CanaryWatch
 
 # No deadlines: the same test runs interpreted and compiled, alone and beside others, and must not depend on speed.
-settings.register_profile("default", deadline=None, print_blob=True)
+# A run of the suite tries the same examples each time; `make fuzz` and the profile `random` look for new ones.
+settings.register_profile("default", deadline=None, print_blob=True, derandomize=True)
+settings.register_profile("random", deadline=None, print_blob=True)
 settings.register_profile(
     "fuzz", deadline=None, max_examples=20_000, print_blob=True, suppress_health_check=[HealthCheck.too_slow]
 )
