@@ -8,10 +8,8 @@ each of its addresses. A URL in an error shows neither user, password nor option
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 from typing import Final
-from urllib.parse import unquote
 
 from spanwire.client.options import (
     JMS,
@@ -40,12 +38,11 @@ from spanwire.client.reconnect_policy import (
 from spanwire.client.redaction import AUTHORITY, redacted
 from spanwire.discovery.address import read_address
 from spanwire.discovery.agents import AGENTS, AgentSettings, parse_agent
-from spanwire.discovery.composite import Composite, parse_composite
+from spanwire.discovery.composite import Composite, parse_composite, parse_options
 from spanwire.discovery.group import OPTIONS as GROUP_OPTIONS
 from spanwire.model.errors import ConfigurationError
 
 MAX_URL: Final = 4_096  # characters
-MAX_OPTIONS: Final = 64
 MAX_ADDRESSES: Final = 64  # of one failover URL
 PLAIN_SCHEMES: Final = ("tcp", "nio", "auto", "auto+nio")
 TLS_SCHEMES: Final = ("ssl", "nio+ssl", "auto+ssl", "auto+nio+ssl")
@@ -76,8 +73,6 @@ DISCOVERED_PREFIX: Final = "discovered."
 JMS_PREFIX: Final = "jms."
 NESTED_PREFIX: Final = "nested."
 BROKER_URI: Final = "(broker)"  # what stands in the parentheses of vm:(…); no option that one could write
-
-OPTION: Final = re.compile(r"[A-Za-z][A-Za-z0-9.]*", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -351,16 +346,5 @@ def in_process_address(found: Composite, given: dict[str, str], shown: str) -> B
 
 
 def options_of(query: str, text: str) -> dict[str, str]:
-    """``a=1&b=2``; ``wireformat.`` of older documents is read as ``wireFormat.``."""
-    options: dict[str, str] = {}
-    pairs = [pair for pair in query.split("&") if pair]
-    if len(pairs) > MAX_OPTIONS:
-        raise ConfigurationError(f"{redacted(text)!r} has more than {MAX_OPTIONS} options")
-    for pair in pairs:
-        name, _, value = pair.partition("=")
-        if not OPTION.fullmatch(name):
-            raise ConfigurationError(f"{redacted(text)!r}: an option's name holds more than letters, digits and dots")
-        if "wireformat." in name:
-            name = name.replace("wireformat.", "wireFormat.")
-        options[name] = unquote(value).strip()
-    return options
+    """The options behind an address or a name; errors show that without its passwords."""
+    return parse_options(repr(redacted(text)), query)

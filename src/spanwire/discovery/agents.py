@@ -67,7 +67,8 @@ def parse_agent(text: str) -> AgentSettings:
     if scheme not in AGENTS:
         raise ConfigurationError(f"{scheme[:60]}: is no discovery agent; there are {', '.join(AGENTS)}")
     address, _, query = rest.partition("?")
-    options = {name: value for name, value in parse_options(scheme, query).items() if name not in RECONNECT_OPTIONS}
+    given = parse_options(f"a {scheme}: uri", query)
+    options = {name: value for name, value in given.items() if name not in RECONNECT_OPTIONS}
     known = (GROUP,) if scheme != FABRIC else (GROUP, HOSTS)
     for name in options:
         if name not in known:

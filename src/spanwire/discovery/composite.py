@@ -61,19 +61,22 @@ def parse_composite(text: str, depth: int = 0) -> Composite:
     if scheme in LISTS:
         return Composite(scheme, is_list=True, parts=split_parts(scheme, body))
     address, _, query = rest.partition("?")
-    return Composite(scheme, address, options=parse_options(scheme, query), query=query)
+    return Composite(scheme, address, options=parse_options(f"a {scheme}: uri", query), query=query)
 
 
-def parse_options(scheme: str, query: str) -> dict[str, str]:
-    """``a=1&b=2``; ``wireformat.`` of older documents is read as ``wireFormat.``. Raises `ConfigurationError`."""
+def parse_options(what: str, query: str) -> dict[str, str]:
+    """``a=1&b=2``; ``wireformat.`` of older documents is read as ``wireFormat.``.
+
+    Raises `ConfigurationError`, whose text begins with ``what``.
+    """
     options: dict[str, str] = {}
     pairs = [pair for pair in query.split("&") if pair]
     if len(pairs) > MAX_OPTIONS:
-        raise ConfigurationError(f"a {scheme}: uri has more than {MAX_OPTIONS} options")
+        raise ConfigurationError(f"{what} has more than {MAX_OPTIONS} options")
     for pair in pairs:
         name, _, value = pair.partition("=")
         if not OPTION.fullmatch(name):
-            raise ConfigurationError(f"an option's name of the {scheme}: uri holds more than letters, digits and dots")
+            raise ConfigurationError(f"{what}: an option's name holds more than letters, digits and dots")
         options[name.replace("wireformat.", "wireFormat.")] = unquote(value).strip()
     return options
 
@@ -116,7 +119,7 @@ def _with_parentheses(scheme: str, body: str) -> Composite:
         raise ConfigurationError(f"something stands behind the parentheses of the {scheme}: uri; write ?option=value")
     inner = body[1:end]
     parts = () if scheme == "broker" and not inner.strip() else split_parts(scheme, inner)
-    return Composite(scheme, "", True, parts, path.removeprefix("/"), parse_options(scheme, query), query)
+    return Composite(scheme, "", True, parts, path.removeprefix("/"), parse_options(f"a {scheme}: uri", query), query)
 
 
 def _closing(body: str) -> int:
