@@ -8,6 +8,8 @@ import subprocess
 import time
 from pathlib import Path
 
+from tests.support.ports import free_port
+
 START_DEADLINE = 60.0  # seconds until a broker must accept connections
 STOP_DEADLINE = 20.0
 CLASSIC_HEAP = "2G"
@@ -29,13 +31,6 @@ CLASSIC_CONFIGURATION = """<beans xmlns="http://www.springframework.org/schema/b
  </broker>
 </beans>
 """
-
-
-def free_port() -> int:
-    """A loopback port that nobody listens on now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 class Broker:

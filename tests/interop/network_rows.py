@@ -10,9 +10,7 @@ Clients speak STOMP, so nothing of a broker's own client takes part in a count.
 from __future__ import annotations
 
 import queue
-import random
 import re
-import socket
 import subprocess
 import threading
 import time
@@ -25,6 +23,7 @@ from typing import Final, Self
 
 from tests.support.broker_process import BrokerProcess, spanwire_command
 from tests.support.classic import classic_command
+from tests.support.ports import free_port
 from tests.support.stomp_socket import StompSocket
 
 PATIENCE_S: Final = 60.0
@@ -32,7 +31,6 @@ LIFETIME_S: Final = 300.0  # of a consumer, at most
 NAMES: Final = ("A", "B", "C")
 LINKS: Final = (("A", "B"), ("B", "C"))  # who opens a duplex link
 STATIC: Final = "STAYS"
-FIXED_PORTS: Final = range(20_000, 32_000)  # below those that systems give out by themselves
 ROWS: Final = [(place, duplex) for duplex in (False, True) for place in range(3)]
 CONNECTOR: Final = """\
       <networkConnector name="{name}" uri="static:(tcp://127.0.0.1:{port})?initialReconnectDelay=200&amp;maxReconnectDelay=1000"
@@ -60,20 +58,6 @@ BEANS: Final = """\
 {brokers}</beans>
 """
 STARTED: Final = re.compile(r"\((\w+), .*\) started$")
-
-
-def free_port() -> int:
-    """One that nobody has, and that nobody gets who does not ask for it."""
-    dice = random.SystemRandom()
-    for _ in range(100):
-        port = dice.choice(FIXED_PORTS)
-        with socket.socket() as probe:
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-            return port
-    raise AssertionError("no port is free")
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
+from tests.support.ports import free_port
+
 COMMAND: Final = [sys.executable, "-c", "import sys; from spanwire.cli.main import main; sys.exit(main())"]
 TIMEOUT_S: Final = 60.0
 LISTENING: Final = re.compile(r"Listening for connections at: (\S+?)://[^\s:]+:(\d+)")
@@ -46,13 +48,13 @@ def spanwire(
 
 
 class Started:
-    """A broker that has said that it is started; the ports are those the system chose the first time."""
+    """A broker that has said that it is started, on the same ports each time."""
 
     def __init__(self, directory: Path, attributes: str = "", arguments: tuple[str, ...] = ()) -> None:
         self.directory: Final = directory
         self.data: Final = directory / "data"
         self.configuration: Final = directory / "activemq.xml"
-        self.ports: Final[dict[str, int]] = {"tcp": 0, "stomp": 0}
+        self.ports: Final[dict[str, int]] = {"tcp": free_port(), "stomp": free_port()}
         self.output: Final[list[str]] = []
         self.errors: Final[list[str]] = []
         self._attributes: Final = attributes

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import socket
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Final
 from spanwire.client import blocking
 from tests.service.started import Started, StompClient, spanwire
 from tests.support.certificates import Authority
+from tests.support.ports import free_port
 
 SAMPLES: Final = Path(__file__).parents[1] / "vectors" / "configurations"
 PATIENCE_S: Final = 60.0
@@ -20,14 +20,7 @@ PASSWORD: Final = "c4n4ry-st0re"
 
 def free_ports(count: int) -> list[int]:
     """Loopback ports that nobody listens on now."""
-    probes = [socket.socket() for _ in range(count)]
-    try:
-        for probe in probes:
-            probe.bind(("127.0.0.1", 0))
-        return [int(probe.getsockname()[1]) for probe in probes]
-    finally:
-        for probe in probes:
-            probe.close()
+    return [free_port() for _ in range(count)]
 
 
 def eventually(what: Callable[[], bool]) -> bool:

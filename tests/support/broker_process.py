@@ -23,9 +23,10 @@ from pathlib import Path
 from typing import IO, Final, Self
 from urllib.parse import urlencode
 
+from tests.support.ports import free_port
+
 START_TIMEOUT_S: Final = 60.0
 STOP_TIMEOUT_S: Final = 30.0
-LISTENING: Final = re.compile(r"Listening for connections at: (\w+)://[^\s:]+:(\d+)")
 STARTED: Final = re.compile(r"\(.*\) started$")
 BROKER_NAME: Final = "interop"
 CONFIGURATION: Final = """\
@@ -58,7 +59,7 @@ def spanwire_command(*arguments: str) -> Command:
 
 
 class BrokerProcess:
-    """One broker with an OpenWire and a STOMP connector. The first start chooses the ports, later ones keep them."""
+    """One broker with an OpenWire and a STOMP connector, on the same ports at every start."""
 
     started: re.Pattern[str] = STARTED  # the line that says so
     dead_letters: str = "queue://ActiveMQ.DLQ"
@@ -90,7 +91,7 @@ class BrokerProcess:
         self.log: Final[list[str]] = []  # every line the broker has printed, over all its starts
         self._command: Final = command
         self._host: Final = openwire_host
-        self._ports: Final = {"tcp": openwire_port, "stomp": 0}
+        self._ports: Final = {"tcp": openwire_port or free_port(), "stomp": free_port()}
         self._process: subprocess.Popen[str] | None = None
 
     def __enter__(self) -> Self:
@@ -186,7 +187,5 @@ class BrokerProcess:
             if line is None:
                 self.kill()
                 raise RuntimeError("the broker did not start:\n" + "\n".join(self.log[-20:]))
-            if match := LISTENING.search(line):
-                self._ports[match[1]] = int(match[2])
-            elif self.started.search(line):
+            if self.started.search(line):
                 return

@@ -12,7 +12,6 @@ import http.client
 import os
 import re
 import shutil
-import socket
 import subprocess
 import tarfile
 import tempfile
@@ -25,6 +24,7 @@ from typing import Final
 
 from tests.support.broker_process import BrokerProcess
 from tests.support.classic import JVM_OPTIONS
+from tests.support.ports import free_port
 
 CENTRAL: Final = "https://repo1.maven.org/maven2/org/apache/activemq"
 TIMEOUT_S: Final = 60
@@ -153,8 +153,7 @@ class ArtemisProcess(BrokerProcess):
     )
 
     def __init__(self, home: Path, directory: Path) -> None:
-        with socket.create_server(("127.0.0.1", 0)) as probe:
-            self._port: int = probe.getsockname()[1]
+        self._port: Final = free_port()
         super().__init__(lambda place: [str(place / "instance" / "bin" / "artemis"), "run"], directory)
         self._home: Final = home
 

@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import IO, Any, Final, Self
 
 from tests.support.peers import activemq_classpath
 
@@ -64,25 +64,21 @@ def compile_java_once(sources: Path, name: str, own: Path) -> Path:
 
 
 class JavaProcess:
-    """A running Java program. One question at a time."""
+    """A running Java program, one question at a time. One that did not answer to its end may still be busy with the
+    question: another takes its place.
+    """
 
     def __init__(self, classes: Path, main_class: str) -> None:
-        self._process: Final = subprocess.Popen(
-            ["java", *JVM_OPTIONS, "-cp", activemq_classpath(classes), main_class],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            encoding="utf-8",
-        )
-        self._lines: Final[queue.SimpleQueue[str | None]] = queue.SimpleQueue()
-        threading.Thread(target=self._read, daemon=True).start()
+        self._command: Final = ["java", *JVM_OPTIONS, "-cp", activemq_classpath(classes), main_class]
+        self._process: subprocess.Popen[str] | None = None
+        self._lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+        self._start()
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._process.kill()
-        self._process.wait()
+        self._end()
 
     def ask(self, *words: str, on_event: Callable[[str], None] | None = None) -> list[Observation]:
         """What the program observes. `on_event` is called when it waits for something to happen, then it goes on."""
@@ -90,6 +86,17 @@ class JavaProcess:
 
     def observations(self, *words: str, on_event: Callable[[str], None] | None = None) -> Iterator[Observation]:
         """The same, one by one. Raises RuntimeError if the program fails, ends or stays silent."""
+        if self._process is None:
+            self._start()
+        is_answered = False
+        try:
+            yield from self._answers(words, on_event)
+            is_answered = True
+        finally:
+            if not is_answered:
+                self._end()
+
+    def _answers(self, words: tuple[str, ...], on_event: Callable[[str], None] | None) -> Iterator[Observation]:
         self._tell("\t".join(words))
         deadline = time.monotonic() + ANSWER_TIMEOUT_S
         while True:
@@ -111,13 +118,29 @@ class JavaProcess:
             else:
                 yield observation
 
+    def _start(self) -> None:
+        process = subprocess.Popen(
+            self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, encoding="utf-8"
+        )
+        self._process = process
+        self._lines = queue.SimpleQueue()
+        assert process.stdout is not None
+        threading.Thread(target=_read, args=(process.stdout, self._lines), daemon=True).start()
+
+    def _end(self) -> None:
+        process, self._process = self._process, None
+        if process is not None:
+            process.kill()
+            process.wait()
+
     def _tell(self, line: str) -> None:
+        assert self._process is not None
         assert self._process.stdin is not None
         self._process.stdin.write(line + "\n")
         self._process.stdin.flush()
 
-    def _read(self) -> None:
-        assert self._process.stdout is not None
-        for line in self._process.stdout:
-            self._lines.put(line)
-        self._lines.put(None)
+
+def _read(stream: IO[str], lines: queue.SimpleQueue[str | None]) -> None:
+    for line in stream:
+        lines.put(line)
+    lines.put(None)

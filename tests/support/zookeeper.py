@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final, Self
 
 from tests.support.peers import JARS
+from tests.support.ports import free_port
 
 START_TIMEOUT_S: Final = 60.0
 CLASSES: Final = ("zookeeper.jar", "zookeeper-jute.jar", "slf4j-api.jar", "slf4j-nop.jar", "netty-all.jar",
@@ -34,9 +35,7 @@ class ZooKeeper:
 
     def __enter__(self) -> Self:
         self._directory.mkdir(parents=True, exist_ok=True)
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = int(probe.getsockname()[1])
+        port = free_port()
         configuration = self._directory / "zoo.cfg"
         configuration.write_text(CONFIGURATION.format(data=self._directory / "data", port=port), "utf-8")
         path = ":".join(str(JARS / name) for name in CLASSES)
