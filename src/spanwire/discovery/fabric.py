@@ -21,8 +21,7 @@ from kazoo.exceptions import KazooException, NoNodeError
 from kazoo.handlers.threading import KazooTimeoutError
 
 from spanwire.discovery.agents import HOSTS, FabricSettings
-from spanwire.discovery.multicast import MAX_ANNOUNCED
-from spanwire.discovery.presence import Presence
+from spanwire.discovery.presence import Announced, Presence
 from spanwire.discovery.reconnect import ReconnectSettings
 from spanwire.discovery.sightings import FAILED_SIGHTING, MAX_SIGHTINGS, DiscoveryListener
 from spanwire.model.errors import ConfigurationError, JmsError
@@ -49,7 +48,7 @@ class FabricAgent:
     ) -> None:
         self._settings: Final = settings
         self._presence: Final = Presence(settings.group, listener, retry)
-        self._announced: Final[list[str]] = []
+        self._announced: Final = Announced()
         self._client: KazooClient | None = None
         self._worker: ThreadPoolExecutor | None = None
         self._registered: Final[set[str]] = set()  # as far as the registry knows; the worker's
@@ -70,9 +69,7 @@ class FabricAgent:
 
     def announce(self, uri: str) -> None:
         """Register a connector at ``uri``; raises `ConfigurationError` for too many of them."""
-        if len(self._announced) >= MAX_ANNOUNCED:
-            raise ConfigurationError(f"a broker announces {MAX_ANNOUNCED} connectors at most")
-        self._announced.append(uri)
+        self._announced.add(uri)
         self.ignore(uri)
         if self._worker is not None:
             self._worker.submit(self._register)
@@ -113,7 +110,7 @@ class FabricAgent:
         path = f"{ROOT}/{self._settings.group}"
         try:
             client.ensure_path(path)
-            for uri in [one for one in self._announced if one not in self._registered]:
+            for uri in [one for one in self._announced.uris() if one not in self._registered]:
                 node = {"id": self._settings.group, "container": "spanwire", "services": [uri]}
                 client.create(f"{path}/", json.dumps(node).encode(), ephemeral=True, sequence=True)
                 self._registered.add(uri)

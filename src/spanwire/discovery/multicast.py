@@ -11,12 +11,10 @@ from typing import Final
 from spanwire.discovery.beacon import Beacon, decode_beacon
 from spanwire.discovery.group import MulticastSettings
 from spanwire.discovery.membership import join_group
+from spanwire.discovery.presence import Announced
 from spanwire.discovery.reconnect import ReconnectSettings
 from spanwire.discovery.sightings import FAILED_SIGHTING, DiscoveryListener, Sightings
 from spanwire.model.errors import ConfigurationError
-
-MAX_ANNOUNCED: Final = 100  # connectors of one broker
-
 
 logger = logging.getLogger(__name__)
 
@@ -34,7 +32,7 @@ class MulticastAgent(asyncio.DatagramProtocol):
         retry: ReconnectSettings = FAILED_SIGHTING,
     ) -> None:
         self._settings: Final[MulticastSettings] = settings
-        self._announced: Final[list[str]] = []
+        self._announced: Final = Announced()
         self._sightings: Final[Sightings | None] = (
             None if listener is None else Sightings(listener, settings.keep_alive_ms / 1000, retry, doubts=True)
         )
@@ -57,9 +55,7 @@ class MulticastAgent(asyncio.DatagramProtocol):
 
     def announce(self, uri: str) -> None:
         """Tell the group of a connector at ``uri``, from now on; raises `ConfigurationError` for too many of them."""
-        if len(self._announced) >= MAX_ANNOUNCED:
-            raise ConfigurationError(f"a broker announces {MAX_ANNOUNCED} connectors at most")
-        self._announced.append(uri)
+        self._announced.add(uri)
         self.ignore(uri)
         self._send(Beacon(self._settings.group, uri))
 
@@ -78,7 +74,7 @@ class MulticastAgent(asyncio.DatagramProtocol):
         if self._beat is not None:
             self._beat.cancel()
             self._beat = None
-        for uri in self._announced:
+        for uri in self._announced.uris():
             self._send(Beacon(self._settings.group, uri, alive=False))
         self._announced.clear()
         if self._transport is not None:
@@ -90,7 +86,7 @@ class MulticastAgent(asyncio.DatagramProtocol):
     async def _beat_on(self) -> None:
         loop = asyncio.get_running_loop()
         while True:
-            for uri in self._announced:
+            for uri in self._announced.uris():
                 self._send(Beacon(self._settings.group, uri))
             if self._sightings is not None:
                 self._sightings.look(loop.time())

@@ -12,7 +12,9 @@ from typing import Final, Protocol
 from spanwire.discovery.beacon import MAX_URI_CHARACTERS, Beacon
 from spanwire.discovery.reconnect import ReconnectSettings
 from spanwire.discovery.sightings import FAILED_SIGHTING, MAX_SIGHTINGS, DiscoveryListener, Sightings
+from spanwire.model.errors import ConfigurationError
 
+MAX_ANNOUNCED: Final = 100  # connectors of one broker; the largest have ten
 REFRESH: Final = 0.5  # seconds after which it is said again who is there, as often as multicast does
 
 
@@ -38,6 +40,27 @@ class DiscoveryAgent(Protocol):
     def stop(self) -> None:
         """Say farewell and leave the group; may be called twice."""
         ...
+
+
+class Announced:
+    """The connectors of which an agent tells its group, in their order. Does not tell them."""
+
+    def __init__(self) -> None:
+        self._uris: Final[list[str]] = []
+
+    def add(self, uri: str) -> None:
+        """One more; raises `ConfigurationError` for too many of them."""
+        if len(self._uris) >= MAX_ANNOUNCED:
+            raise ConfigurationError(f"a broker announces {MAX_ANNOUNCED} connectors at most")
+        self._uris.append(uri)
+
+    def uris(self) -> tuple[str, ...]:
+        """All of them."""
+        return tuple(self._uris)
+
+    def clear(self) -> None:
+        """None any more."""
+        self._uris.clear()
 
 
 class Presence:

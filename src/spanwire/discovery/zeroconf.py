@@ -18,8 +18,7 @@ from typing import Final
 from zeroconf import ServiceBrowser, ServiceInfo, ServiceStateChange, Zeroconf
 
 from spanwire.discovery.agents import ZeroconfSettings
-from spanwire.discovery.multicast import MAX_ANNOUNCED
-from spanwire.discovery.presence import Presence
+from spanwire.discovery.presence import Announced, Presence
 from spanwire.discovery.reconnect import ReconnectSettings
 from spanwire.discovery.sightings import FAILED_SIGHTING, MAX_SIGHTINGS, DiscoveryListener
 from spanwire.model.errors import ConfigurationError, JmsError
@@ -73,7 +72,7 @@ class ZeroconfAgent:
     ) -> None:
         self._settings: Final = settings
         self._presence: Final = Presence(settings.group, listener, retry)
-        self._announced: Final[list[str]] = []
+        self._announced: Final = Announced()
         self._zeroconf: Zeroconf | None = None
         self._worker: ThreadPoolExecutor | None = None
 
@@ -91,9 +90,7 @@ class ZeroconfAgent:
 
     def announce(self, uri: str) -> None:
         """Tell the group of a connector at ``uri``; raises `ConfigurationError` for too many of them."""
-        if len(self._announced) >= MAX_ANNOUNCED:
-            raise ConfigurationError(f"a broker announces {MAX_ANNOUNCED} connectors at most")
-        self._announced.append(uri)
+        self._announced.add(uri)
         self.ignore(uri)
         if self._worker is not None:
             self._worker.submit(self._register, uri)

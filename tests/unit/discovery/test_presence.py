@@ -1,0 +1,26 @@
+"""Who of a group is there, and of how many connectors a broker may tell it."""
+
+from __future__ import annotations
+
+import pytest
+
+from spanwire.discovery.presence import MAX_ANNOUNCED, Announced
+from spanwire.model.errors import ConfigurationError
+
+
+def test_connectors_are_announced_in_their_order_until_there_are_none() -> None:
+    announced = Announced()
+    announced.add("tcp://b:1")
+    announced.add("tcp://a:2")
+    assert announced.uris() == ("tcp://b:1", "tcp://a:2")
+    announced.clear()
+    assert announced.uris() == ()
+
+
+def test_a_broker_announces_only_so_many_connectors() -> None:
+    announced = Announced()
+    for port in range(MAX_ANNOUNCED):
+        announced.add(f"tcp://a:{port}")
+    with pytest.raises(ConfigurationError, match="a broker announces 100 connectors at most"):
+        announced.add("tcp://a:61616")
+    assert len(announced.uris()) == MAX_ANNOUNCED
