@@ -8,7 +8,8 @@ from typing import Final
 
 from spanwire.broker.chunk import CHUNK_MESSAGES, KEPT, TAKEN, Chunk, Packed
 from spanwire.broker.context import BrokerContext
-from spanwire.broker.line import LineCursor, MessageLine
+from spanwire.broker.line import MessageLine
+from spanwire.broker.line_cursor import LineCursor
 from spanwire.broker.recovery import RecoveredDestination
 from spanwire.broker.reference import BrokerDestination, MessageReference
 from spanwire.model.destination import QUEUE

@@ -11,7 +11,8 @@ from typing import Final
 
 from spanwire.broker.chunk import CHUNK_MESSAGES
 from spanwire.broker.context import BrokerContext
-from spanwire.broker.line import LineCursor, MessageLine
+from spanwire.broker.line import MessageLine
+from spanwire.broker.line_cursor import LineCursor
 from spanwire.broker.queue_consumers import QueueConsumer, QueueConsumers
 from spanwire.broker.reference import BrokerDestination
 
@@ -58,8 +59,8 @@ class Handover:
                 self._marks.append(line.open(True) if from_front else line.open_beside(owner.cursors[place]))
             elif from_front:
                 line.start_over(self._marks[place])
-            elif line.is_before(owner.cursors[place], self._marks[place]):
-                line.go_to(self._marks[place], owner.cursors[place])
+            elif owner.cursors[place].is_before(self._marks[place]):
+                self._marks[place].go_to(owner.cursors[place])
         if is_new:
             self._due = -1.0
 
@@ -96,9 +97,9 @@ class Handover:
         found = False
         for consumer in self._consumers.all:
             for place, cursor in enumerate(consumer.cursors):
-                line = self._lines[place]
-                if line.is_before(self._marks[place], cursor):
-                    line.go_to(cursor, self._marks[place])
+                mark = self._marks[place]
+                if mark.is_before(cursor):
+                    cursor.go_to(mark)
                     found = True
         self.cancel()
         return found

@@ -11,29 +11,13 @@ from array import array
 from bisect import bisect_left
 from typing import Final
 
-from spanwire.broker.chunk import CHUNK_MESSAGES, NEVER_LOADED, PACKED_MESSAGES, SLICE_MESSAGES, TAKEN, Chunk, Packed
+from spanwire.broker.chunk import CHUNK_MESSAGES, NEVER_LOADED, PACKED_MESSAGES, SLICE_MESSAGES, Chunk, Packed
+from spanwire.broker.line_cursor import LineCursor
 from spanwire.broker.reference import MessageReference
 
 LEAST_CHUNKS: Final = 64  # pieces below which the empty ones among them are not worth looking for
 PASSED_LOOKS: Final = 64  # pieces behind readers that are looked at for some to be packed
 MAX_PIECES_BACK: Final = 20  # looked through for the youngest stored message: 10,000 messages at most
-
-
-class LineCursor:
-    """How far one reader has looked down a line.
-
-    One that ``looks_back`` returns to what comes back into the line, and passes over what it has seen: ``seen`` is the
-    highest order of the pieces it looked through, ``epoch`` that of the line when it last reached the end.
-    """
-
-    __slots__ = ("epoch", "looks_back", "offset", "place", "seen")
-
-    def __init__(self, place: int, looks_back: bool) -> None:
-        self.looks_back: Final[bool] = looks_back
-        self.place = place
-        self.offset = 0
-        self.seen = -1
-        self.epoch = 0
 
 
 class MessageLine:
@@ -330,16 +314,6 @@ class MessageLine:
             return True
         return index == last - 1 and cursor.offset >= len(self._chunks[index])
 
-    def is_before(self, cursor: LineCursor, mark: LineCursor) -> bool:
-        """Whether ``cursor`` has not come to ``mark`` yet."""
-        return cursor.place < mark.place or (cursor.place == mark.place and cursor.offset < mark.offset)
-
-    def go_to(self, cursor: LineCursor, mark: LineCursor) -> None:
-        """Look at everything from ``mark`` on, again if need be."""
-        cursor.place = mark.place
-        cursor.offset = mark.offset
-        cursor.seen = -1
-
     def start_over(self, cursor: LineCursor) -> None:
         """Look at everything again."""
         cursor.place = self._base
@@ -483,11 +457,6 @@ class MessageLine:
         self.count = 0
         self.loaded = 0
         return found
-
-
-def live_numbers(packed: Packed) -> list[int]:
-    """The numbers of the messages that are left in a packed piece."""
-    return [number for number in packed.numbers if number != TAKEN]
 
 
 def _moved(old: list[MessageReference | None], offset: int, new: list[MessageReference | None]) -> int:

@@ -12,7 +12,8 @@ from typing import Final
 from spanwire.broker.backlog import Backlog
 from spanwire.broker.chunk import SLICE_MESSAGES, Chunk
 from spanwire.broker.context import BrokerContext
-from spanwire.broker.line import LineCursor, MessageLine
+from spanwire.broker.line import MessageLine
+from spanwire.broker.line_cursor import LineCursor
 from spanwire.broker.queue_consumers import QueueConsumer, QueueConsumers
 from spanwire.broker.reference import BrokerDestination, MessageReference
 from spanwire.broker.selector_index import SelectorGroup, SelectorIndex

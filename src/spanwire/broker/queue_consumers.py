@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from spanwire.broker.line import LineCursor, MessageLine
+from spanwire.broker.line import MessageLine
+from spanwire.broker.line_cursor import LineCursor
 from spanwire.broker.queue_policy import QueuePolicy
 from spanwire.broker.subscription import Subscription
 

@@ -7,7 +7,8 @@ from typing import Final
 from spanwire.broker.backlog import MAX_PAGE_BYTES, Backlog
 from spanwire.broker.chunk import KEPT, PACKED_MESSAGES, SLICE_MESSAGES, TAKEN, Chunk, Packed
 from spanwire.broker.context import BrokerContext
-from spanwire.broker.line import LineCursor, MessageLine
+from spanwire.broker.line import MessageLine
+from spanwire.broker.line_cursor import LineCursor
 from spanwire.broker.news import EXPIRED_NEWS
 from spanwire.broker.reference import BrokerDestination, MessageReference
 from spanwire.model.destination import SUBSCRIPTION
@@ -31,7 +32,7 @@ class LineWalk:
     def chunk(self) -> Chunk | None:
         """The piece to look at next, from the cursor's offset on; None when the walk is over."""
         chunk = self.line.chunk_at(self.cursor)
-        return chunk if chunk is not None and self.line.is_before(self.cursor, self.mark) else None
+        return chunk if chunk is not None and self.cursor.is_before(self.mark) else None
 
     def end(self, chunk: Chunk, budget: int) -> int:
         """Up to which index of ``chunk`` one slice may go."""

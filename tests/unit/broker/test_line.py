@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from spanwire.broker.chunk import CHUNK_MESSAGES, KEPT, PACKED_MESSAGES, TAKEN, Chunk
-from spanwire.broker.line import PASSED_LOOKS, LineCursor, MessageLine
+from spanwire.broker.line import PASSED_LOOKS, MessageLine
+from spanwire.broker.line_cursor import LineCursor
 from spanwire.broker.policy import PolicyEntry
 from spanwire.broker.queue import Queue
 from spanwire.broker.reference import BrokerDestination, MessageReference
