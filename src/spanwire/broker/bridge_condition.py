@@ -132,6 +132,44 @@ class BridgeCondition(MessageCondition):
             self._context.wake_at(home, due)
 
 
+def add_condition(
+    home: BrokerDestination,
+    subscription: Subscription,
+    consumers: QueueConsumers,
+    arrivals: Arrivals | None,
+    context: BrokerContext,
+) -> None:
+    """``subscription`` comes to ``home``: if it is a bridge's, and the policy of ``home`` has something to say of
+    bridges, that holds for it from now on.
+    """
+    policy = home.policy.queue.bridges
+    network_filter = subscription.network_filter
+    if policy is None or network_filter is None:
+        return
+    condition = subscription.bridge_condition
+    if not isinstance(condition, BridgeCondition):
+        condition = BridgeCondition(network_filter, context, subscription)
+        subscription.bridge_condition = condition
+    condition.add(home, consumers, policy, arrivals)
+
+
+def forget_condition(home: BrokerDestination, subscription: Subscription) -> None:
+    """``subscription`` leaves ``home``."""
+    condition = subscription.bridge_condition
+    if isinstance(condition, BridgeCondition):
+        condition.forget(home)
+
+
+def let_go_on(home: BrokerDestination, consumers: QueueConsumers) -> bool:
+    """Time has passed: bridges that had their share take more. True when one passed by what it may have now."""
+    found = False
+    for consumer in consumers.all:
+        condition = consumer.subscription.bridge_condition
+        if isinstance(condition, BridgeCondition) and condition.go_on(home):
+            found = True
+    return found
+
+
 def _is_wanted_here(consumers: QueueConsumers, message: Message, policy: BridgePolicy) -> bool:
     for consumer in consumers.all:
         subscription = consumer.subscription

@@ -16,14 +16,14 @@ from typing import Final
 
 from spanwire.broker.arrivals import Arrivals, arrivals_of
 from spanwire.broker.backlog import Backlog
-from spanwire.broker.bridge_condition import BridgeCondition
-from spanwire.broker.chunk import CHUNK_MESSAGES, SLICE_MESSAGES, Chunk, Packed
+from spanwire.broker.bridge_condition import add_condition, forget_condition, let_go_on
+from spanwire.broker.chunk import SLICE_MESSAGES, Packed
 from spanwire.broker.context import BrokerContext
 from spanwire.broker.line import MessageLine
 from spanwire.broker.looking import Looking
 from spanwire.broker.policy import PolicyEntry
 from spanwire.broker.queue_consumers import QueueConsumers
-from spanwire.broker.queue_jobs import ExpiryWalk, Purge
+from spanwire.broker.queue_jobs import ExpiryWalk, Leftovers, Purge
 from spanwire.broker.recovery import RecoveredDestination
 from spanwire.broker.reference import TOLD, TOLD_BUT_FIRST, UNTOLD, BrokerDestination, MessageReference
 from spanwire.broker.slow_consumers import SlowConsumerWatch
@@ -54,7 +54,7 @@ class Queue(BrokerDestination):
         self._expiry: Final[ExpiryWalk] = ExpiryWalk(self, self._backlog, context)
         self._purge: Final[Purge] = Purge(self, self._backlog, context)
         self._looking: Final[Looking] = Looking(self, self._backlog, self._consumers, context)
-        self._dropped: list[Chunk] = []  # what is left of the line of a removed queue, the first piece last
+        self._leftovers: Leftovers | None = None  # of a queue that was removed
         self._arrivals: Final[Arrivals | None] = arrivals_of(policy, context.monotonic)
         self._paused = False
         self._starts_at = 0.0
@@ -149,7 +149,7 @@ class Queue(BrokerDestination):
     def attach(self, subscription: Subscription) -> None:
         """Add a consumer, behind those of the same priority; it gets messages from the next `fill` on."""
         self.visits += 1
-        self._add_condition(subscription)
+        add_condition(self, subscription, self._consumers, self._arrivals, self._context)
         self._consumers.attach(subscription)
         subscription.homes.append(self)
         if self.slow_consumers is not None:
@@ -174,25 +174,12 @@ class Queue(BrokerDestination):
         gone = self._consumers.detach(subscription)
         if gone is not None:
             self._looking.forget(gone)
-        condition = subscription.bridge_condition
-        if isinstance(condition, BridgeCondition):
-            condition.forget(self)
+        forget_condition(self, subscription)
         self._choose_mode()
         if self._consumers.conditional > 0:
             self._look_anew()
         if self._consumers.all and self._backlog.waiting() > 0:
             self._context.schedule(self)
-
-    def _add_condition(self, subscription: Subscription) -> None:
-        policy = self.policy.queue.bridges
-        network_filter = subscription.network_filter
-        if policy is None or network_filter is None:
-            return
-        condition = subscription.bridge_condition
-        if not isinstance(condition, BridgeCondition):
-            condition = BridgeCondition(network_filter, self._context, subscription)
-            subscription.bridge_condition = condition
-        condition.add(self, self._consumers, policy, self._arrivals)
 
     def _look_anew(self) -> None:
         """What was refused to a bridge may go there now."""
@@ -386,23 +373,9 @@ class Queue(BrokerDestination):
         """The queue is removed, in the store as a whole: forget what waits, a piece at a time, the first now."""
         self._expiry.stop()
         self._purge.stop()
-        self._dropped = self._backlog.clear()
-        self._dropped.reverse()
-        if self._drop_some():
+        self._leftovers = Leftovers(self, self._backlog)
+        if self._leftovers.work():
             self._context.schedule(self)
-
-    def _drop_some(self) -> bool:
-        """True while there is more. A piece on the disk has nothing to be forgotten but what only memory has."""
-        budget = CHUNK_MESSAGES
-        while self._dropped and budget > 0:
-            chunk = self._dropped.pop()
-            packed = chunk.packed
-            gone = chunk.items if packed is None else [*packed.kept.values(), *chunk.returned]
-            for reference in gone:
-                if reference is not None:
-                    self.release(reference.message)
-            budget -= len(gone) + 1
-        return len(self._dropped) > 0
 
     # -- jobs and views ------------------------------------------------------------------------------------------------
 
@@ -416,18 +389,9 @@ class Queue(BrokerDestination):
         if self._expiry.wake():
             self._context.schedule(self)
         self._choose_mode()
-        if self._consumers.conditional > 0 and self._let_bridges_go_on():
+        if self._consumers.conditional > 0 and let_go_on(self, self._consumers):
             self._look_anew()
         self.fill()
-
-    def _let_bridges_go_on(self) -> bool:
-        """Time has passed: bridges that had their share take more. True when one passed by what it may have now."""
-        found = False
-        for consumer in self._consumers.all:
-            condition = consumer.subscription.bridge_condition
-            if isinstance(condition, BridgeCondition) and condition.go_on(self):
-                found = True
-        return found
 
     def work(self) -> bool:
         """One slice of expiry or purge, then go on dispatching; True while there is more that can be done now."""
@@ -436,8 +400,9 @@ class Queue(BrokerDestination):
             if self._purge.is_under_way():
                 return more
             self._choose_mode()
-        if self._dropped:
-            return self._drop_some()
+        leftovers = self._leftovers
+        if leftovers is not None and leftovers.is_under_way():
+            return leftovers.work()
         more = self._expiry.work()
         self.fill()
         return more

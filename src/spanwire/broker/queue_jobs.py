@@ -1,11 +1,11 @@
-"""Long work on a queue's backlog, a slice of some messages at a time: expiry and purge."""
+"""Long work on a queue's backlog, a slice of some messages at a time: expiry, purge, and the end of a queue."""
 
 from __future__ import annotations
 
 from typing import Final
 
 from spanwire.broker.backlog import MAX_PAGE_BYTES, Backlog
-from spanwire.broker.chunk import KEPT, PACKED_MESSAGES, SLICE_MESSAGES, TAKEN, Chunk, Packed
+from spanwire.broker.chunk import CHUNK_MESSAGES, KEPT, PACKED_MESSAGES, SLICE_MESSAGES, TAKEN, Chunk, Packed
 from spanwire.broker.context import BrokerContext
 from spanwire.broker.line import MessageLine
 from spanwire.broker.line_cursor import LineCursor
@@ -298,3 +298,31 @@ class Purge:
                 self._backlog.forget(number)
                 home.dequeued += 1
                 store.remove(home.destination, number)
+
+
+class Leftovers:
+    """What waited in a queue that was removed, in the store as a whole: forgotten a piece at a time."""
+
+    def __init__(self, home: BrokerDestination, backlog: Backlog) -> None:
+        self._home: Final[BrokerDestination] = home
+        self._pieces: Final[list[Chunk]] = backlog.clear()  # the first one last
+        self._pieces.reverse()
+
+    def is_under_way(self) -> bool:
+        """Whether there is more to forget."""
+        return len(self._pieces) > 0
+
+    def work(self) -> bool:
+        """One slice; False when nothing is left. A piece on the disk has nothing to be forgotten but what only memory
+        has.
+        """
+        budget = CHUNK_MESSAGES
+        while self._pieces and budget > 0:
+            chunk = self._pieces.pop()
+            packed = chunk.packed
+            gone = chunk.items if packed is None else [*packed.kept.values(), *chunk.returned]
+            for reference in gone:
+                if reference is not None:
+                    self._home.release(reference.message)
+            budget -= len(gone) + 1
+        return len(self._pieces) > 0
