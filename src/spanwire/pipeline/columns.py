@@ -33,6 +33,9 @@ def record_batch(gathered: Gathered) -> pa.RecordBatch:
             gathered.body_values, gathered.body_metadata, pa.array([not v for v in gathered.body_values], pa.bool_())
         ),
         pa.array(gathered.sequences, pa.int64()),
+        pa.array(gathered.broker_paths, schema.BROKERS),
+        pa.array(gathered.in_times, schema.TIMESTAMP),
+        pa.array(gathered.out_times, schema.TIMESTAMP),
     ]
     return pa.RecordBatch.from_arrays(arrays, schema=schema.arrow_schema())
 

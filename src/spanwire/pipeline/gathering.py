@@ -15,6 +15,7 @@ from typing import Final
 from spanwire.model.destination import SCHEMES
 from spanwire.model.errors import MessageFormatError, ProtocolError
 from spanwire.model.message_view import LIST_VALUE, MAP_VALUE, TEXT
+from spanwire.pipeline.advisory_body import told_of
 from spanwire.pipeline.body_types import (
     BODY_TYPES,
     BYTES_BODY,
@@ -68,6 +69,9 @@ class Gathered:
         self.body_values: Final[list[bytes]] = []
         self.body_metadata: Final[list[bytes]] = []
         self.sequences: Final[list[int]] = []
+        self.broker_paths: Final[list[list[str] | None]] = []
+        self.in_times: Final[list[int | None]] = []
+        self.out_times: Final[list[int | None]] = []
 
 
 class MessageGatherer:
@@ -154,6 +158,10 @@ class MessageGatherer:
         to.group_sequences.append(None if group is None else message.group_sequence)
         to.delivery_counts.append(delivery_count)
         to.sequences.append(found.broker_sequence_id)
+        path = message.broker_path
+        to.broker_paths.append(None if path is None else [one.value or "" for one in path])
+        to.in_times.append(_micros(message.broker_in_time))
+        to.out_times.append(_micros(message.broker_out_time))
         to.last_timestamp_ms = message.timestamp
         properties, content = message.marshalled_properties, message.content
         is_readable = True
@@ -204,6 +212,10 @@ class MessageGatherer:
         body = (b"", b"")
         if not is_readable:
             kind, octets = UNREADABLE, content
+        elif kind == MESSAGE_BODY:
+            told = message.data_structure
+            if told is not None:
+                body = encode_variant(told_of(told))
         elif kind in self._bodies:
             try:
                 if kind == TEXT_BODY:

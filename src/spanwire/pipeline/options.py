@@ -44,6 +44,8 @@ ALL_BODIES: Final = "all"
 NO_BODIES: Final = "none"
 DUPLICATE_ID: Final = "_AMQ_DUPL_ID"  # the header by which ActiveMQ Artemis detects duplicates
 
+ADVISORIES: Final = "ActiveMQ.Advisory."  # topics on which a broker tells about itself, to whoever is there
+
 MAX_ROWS: Final = 500_000  # of one batch: held unacknowledged by the broker and, as columns, by the driver
 MAX_BYTES: Final = 1024 * MIB  # of one batch; Arrow's texts end at 2 GiB
 MAX_RECEIVE_TIMEOUT_MS: Final = 10_000  # a query that is stopped waits for it
@@ -186,18 +188,21 @@ def check_browsable(options: ReadOptions) -> None:
 
 
 def source_named(name: str, subscription: str | None, client_id: str | None) -> Destination:
-    """What is read: a queue, a pattern of queues, several queues, or a topic with a durable subscription.
+    """What is read: a queue, a pattern of queues, several queues, a topic with a durable subscription, or advisories.
 
     Raises `ConfigurationError` for anything else.
     """
     found = _permanent(name)
-    if found.kind == TOPIC and (subscription is None or client_id is None):
+    is_advisory = found.name.startswith(ADVISORIES)  # brokers refuse durable subscriptions there
+    if found.kind == TOPIC and not is_advisory and (subscription is None or client_id is None):
         raise ConfigurationError(
             f"spanwire: {found} keeps messages for a durable subscription only: set the options subscription and "
             f"clientId, or read the queue of a virtual topic ({SCHEMES[QUEUE]}Consumer.<group>.VirtualTopic.<topic>)"
         )
     if found.kind == QUEUE and subscription is not None:
         raise ConfigurationError(f"spanwire: {found} is a queue; the option subscription is for topics")
+    if is_advisory and found.kind == TOPIC and subscription is not None:
+        raise ConfigurationError(f"spanwire: {found} has no durable subscriptions; leave the option subscription out")
     for part in _parts(found):
         if part.kind != found.kind or (part.kind == TOPIC and found.is_composite):
             raise ConfigurationError(f"spanwire: {found} joins what one consumer cannot read; use one query for each")

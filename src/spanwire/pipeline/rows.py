@@ -10,7 +10,8 @@
 | JMSPriority, JMSXGroupSeq | any integer |
 | JMSDeliveryMode | string: PERSISTENT or NON_PERSISTENT |
 | JMSExpiration | timestamp: when the message shall expire |
-| JMSMessageID, JMSTimestamp, JMSRedelivered, JMSXDeliveryCount, sequence | given anew by the broker, left out |
+| JMSMessageID, JMSTimestamp, JMSRedelivered, JMSXDeliveryCount | given anew by the broker, left out |
+| sequence, JMSActiveMQBrokerPath, …InTime, …OutTime | the same |
 
 So a row that was read can be written as it is.
 """
@@ -81,8 +82,22 @@ COLUMN_TYPES: Final[dict[str, tuple[str, ...]]] = {
     "JMSRedelivered": ("boolean",),
     "JMSXDeliveryCount": INTEGERS,
     "sequence": INTEGERS,
+    "JMSActiveMQBrokerPath": ("array<string>",),
+    "JMSActiveMQBrokerInTime": ("timestamp",),
+    "JMSActiveMQBrokerOutTime": ("timestamp",),
 }
-BROKERS_OWN: Final = frozenset({"JMSMessageID", "JMSTimestamp", "JMSRedelivered", "JMSXDeliveryCount", "sequence"})
+BROKERS_OWN: Final = frozenset(
+    {
+        "JMSMessageID",
+        "JMSTimestamp",
+        "JMSRedelivered",
+        "JMSXDeliveryCount",
+        "sequence",
+        "JMSActiveMQBrokerPath",
+        "JMSActiveMQBrokerInTime",
+        "JMSActiveMQBrokerOutTime",
+    }
+)
 EITHER_BODY: Final = "body"  # a map or a stream, as the value says
 BODY_COLUMNS: Final = ("text", "bytes", "body")
 DELIVERY_MODES: Final[dict[object, bool]] = {schema.PERSISTENT: True, schema.NON_PERSISTENT: False}

@@ -30,6 +30,9 @@ COLUMNS: Final = (
     ("bytes", "binary"),
     ("body", "variant"),
     ("sequence", "bigint"),
+    ("JMSActiveMQBrokerPath", "array<string>"),
+    ("JMSActiveMQBrokerInTime", "timestamp"),
+    ("JMSActiveMQBrokerOutTime", "timestamp"),
 )
 DDL: Final = ", ".join([f"{name} {kind}" for name, kind in COLUMNS])
 
@@ -44,6 +47,7 @@ VARIANT: Final = pa.struct(
 )
 PROPERTIES: Final = pa.map_(pa.string(), VARIANT)
 TIMESTAMP: Final = pa.timestamp("us", tz="UTC")
+BROKERS: Final = pa.list_(pa.field("element", pa.string()))
 
 
 ARROW_TYPES: Final[dict[str, pa.DataType]] = {
@@ -56,6 +60,7 @@ ARROW_TYPES: Final[dict[str, pa.DataType]] = {
     "binary": pa.binary(),
     "variant": VARIANT,
     "map<string,variant>": PROPERTIES,
+    "array<string>": BROKERS,
 }
 
 

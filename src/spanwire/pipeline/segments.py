@@ -26,6 +26,7 @@ import pyarrow as pa
 
 from spanwire.model.errors import ConfigurationError
 from spanwire.pipeline.gathering import source_key
+from spanwire.pipeline.schema import arrow_schema
 
 LOCK_TIMEOUT_S: Final = 15.0  # a reader of a killed driver ends within its receive timeout
 LOCK_PAUSE_S: Final = 0.1
@@ -174,7 +175,15 @@ def read_rows(directory: Path, number: int, first: int, count: int) -> Iterator[
             low, high = max(first - start, 0), min(first + count - start, batch.num_rows)
             start += batch.num_rows
             if low < high:
-                yield batch.slice(low, high - low)
+                yield completed(batch.slice(low, high - low))
+
+
+def completed(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """With null columns for those that there were not yet when the segment was written."""
+    for field in arrow_schema():
+        if field.name not in batch.schema.names:
+            batch = batch.append_column(field, pa.nulls(batch.num_rows, field.type))
+    return batch
 
 
 def _opened(directory: Path, number: int) -> pa.MemoryMappedFile:

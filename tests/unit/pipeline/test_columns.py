@@ -8,11 +8,13 @@ import pytest
 
 from spanwire.model.errors import MessageFormatError
 from spanwire.model.message_view import (
+    BOOLEAN_VALUE,
     BYTE_VALUE,
     FLOAT_VALUE,
     INT_VALUE,
     LIST_VALUE,
     LONG_VALUE,
+    MAP_VALUE,
     SHORT_VALUE,
     STRING_VALUE,
     PropertyValue,
@@ -23,6 +25,7 @@ from spanwire.pipeline.gathering import MessageGatherer
 from spanwire.pipeline.schema import arrow_schema
 from spanwire.pipeline.variant import decode_variant
 from spanwire.protocols.openwire import _marshallers as wire
+from spanwire.protocols.openwire.schema import DataStructure
 from tests.support.pipeline_messages import Raw, id_of, raw, raw_of, structure
 
 
@@ -174,6 +177,116 @@ def test_batches_have_the_announced_schema_and_what_is_taken_is_gone() -> None:
     empty = record_batch(gatherer.take())
     assert (empty.num_rows, gatherer.gathered.octets) == (0, 0)
     assert empty.schema.equals(arrow_schema(), check_metadata=True)
+
+
+def test_the_way_of_a_message_and_the_times_at_its_last_broker_are_columns() -> None:
+    message = structure(1)
+    message.broker_path = [wire.BrokerId("ID:a"), wire.BrokerId("ID:b")]
+    message.broker_in_time, message.broker_out_time = 1_700_000_000_500, 1_700_000_000_600
+    row, plain = batch_of(raw_of(message), raw(2)).to_pylist()
+    assert row["JMSActiveMQBrokerPath"] == ["ID:a", "ID:b"] and plain["JMSActiveMQBrokerPath"] is None
+    assert row["JMSActiveMQBrokerInTime"] == datetime(2023, 11, 14, 22, 13, 20, 500_000, tzinfo=UTC)
+    assert row["JMSActiveMQBrokerOutTime"] == datetime(2023, 11, 14, 22, 13, 20, 600_000, tzinfo=UTC)
+    assert plain["JMSActiveMQBrokerInTime"] is None and plain["JMSActiveMQBrokerOutTime"] is None
+
+
+def told(subject: DataStructure) -> PropertyValue:
+    """What the column body tells of an advisory about it."""
+    advisory = structure(1, None)
+    advisory.data_structure = subject
+    (row,) = batch_of(raw_of(advisory)).to_pylist()
+    assert row["body_type"] == "message"
+    return decode_variant(row["body"]["value"], row["body"]["metadata"])
+
+
+def test_an_advisory_tells_of_clients_without_their_passwords() -> None:
+    producer = wire.ProducerId(connection_id="ID:c:1", session_id=2, value=3)
+    consumer = wire.ConsumerId(connection_id="ID:c:1", session_id=2, value=4)
+    assert told(
+        wire.ConnectionInfo(connection_id=wire.ConnectionId("ID:c:1"), client_id="shop", password="p", user_name="u")
+    ) == (
+        MAP_VALUE,
+        {
+            "type": (STRING_VALUE, "ConnectionInfo"),
+            "connectionId": (STRING_VALUE, "ID:c:1"),
+            "clientId": (STRING_VALUE, "shop"),
+            "userName": (STRING_VALUE, "u"),
+        },
+    )
+    assert told(wire.ProducerInfo(producer_id=producer, destination=wire.ActiveMQQueue("ORDERS"))) == (
+        MAP_VALUE,
+        {
+            "type": (STRING_VALUE, "ProducerInfo"),
+            "producerId": (STRING_VALUE, "ID:c:1:2:3"),
+            "connectionId": (STRING_VALUE, "ID:c:1"),
+            "destination": (STRING_VALUE, "queue://ORDERS"),
+        },
+    )
+    assert told(
+        wire.ConsumerInfo(
+            consumer_id=consumer,
+            destination=wire.ActiveMQTopic("T"),
+            network_subscription=True,
+            broker_path=[wire.BrokerId("ID:b")],
+        )
+    ) == (
+        MAP_VALUE,
+        {
+            "type": (STRING_VALUE, "ConsumerInfo"),
+            "consumerId": (STRING_VALUE, "ID:c:1:2:4"),
+            "connectionId": (STRING_VALUE, "ID:c:1"),
+            "destination": (STRING_VALUE, "topic://T"),
+            "networkSubscription": (BOOLEAN_VALUE, True),
+            "brokerPath": (LIST_VALUE, [(STRING_VALUE, "ID:b")]),
+        },
+    )
+    for gone, text in ((producer, "ID:c:1:2:3"), (consumer, "ID:c:1:2:4"), (wire.ConnectionId("ID:c:1"), "ID:c:1")):
+        entries = {"type": (STRING_VALUE, "RemoveInfo"), "objectId": (STRING_VALUE, text)}
+        assert told(wire.RemoveInfo(object_id=gone)) == (MAP_VALUE, entries)
+
+
+def test_an_advisory_tells_of_a_message_where_it_was_and_when() -> None:
+    message = structure(7, "text")
+    message.original_destination = wire.ActiveMQQueue("FIRST")
+    message.broker_path = [wire.BrokerId("ID:a")]
+    message.broker_in_time = 1_700_000_000_500
+    assert told(message) == (
+        MAP_VALUE,
+        {
+            "type": (STRING_VALUE, "Message"),
+            "messageId": (STRING_VALUE, id_of(7)),
+            "producerId": (STRING_VALUE, "ID:host-1-2-3:1:1:1"),
+            "connectionId": (STRING_VALUE, "ID:host-1-2-3:1"),
+            "destination": (STRING_VALUE, "queue://ORDERS"),
+            "originalDestination": (STRING_VALUE, "queue://FIRST"),
+            "timestamp": (LONG_VALUE, 1_700_000_000_007),
+            "brokerPath": (LIST_VALUE, [(STRING_VALUE, "ID:a")]),
+            "brokerInTime": (LONG_VALUE, 1_700_000_000_500),
+            "size": (LONG_VALUE, 8),
+        },
+    )
+
+
+def test_an_advisory_tells_of_destinations_brokers_and_of_what_nobody_knows() -> None:
+    assert told(wire.DestinationInfo(destination=wire.ActiveMQQueue("Q"), operation_type=1)) == (
+        MAP_VALUE,
+        {
+            "type": (STRING_VALUE, "DestinationInfo"),
+            "destination": (STRING_VALUE, "queue://Q"),
+            "isRemoved": (BOOLEAN_VALUE, True),
+        },
+    )
+    assert told(wire.BrokerInfo(broker_id=wire.BrokerId("ID:b"), broker_name="B", broker_url="tcp://b:61616")) == (
+        MAP_VALUE,
+        {
+            "type": (STRING_VALUE, "BrokerInfo"),
+            "brokerId": (STRING_VALUE, "ID:b"),
+            "brokerName": (STRING_VALUE, "B"),
+            "brokerURL": (STRING_VALUE, "tcp://b:61616"),
+        },
+    )
+    other = wire.RemoveSubscriptionInfo(subscription_name="s", client_id="c")
+    assert told(other) == (MAP_VALUE, {"type": (STRING_VALUE, "other"), "number": (INT_VALUE, other.type_id())})
 
 
 def test_a_known_message_is_left_out_and_its_id_is_told() -> None:

@@ -26,6 +26,10 @@ def test_names_count_in_any_case_and_the_rest_has_defaults() -> None:
         ({"destination": "topic://T"}, "topic://T keeps messages for a durable subscription only: set the options"),
         ({"destination": "topic://T", "subscription": "s"}, "set the options subscription and clientId"),
         ({"destination": "Q", "subscription": "s"}, "queue://Q is a queue; the option subscription is for topics"),
+        (
+            {"destination": "topic://ActiveMQ.Advisory.>", "subscription": "s", "clientId": "c"},
+            "has no durable subscriptions; leave the option subscription out",
+        ),
         ({"destination": "A,topic://T"}, "joins what one consumer cannot read"),
         ({"destination": "A,,B"}, "empty name"),
         ({"destination": "temp-queue://ID:1"}, "ends with its connection"),
@@ -91,6 +95,7 @@ def test_the_bodies_that_are_wanted(words: str, kinds: set[str]) -> None:
         ({"destination": "A.>"}, "queue://A.>", True),
         ({"destination": "queue://A,B"}, "queue://A,B", True),
         ({"destination": "topic://T", "subscription": "s", "clientId": "c"}, "topic://T", False),
+        ({"destination": "topic://ActiveMQ.Advisory.>"}, "topic://ActiveMQ.Advisory.>", True),
     ],
 )
 def test_several_queues_and_subscribed_topics_are_sources(given: dict[str, str], name: str, has_many: bool) -> None:

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from spanwire.model.errors import ConfigurationError
+from spanwire.pipeline.schema import COLUMNS
 from spanwire.pipeline.segments import StagingDirectory, read_rows, row_count
 
 SOURCE = {"destination": "queue://ORDERS", "selector": ""}
@@ -30,6 +31,16 @@ def test_a_segment_is_read_in_any_range_over_its_batches(tmp_path: Path) -> None
     assert rows(tmp_path, 3, 1, 3) == list("bcd")
     assert rows(tmp_path, 3, 2, 1) == ["c"]
     directory.close()
+
+
+def test_columns_that_an_older_segment_does_not_have_are_null(tmp_path: Path) -> None:
+    directory = StagingDirectory(tmp_path, SOURCE)
+    directory.write(1, [batch("a")])
+    directory.close()
+    (part,) = read_rows(tmp_path, 1, 0, 1)
+    (row,) = part.to_pylist()
+    assert set(row) == {name for name, _ in COLUMNS}
+    assert (row["JMSMessageID"], row["JMSActiveMQBrokerPath"]) == ("a", None)
 
 
 def test_a_discarded_segment_is_gone_with_its_note(tmp_path: Path) -> None:

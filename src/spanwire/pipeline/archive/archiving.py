@@ -22,6 +22,7 @@ STATE: Final = "_archive"
 DESTINATION: Final = "destination"
 DAY: Final = "day"
 PARTITIONS: Final = (DESTINATION, DAY)
+TIMES: Final = ("JMSTimestamp", "JMSActiveMQBrokerInTime")  # an advisory has the second one alone
 
 
 class ArchiveQuery:
@@ -38,7 +39,7 @@ class ArchiveQuery:
         """A running query."""
         frame = self._spark.readStream.format("spanwire").options(**self._options).load()
         frame = frame.withColumn(DESTINATION, F.col("JMSDestination"))
-        frame = frame.withColumn(DAY, F.to_date(F.coalesce("JMSTimestamp", F.timestamp_millis(F.lit(0)))))
+        frame = frame.withColumn(DAY, F.to_date(F.coalesce(*TIMES, F.timestamp_millis(F.lit(0)))))
         writer = frame.writeStream.format("parquet").partitionBy(*PARTITIONS).option("path", str(self._directory))
         writer = writer.option("checkpointLocation", str(self._directory / STATE / "checkpoint"))
         writer = writer.queryName("archive")

@@ -22,8 +22,8 @@ from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812
 
 from spanwire.model.errors import ConfigurationError
-from spanwire.pipeline.archive.archiving import PARTITIONS
-from spanwire.pipeline.schema import COLUMNS
+from spanwire.pipeline.archive.archiving import DAY, DESTINATION, PARTITIONS
+from spanwire.pipeline.schema import COLUMNS, DDL
 from spanwire.pipeline.selector_column import selector_column
 
 MAX_PORTION: Final = 10_000  # messages sent between two notes
@@ -57,12 +57,17 @@ class Sum:
     last: datetime | None
 
 
+def archived(spark: SparkSession, directory: str) -> DataFrame:
+    """The rows of an archive; a column that an older one does not have is null there."""
+    return spark.read.schema(f"{DDL}, {DESTINATION} string, {DAY} date").parquet(directory)
+
+
 def chosen(spark: SparkSession, choice: Choice) -> DataFrame:
     """The messages. Raises `ConfigurationError` for a directory that is no archive."""
     directory = Path(choice.directory)
     if not directory.is_dir() or not any(directory.glob(f"{PARTITIONS[0]}=*")):
         raise ConfigurationError(f"{directory} is no archive; there is no {PARTITIONS[0]}=… in it")
-    frame = spark.read.parquet(str(directory))
+    frame = archived(spark, str(directory))
     if choice.since is not None:
         frame = frame.where(F.col("JMSTimestamp") >= F.lit(choice.since))
     if choice.until is not None:
