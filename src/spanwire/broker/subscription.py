@@ -278,9 +278,14 @@ class Subscription:
 
     def delivered(self, last: MessageId) -> None:
         """The client has handed everything up to ``last`` to the application: the window moves on."""
-        position = self._find(last, self.first)
-        if not self.keeps_window:
-            self.extension = max(self.extension, position - self.first + 1)
+        if self.keeps_window:
+            self._find(last, self.first)
+            return
+        for position in range(self.first + self.extension, len(self.dispatched)):
+            if self.dispatched[position].message.message_id.equals(last):
+                self.extension = position - self.first + 1
+                return
+        self._find(last, self.first)  # the window had moved so far before
 
     def acknowledged_later(self, count: int) -> None:
         """``count`` references were acknowledged in a transaction, which has not ended yet."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 
+import pytest
+
 from spanwire.broker.formats import MessageFormats
 from spanwire.broker.message_values import BoundMessageValues
 from spanwire.broker.outlet import Outlet
@@ -13,7 +15,7 @@ from spanwire.broker.reference import BrokerDestination, MessageReference
 from spanwire.broker.subscription import Subscription
 from spanwire.broker.usage import MemoryUsage
 from spanwire.model.destination import QUEUE, Destination
-from spanwire.model.errors import JmsError, SpanwireError
+from spanwire.model.errors import IllegalStateError, JmsError, SpanwireError
 from spanwire.model.ids import ConsumerId, MessageId, ProducerId
 from spanwire.model.info import ConsumerInfo
 from spanwire.model.message import Message
@@ -59,3 +61,23 @@ def test_an_acknowledged_message_is_not_kept_by_the_slot_it_left() -> None:
     after = [sys.getrefcount(entry) for entry in references]
     assert after[:3] == before[:3]
     assert after[3:] == [count + 1 for count in before[3:]]
+
+
+def test_what_the_client_was_told_of_before_does_not_move_the_window_back() -> None:
+    values = BoundMessageValues(MessageFormats({}))
+    info = ConsumerInfo(ConsumerId("ID:c", 1, 1), ORDERS)
+    outlet = Outlet(SilentConnection(), [], MemoryUsage(0))
+    subscription = Subscription(info, SilentConsumer(), outlet, Principal("p"), None, values, False)
+    references = [reference(number) for number in range(1, 7)]
+    for one in references:
+        subscription.dispatch(one)
+    extensions = []
+    for number in (2, 4, 1, 4):
+        subscription.delivered(references[number].message.message_id)
+        extensions.append(subscription.extension)
+    assert extensions == [3, 5, 5, 5]
+    subscription.take_front(3, None, references[2].message.message_id)
+    subscription.delivered(references[5].message.message_id)
+    assert subscription.extension == 3
+    with pytest.raises(IllegalStateError):
+        subscription.delivered(MessageId(PRODUCER, 99))
