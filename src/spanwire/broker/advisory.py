@@ -395,8 +395,7 @@ class Advisories(News):
             f"their share of memoryUsage: read them faster, or listen to fewer"
         )
         logger.warning("connection %s is ended: %s", printable(info.consumer_id.connection_id), printable(str(reason)))
-        furthest.outlet.connection.close_with(reason)
-        furthest.outlet.mark_dirty()
+        furthest.outlet.close_with(reason)
 
     def _topic(self, topic_name: Destination) -> Topic | None:
         """An advisory topic that somebody listens to."""

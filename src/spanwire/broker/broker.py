@@ -13,33 +13,16 @@ A method that refuses a request raises a `JmsError` and leaves the state as it w
 
 from __future__ import annotations
 
-import logging
 from typing import Final
 
-from spanwire.broker.acknowledging import Acknowledgements
-from spanwire.broker.advisory import Advisories, may_hear
+from spanwire.broker.advisory import may_hear
 from spanwire.broker.advisory_replay import replay
 from spanwire.broker.audit import printable
 from spanwire.broker.authorization import OpenAuthenticator, OpenAuthorizer
-from spanwire.broker.committing import Committing
-from spanwire.broker.connection_state import (
-    MAX_SESSIONS_PER_CONNECTION,
-    ConnectionState,
-)
-from spanwire.broker.connections import Connections
-from spanwire.broker.consuming import Consuming
-from spanwire.broker.context import BrokerContext
-from spanwire.broker.dead_letters import POISONED, DeadLetters
-from spanwire.broker.destination_map import DestinationMap
-from spanwire.broker.destinations import Destinations
+from spanwire.broker.connection_state import ConnectionState
+from spanwire.broker.dead_letters import POISONED
 from spanwire.broker.durable_subscription import DurableSubscription
-from spanwire.broker.durables import Durables
-from spanwire.broker.facts import SUBSCRIPTIONS, XA_BRANCHES
-from spanwire.broker.flow_control import FlowControl
 from spanwire.broker.formats import MessageFormats
-from spanwire.broker.logins import Logins
-from spanwire.broker.operations import Operations
-from spanwire.broker.outlet import Outlet
 from spanwire.broker.policy import PolicyMap
 from spanwire.broker.ports import (
     AdvisoryFormat,
@@ -50,22 +33,14 @@ from spanwire.broker.ports import (
     MessageStore,
 )
 from spanwire.broker.producer_audit import ProducerAudit
-from spanwire.broker.producing import Producing
-from spanwire.broker.reconfiguration import Reconfiguration
 from spanwire.broker.recovery import RecoveredDestination
 from spanwire.broker.reference import BrokerDestination
-from spanwire.broker.rights import Rights
 from spanwire.broker.rooms import Rooms
 from spanwire.broker.schedule import SchedulerSettings
-from spanwire.broker.scheduler import Scheduler, recover_jobs
-from spanwire.broker.sending import Sending
 from spanwire.broker.subscription import Subscription
-from spanwire.broker.timers import Timers
 from spanwire.broker.transactions import MAX_UNCOMMITTED
-from spanwire.broker.unfinished_logins import UnfinishedLogins
-from spanwire.broker.unstored import Unstored
 from spanwire.broker.upkeep import UpkeepSettings
-from spanwire.broker.usage import MemoryUsage, UsageLimits
+from spanwire.broker.usage import UsageLimits
 from spanwire.broker.views import (
     BrokerStatistics,
     ConnectionView,
@@ -75,24 +50,13 @@ from spanwire.broker.views import (
     destination_view,
 )
 from spanwire.broker.virtual_settings import VirtualSettings
-from spanwire.broker.waiting import WaitingLine, answer
-from spanwire.broker.xa_transactions import XaTransactions
-from spanwire.model.acks import LAST_DELIVERED_UNKNOWN
-from spanwire.model.destination import SUBSCRIPTION, Destination
+from spanwire.broker.waiting import answer
+from spanwire.model.destination import Destination
 from spanwire.model.environment import Environment, IdGenerator, Time
-from spanwire.model.errors import (
-    IllegalStateError,
-    JmsError,
-    ResourceAllocationError,
-    StoreError,
-)
+from spanwire.model.errors import IllegalStateError, JmsError, StoreError
 from spanwire.model.ids import AnyTransactionId, ConsumerId, MessageId, ProducerId, SessionId, TransactionId
 from spanwire.model.info import ConnectionInfo, ConsumerInfo, ProducerInfo
 from spanwire.model.message import Message
-
-HIDDEN_SESSION: Final = -1  # the connection's own session, never announced
-
-logger = logging.getLogger(__name__)
 
 
 class Broker:
@@ -143,31 +107,34 @@ class Broker:
             upkeep=upkeep,
             temporary_by_send=temporary_by_send,
         )
-        self._usage: Final[MemoryUsage] = rooms.usage
-        self._context: Final[BrokerContext] = rooms.context
-        self.unfinished_logins: Final[UnfinishedLogins] = rooms.unfinished_logins
-        self._logins: Final[Logins] = rooms.logins
-        self._rights: Final[Rights] = rooms.rights
-        self._map: Final[DestinationMap] = rooms.map
-        self.advisories: Final[Advisories | None] = rooms.advisories
-        self._waiting: Final[WaitingLine] = rooms.waiting
-        self._destinations: Final[Destinations] = rooms.destinations
-        self._unstored: Final[Unstored] = rooms.unstored
-        self._flow: Final[FlowControl] = rooms.flow
-        self._dead_letters: Final[DeadLetters] = rooms.dead_letters
-        self.operations: Final[Operations] = rooms.operations
-        self._sending: Final[Sending] = rooms.sending
-        self._scheduler: Final[Scheduler | None] = rooms.scheduler
-        self._committing: Final[Committing] = rooms.committing
-        self._producing: Final[Producing] = rooms.producing
-        self._durables: Final[Durables] = rooms.durables
-        self._consuming: Final[Consuming] = rooms.consuming
-        self._acknowledgements: Final[Acknowledgements] = rooms.acknowledgements
-        self.xa: Final[XaTransactions] = rooms.xa
-        self._dirty: Final[list[Outlet]] = rooms.dirty
-        self._connections: Final[Connections] = rooms.connections
-        self._timers: Final[Timers] = rooms.timers
-        self.reconfiguration: Final[Reconfiguration] = rooms.reconfiguration
+        self._usage: Final = rooms.usage
+        self._context: Final = rooms.context
+        self.unfinished_logins: Final = rooms.unfinished_logins
+        self._logins: Final = rooms.logins
+        self._rights: Final = rooms.rights
+        self._map: Final = rooms.map
+        self.advisories: Final = rooms.advisories
+        self._waiting: Final = rooms.waiting
+        self._destinations: Final = rooms.destinations
+        self._unstored: Final = rooms.unstored
+        self._flow: Final = rooms.flow
+        self._dead_letters: Final = rooms.dead_letters
+        self.operations: Final = rooms.operations
+        self._sending: Final = rooms.sending
+        self._scheduler: Final = rooms.scheduler
+        self._committing: Final = rooms.committing
+        self._producing: Final = rooms.producing
+        self._sessions: Final = rooms.sessions
+        self._durables: Final = rooms.durables
+        self._consuming: Final = rooms.consuming
+        self._acknowledgements: Final = rooms.acknowledgements
+        self.xa: Final = rooms.xa
+        self._reopening: Final = rooms.reopening
+        self._dirty: Final = rooms.dirty
+        self._connections: Final = rooms.connections
+        self._departures: Final = rooms.departures
+        self._timers: Final = rooms.timers
+        self.reconfiguration: Final = rooms.reconfiguration
 
     # -- connections ---------------------------------------------------------------------------------------------------
 
@@ -178,8 +145,7 @@ class Broker:
         self._connections.check_room()
         predecessor = self._connections.predecessor(info, principal)
         if predecessor is not None:
-            predecessor.outlet.connection.close_with(JmsError("the client has connected again"))
-            predecessor.outlet.mark_dirty()
+            predecessor.outlet.close_with(JmsError("the client has connected again"))
             self.remove_connection(predecessor, now)
         state = self._connections.enter(connection, info, principal)
         if self.advisories is not None:
@@ -191,19 +157,7 @@ class Broker:
         if state.removed:
             return
         self._turn(now)
-        state.removed = True
-        self._connections.leave(state)
-        self.xa.connection_removed(state)
-        for key in list(state.consumers):
-            self._consuming.remove(state, key, LAST_DELIVERED_UNKNOWN)
-        for key in list(state.producers):
-            self._producing.remove(state, key)
-        self._flow.forget(state)
-        state.outlet.leave()
-        self._destinations.remove_temporary(state)
-        if self.advisories is not None:
-            self.advisories.connection_removed(state.info)
-        self._flow.unpark()
+        self._departures.leave(state)
 
     def mark_dirty(self, state: ConnectionState) -> None:
         """The connection has something to send: flush it at the end of this turn."""
@@ -232,12 +186,7 @@ class Broker:
     def add_session(self, state: ConnectionState, session_id: SessionId) -> None:
         """A session of this connection; announcing it twice changes nothing."""
         self.check_own(state, session_id.connection_id)
-        if len(state.sessions) >= MAX_SESSIONS_PER_CONNECTION and session_id.value not in state.sessions:
-            raise ResourceAllocationError(
-                f"Can't add session on connection {state.connection_id}: "
-                f"at maximum limit: {MAX_SESSIONS_PER_CONNECTION}"
-            )
-        state.sessions.add(session_id.value)
+        self._sessions.add(state, session_id.value)
 
     def remove_session(
         self, state: ConnectionState, session_id: SessionId, last_delivered_sequence: int, now: Time
@@ -245,22 +194,14 @@ class Broker:
         """End a session with its consumers and producers."""
         self._turn(now)
         self.check_own(state, session_id.connection_id)
-        if session_id.value not in state.sessions:
-            raise JmsError(f"Cannot remove session that had not been registered: {session_id}")
-        state.sessions.discard(session_id.value)
-        for key, subscription in list(state.consumers.items()):
-            if subscription.info.consumer_id.session_id == session_id.value:
-                self._consuming.remove(state, key, last_delivered_sequence)
-        for key, producer in list(state.producers.items()):
-            if producer.producer_id.session_id == session_id.value:
-                self._producing.remove(state, key)
+        self._sessions.remove(state, session_id, last_delivered_sequence)
         self._flow.unpark()
 
     def add_producer(self, state: ConnectionState, info: ProducerInfo, now: Time) -> None:
         """A producer of this connection; its destination, if it has one, is checked and made now."""
         self._turn(now)
         self.check_own(state, info.producer_id.connection_id)
-        self._check_session(state, info.producer_id.session_id, "Cannot add a producer")
+        self._sessions.check(state, info.producer_id.session_id, "Cannot add a producer")
         self._producing.add(state, info)
 
     def remove_producer(self, state: ConnectionState, producer_id: ProducerId, now: Time) -> None:
@@ -282,7 +223,7 @@ class Broker:
         """
         self._turn(now)
         self.check_own(state, info.consumer_id.connection_id)
-        self._check_session(state, info.consumer_id.session_id, f"{self.name} Cannot add a consumer")
+        self._sessions.check(state, info.consumer_id.session_id, f"{self.name} Cannot add a consumer")
         subscription = self._consuming.add(state, info, consumer, automatic)
         if self.advisories is not None and may_hear(subscription):
             replay(self.advisories, self._map, self._connections.all(), subscription, self._context)
@@ -317,11 +258,7 @@ class Broker:
     def add_destination(self, state: ConnectionState, destination: Destination, now: Time) -> None:
         """Make a destination; a temporary one belongs to this connection."""
         self._turn(now)
-        parts = destination.parts()
-        self._destinations.ensure_all(state, [part for part in parts if not part.is_temporary])
-        for part in parts:
-            if part.is_temporary:
-                self._destinations.add_temporary(state, part)
+        self._destinations.add_all(state, destination.parts())
 
     def remove_destination(self, state: ConnectionState, destination: Destination, now: Time) -> None:
         """Remove a destination without consumers."""
@@ -352,10 +289,6 @@ class Broker:
     def refuse(self, state: ConnectionState, what: str) -> None:
         """Always raises `AuthorizationError`, with a line in the audit: the connection may not do ``what``."""
         self._rights.refuse(state, what)
-
-    def _check_session(self, state: ConnectionState, session: int, request: str) -> None:
-        if session != HIDDEN_SESSION and session not in state.sessions:
-            raise JmsError(f"{request} to a session that had not been registered: {state.connection_id}:{session}")
 
     # -- messages ------------------------------------------------------------------------------------------------------
 
@@ -462,8 +395,7 @@ class Broker:
         for waiting in self._waiting.take_all():
             answer(waiting, error)
         for state in self._connections.all():
-            state.outlet.connection.close_with(error)
-            state.outlet.mark_dirty()
+            state.outlet.close_with(error)
 
     def fetched(self, request: int, messages: list[Message | None], now: Time) -> None:
         """The store's answer to one read."""
@@ -505,16 +437,7 @@ class Broker:
         it makes no sense.
         """
         self._turn(now)
-        lines: list[RecoveredDestination] = []
-        kept = {} if facts is None else facts
-        for entry in self.xa.recover(kept.get(XA_BRANCHES, {}), recovered):
-            if entry.destination.kind == SUBSCRIPTION:
-                lines.append(entry)
-            elif entry.destination.is_queue:
-                self._destinations.recovered(entry.destination).recover(entry, clean)
-        self._durables.recover(kept.get(SUBSCRIPTIONS, {}), lines, clean)
-        recover_jobs(self._scheduler, facts, recovered)
-        self.xa.count_held()
+        self._reopening.recover(recovered, clean, {} if facts is None else facts)
 
     def became_master(self, now: Time) -> None:
         """It has started, and nobody else serves its store: tell who listens."""
@@ -529,8 +452,7 @@ class Broker:
             for subscription in state.consumers.values():
                 subscription.started = False
         for state in self._connections.all():
-            state.outlet.connection.close_with(JmsError("the broker is stopping"))
-            state.outlet.mark_dirty()
+            state.outlet.close_with(JmsError("the broker is stopping"))
             self.remove_connection(state, now)
         for queue in [*self._map.queues.values(), *self._durables.lines()]:
             queue.note_uncertain()

@@ -19,7 +19,7 @@ logger = logging.getLogger(__name__)
 
 
 class Connections:
-    """Knows who is connected. Logging in and what a connection leaves behind are the broker's."""
+    """Knows who is connected. Logging in is left to `Logins`, what a connection leaves behind to `Departures`."""
 
     def __init__(self, broker_name: str, usage: MemoryUsage, dirty: list[Outlet], max_uncommitted: int) -> None:
         self._broker_name: Final[str] = broker_name

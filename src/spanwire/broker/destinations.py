@@ -120,6 +120,13 @@ class Destinations:
             found = made
         return found
 
+    def add_all(self, state: ConnectionState, parts: list[Destination]) -> None:
+        """Destinations that a client makes; temporary ones belong to its connection."""
+        self.ensure_all(state, [part for part in parts if not part.is_temporary])
+        for part in parts:
+            if part.is_temporary:
+                self.add_temporary(state, part)
+
     def add_temporary(self, state: ConnectionState, destination: Destination) -> None:
         """A temporary destination that lives as long as the connection; its name must begin with the connection's
         id.

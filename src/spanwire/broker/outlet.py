@@ -6,6 +6,7 @@ from typing import Final
 
 from spanwire.broker.ports import ClientConnection
 from spanwire.broker.usage import MemoryUsage
+from spanwire.model.errors import SpanwireError
 
 MIB: Final = 1024 * 1024
 MAX_OUTPUT_BYTES: Final = 1 * MIB  # unsent bytes above which a connection is slow and gets no more dispatches
@@ -36,6 +37,11 @@ class Outlet:
         if not self.dirty:
             self.dirty = True
             self._dirty_list.append(self)
+
+    def close_with(self, error: SpanwireError) -> None:
+        """Tell the client why, and end the connection."""
+        self.connection.close_with(error)
+        self.mark_dirty()
 
     def add(self, size: int) -> None:
         """A dispatch of ``size`` bytes went into the connection's buffer."""

@@ -12,6 +12,7 @@ from spanwire.broker.connections import Connections
 from spanwire.broker.consuming import Consuming
 from spanwire.broker.context import BrokerContext
 from spanwire.broker.dead_letters import DeadLetters
+from spanwire.broker.departures import Departures
 from spanwire.broker.destination_map import DestinationMap
 from spanwire.broker.destinations import Destinations
 from spanwire.broker.durables import Durables
@@ -31,10 +32,12 @@ from spanwire.broker.ports import (
 from spanwire.broker.producer_audit import ProducerAudit
 from spanwire.broker.producing import Producing
 from spanwire.broker.reconfiguration import Reconfiguration
+from spanwire.broker.reopening import Reopening
 from spanwire.broker.rights import Rights
 from spanwire.broker.schedule import SchedulerSettings
 from spanwire.broker.scheduler import Scheduler
 from spanwire.broker.sending import Sending
+from spanwire.broker.sessions import Sessions
 from spanwire.broker.timers import Timers
 from spanwire.broker.unfinished_logins import UnfinishedLogins
 from spanwire.broker.unstored import Unstored, unstored_limit
@@ -151,8 +154,13 @@ class Rooms:
             self.flow,
             recovered,
         )
+        self.sessions: Final[Sessions] = Sessions(self.consuming, self.producing)
+        self.reopening: Final[Reopening] = Reopening(self.xa, self.destinations, self.durables, self.scheduler)
         self.dirty: Final[list[Outlet]] = []
         self.connections: Final[Connections] = Connections(name, self.usage, self.dirty, max_uncommitted)
+        self.departures: Final[Departures] = Departures(
+            self.connections, self.xa, self.consuming, self.producing, self.flow, self.destinations, self.advisories
+        )
         self.timers: Final[Timers] = Timers(
             self.context, self.map, self.destinations, self.durables, self.consuming, self.flow, self.scheduler,
             policies, upkeep,

@@ -377,10 +377,10 @@ class Scheduler(DelayedSender):
 
 
 def recover_jobs(
-    scheduler: Scheduler | None, facts: dict[int, dict[bytes, bytes]] | None, recovered: list[RecoveredDestination]
+    scheduler: Scheduler | None, facts: dict[int, dict[bytes, bytes]], recovered: list[RecoveredDestination]
 ) -> None:
     """What the store kept of scheduled messages. A broker without a scheduler leaves them there and says so."""
-    jobs = {} if facts is None else facts.get(SCHEDULES, {})
+    jobs = facts.get(SCHEDULES, {})
     if scheduler is not None:
         scheduler.recover(jobs, recovered)
     elif jobs:

@@ -1,0 +1,39 @@
+"""A broker begins where its store ended: who goes on with what was found there."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from spanwire.broker.destinations import Destinations
+from spanwire.broker.durables import Durables
+from spanwire.broker.facts import SUBSCRIPTIONS, XA_BRANCHES
+from spanwire.broker.recovery import RecoveredDestination
+from spanwire.broker.scheduler import Scheduler, recover_jobs
+from spanwire.broker.xa_transactions import XaTransactions
+from spanwire.model.destination import SUBSCRIPTION
+
+
+class Reopening:
+    """Hands out what a store found when it was opened. Each receiver makes of its part what it was before."""
+
+    def __init__(
+        self, xa: XaTransactions, destinations: Destinations, durables: Durables, scheduler: Scheduler | None
+    ) -> None:
+        self._xa: Final[XaTransactions] = xa
+        self._destinations: Final[Destinations] = destinations
+        self._durables: Final[Durables] = durables
+        self._scheduler: Final[Scheduler | None] = scheduler
+
+    def recover(self, recovered: list[RecoveredDestination], clean: bool, facts: dict[int, dict[bytes, bytes]]) -> None:
+        """Lines of messages, and facts by table and key. Prepared branches come first: what they hold is nobody
+        else's. Raises `StoreError` when it makes no sense.
+        """
+        lines: list[RecoveredDestination] = []
+        for entry in self._xa.recover(facts.get(XA_BRANCHES, {}), recovered):
+            if entry.destination.kind == SUBSCRIPTION:
+                lines.append(entry)
+            elif entry.destination.is_queue:
+                self._destinations.recovered(entry.destination).recover(entry, clean)
+        self._durables.recover(facts.get(SUBSCRIPTIONS, {}), lines, clean)
+        recover_jobs(self._scheduler, facts, recovered)
+        self._xa.count_held()
