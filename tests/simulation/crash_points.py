@@ -14,7 +14,7 @@ from math import comb
 from random import Random
 from typing import Final
 
-from spanwire.stores.journal.journal import open_journal
+from spanwire.stores.journal.opening import open_journal
 from tests.simulation.disk import PowerCutError, Risks, SimulatedDisk
 from tests.simulation.full_journal import SMALL_SEGMENT, STORE_ID, FullJournal, full_state, work
 

@@ -17,7 +17,7 @@ from typing import Final
 from spanwire.model.destination import QUEUE, Destination
 from spanwire.model.errors import StoreError
 from spanwire.stores.journal.batch import write_batch
-from spanwire.stores.journal.journal import open_journal
+from spanwire.stores.journal.opening import open_journal
 from tests.simulation.disk import SimulatedDisk
 from tests.simulation.full_journal import (
     SMALL_SEGMENT,

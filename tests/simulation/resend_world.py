@@ -24,7 +24,8 @@ from spanwire.model.info import ConnectionInfo, ConsumerInfo
 from spanwire.model.message import Message
 from spanwire.stores.journal.audited import recover_audit
 from spanwire.stores.journal.batch import write_batch
-from spanwire.stores.journal.journal import Journal, open_journal
+from spanwire.stores.journal.journal import Journal
+from spanwire.stores.journal.opening import open_journal
 from spanwire.stores.journal.record import BODY, CANCELLED, DESTINATION, MESSAGE, REFERENCE, expiration_size
 from spanwire.stores.journal.segment import SegmentReader, segment_number
 from spanwire.stores.journal.space import UNMANAGED

@@ -12,7 +12,7 @@ from traceback import extract_tb
 
 import pytest
 
-from spanwire.stores.journal.journal import open_journal
+from spanwire.stores.journal.opening import open_journal
 from tests.simulation.disk import PowerCutError, SimulatedDisk
 from tests.support.journal_driver import STORE_ID, recovered_state
 from tests.support.journal_model import CheckedJournal, work

@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from spanwire.model.destination import QUEUE, Destination
-from spanwire.stores.journal.journal import open_journal
+from spanwire.stores.journal.opening import open_journal
 from tests.simulation.disk import PowerCutError, SimulatedDisk
 from tests.support.journal_driver import SMALL_SEGMENT, STORE_ID, JournalDriver, State, recovered_state
 from tests.support.journal_model import CheckedJournal, work, work_on_all

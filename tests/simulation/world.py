@@ -21,7 +21,8 @@ from spanwire.model.environment import Time
 from spanwire.model.message import Message
 from spanwire.stores.journal.batch import Batch, write_batch
 from spanwire.stores.journal.fetch import Fetch
-from spanwire.stores.journal.journal import Journal, open_journal
+from spanwire.stores.journal.journal import Journal
+from spanwire.stores.journal.opening import open_journal
 from spanwire.stores.journal.recovery import Recovery, recover
 from spanwire.stores.reader import read_all, read_block
 from tests.simulation.clients import SimulatedClient

@@ -28,7 +28,7 @@ from spanwire.service.service import message_formats
 from spanwire.stores.directory import DataDirectory
 from spanwire.stores.disk import FileDisk
 from spanwire.stores.journal.batch import write_batch
-from spanwire.stores.journal.journal import open_journal
+from spanwire.stores.journal.opening import open_journal
 from spanwire.stores.journal_store import JOURNAL_DIRECTORY, JournalStore
 from tests.support.plain_format import plain_message
 

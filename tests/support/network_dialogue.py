@@ -42,7 +42,8 @@ from spanwire.protocols.openwire.wire_format import WireFormatPreferences
 from spanwire.protocols.stomp.message_format import stomp_formats
 from spanwire.stores.journal.audited import recover_audit
 from spanwire.stores.journal.batch import write_batch
-from spanwire.stores.journal.journal import Journal, open_journal
+from spanwire.stores.journal.journal import Journal
+from spanwire.stores.journal.opening import open_journal
 from spanwire.stores.reader import read_all
 from tests.simulation.disk import SimulatedDisk
 

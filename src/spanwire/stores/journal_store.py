@@ -37,7 +37,8 @@ from spanwire.stores.journal.compaction import Scan
 from spanwire.stores.journal.disk_port import DISK_FULL
 from spanwire.stores.journal.fetch import Fetch, StoredBytes, damaged_message
 from spanwire.stores.journal.group_commit import GroupCommit
-from spanwire.stores.journal.journal import Journal, OpenedJournal, open_journal
+from spanwire.stores.journal.journal import Journal
+from spanwire.stores.journal.opening import OpenedJournal, open_journal
 from spanwire.stores.journal.segment import (
     DEFAULT_SEGMENT_BYTES,
     SPARE_NAME,

@@ -21,7 +21,7 @@ from spanwire.model.message_view import TEXT, MessageView
 from spanwire.service.service import message_formats
 from spanwire.stores.disk import FileDisk
 from spanwire.stores.journal.batch import write_batch
-from spanwire.stores.journal.journal import open_journal
+from spanwire.stores.journal.opening import open_journal
 from spanwire.stores.journal.segment import encode_segment_header, segment_name
 
 ORDERS: Final = Destination(QUEUE, "ORDERS")

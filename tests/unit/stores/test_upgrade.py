@@ -21,7 +21,7 @@ from spanwire.model.destination import parse_destination
 from spanwire.service.service import message_formats
 from spanwire.stores.disk import FileDisk
 from spanwire.stores.journal.batch import write_batch
-from spanwire.stores.journal.journal import OpenedJournal, open_journal
+from spanwire.stores.journal.opening import OpenedJournal, open_journal
 from spanwire.stores.offline.contents import StoreContents
 from tests.support.broker_process import BrokerProcess, spanwire_command
 

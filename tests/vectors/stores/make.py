@@ -28,7 +28,7 @@ from spanwire.service.config.loading import load_configuration
 from spanwire.service.config.model import BrokerConfiguration
 from spanwire.stores.disk import FileDisk
 from spanwire.stores.journal.fetch import StoredBytes
-from spanwire.stores.journal.journal import open_journal
+from spanwire.stores.journal.opening import open_journal
 from spanwire.stores.journal.segment import FORMAT_VERSION
 from spanwire.stores.reader import read_all
 from tests.support.broker_process import BrokerProcess

@@ -16,9 +16,8 @@ from spanwire.model.errors import ResourceAllocationError
 from spanwire.model.message import Message
 from spanwire.stores.journal.active_segment import ActiveSegment
 from spanwire.stores.journal.audit_copies import AuditCopies
-from spanwire.stores.journal.batch import Batch, NewSegment, write_batch
+from spanwire.stores.journal.batch import Batch, NewSegment
 from spanwire.stores.journal.compaction import Compaction, Scan
-from spanwire.stores.journal.disk_port import Disk
 from spanwire.stores.journal.fetch import Fetch, fetch_of, sizes_of
 from spanwire.stores.journal.index import Entry, JournalIndex, StoredDestination
 from spanwire.stores.journal.outbox import Outbox, check_unit
@@ -36,7 +35,7 @@ from spanwire.stores.journal.record import (
     REMOVAL,
     SEGMENT_DROPPED,
 )
-from spanwire.stores.journal.recovery import Progress, Recovery, recover, repair, write_summaries
+from spanwire.stores.journal.recovery import Recovery
 from spanwire.stores.journal.segment import (
     BATCH_HEAD_SIZE,
     DEFAULT_SEGMENT_BYTES,
@@ -44,7 +43,7 @@ from spanwire.stores.journal.segment import (
     MIN_SEGMENT_BYTES,
 )
 from spanwire.stores.journal.sequences import GONE
-from spanwire.stores.journal.space import DiskSpace, possible_segment
+from spanwire.stores.journal.space import DiskSpace
 from spanwire.stores.journal.spare_files import wanted_reserve
 
 MAX_REDELIVERY_COUNT: Final = 0xFFFFFFFF
@@ -474,37 +473,3 @@ class Journal(MessageStore):
         if not self._stopping:
             self._audit.copy(self._index, self._outbox)
         return new_segment
-
-
-class OpenedJournal:
-    """A journal ready for use and what recovery found."""
-
-    __slots__ = ("journal", "recovery")
-
-    def __init__(self, journal: Journal, recovery: Recovery) -> None:
-        self.journal: Final[Journal] = journal
-        self.recovery: Final[Recovery] = recovery
-
-
-def open_journal(
-    disk: Disk,
-    new_store_id: bytes,
-    segment_bytes: int = DEFAULT_SEGMENT_BYTES,
-    sync: bool = True,
-    progress: Progress | None = None,
-) -> OpenedJournal:
-    """Recovers the store on ``disk``, repairs it after a crash and opens this run's segment.
-
-    ``new_store_id`` (16 unpredictable bytes) names a store that does not exist yet. Raises `StoreError` and `OSError`.
-    """
-    recovery = recover(disk, progress)
-    repair(disk, recovery)
-    if not recovery.clean:
-        recovery.index.skip_lost_sequences()
-    store_id = recovery.store_id if recovery.store_id else new_store_id
-    journal = Journal(recovery, store_id, possible_segment(disk, segment_bytes), is_unsynced=not sync)
-    batch = journal.first_batch()
-    write_batch(disk, batch, True)
-    journal.completed(batch)
-    write_summaries(disk, recovery)
-    return OpenedJournal(journal, recovery)

@@ -28,7 +28,8 @@ from spanwire.stores.disk import FileDisk
 from spanwire.stores.journal.batch import write_batch
 from spanwire.stores.journal.disk_port import Disk
 from spanwire.stores.journal.index import destination_of
-from spanwire.stores.journal.journal import Journal, OpenedJournal, open_journal
+from spanwire.stores.journal.journal import Journal
+from spanwire.stores.journal.opening import OpenedJournal, open_journal
 from spanwire.stores.journal.recovery import recover
 from spanwire.stores.journal.segment import DEFAULT_SEGMENT_BYTES, SPARE_NAME, STORE_ID_SIZE, segment_name
 from spanwire.stores.offline.exporting import EXPORT_NAME, EXPORT_VERSION

@@ -9,7 +9,8 @@ from spanwire.model.ids import MessageId, ProducerId
 from spanwire.model.message import Message
 from spanwire.stores.journal.audited import recover_audit
 from spanwire.stores.journal.batch import write_batch
-from spanwire.stores.journal.journal import Journal, open_journal
+from spanwire.stores.journal.journal import Journal
+from spanwire.stores.journal.opening import open_journal
 from spanwire.stores.journal.space import UNMANAGED
 from tests.simulation.disk import SimulatedDisk
 from tests.support.plain_format import plain_formats, plain_message

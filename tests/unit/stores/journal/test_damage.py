@@ -7,7 +7,7 @@ import pytest
 from spanwire.model.destination import QUEUE, Destination
 from spanwire.model.errors import StoreError
 from spanwire.stores.journal import record, segment
-from spanwire.stores.journal.journal import open_journal
+from spanwire.stores.journal.opening import open_journal
 from spanwire.stores.journal.record import encode_header
 from spanwire.stores.journal.segment import (
     BATCH_HEAD_SIZE,

@@ -10,7 +10,7 @@ import pytest
 from spanwire.broker.facts import Fact
 from spanwire.model.destination import QUEUE, Destination
 from spanwire.model.errors import StoreError
-from spanwire.stores.journal.journal import open_journal
+from spanwire.stores.journal.opening import open_journal
 from spanwire.stores.journal.recovery import Recovery, recover
 from spanwire.stores.journal.segment import segment_name
 from spanwire.stores.journal.summary import LEAST_SHARE, SUMMARY_HEADER_SIZE, summary_name, summary_number

@@ -1,0 +1,46 @@
+"""A store is opened: what is on its disk is recovered and repaired, and this run's segment begun."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from spanwire.stores.journal.batch import write_batch
+from spanwire.stores.journal.disk_port import Disk
+from spanwire.stores.journal.journal import Journal
+from spanwire.stores.journal.recovery import Progress, Recovery, recover, repair, write_summaries
+from spanwire.stores.journal.segment import DEFAULT_SEGMENT_BYTES
+from spanwire.stores.journal.space import possible_segment
+
+
+class OpenedJournal:
+    """A journal ready for use and what recovery found."""
+
+    __slots__ = ("journal", "recovery")
+
+    def __init__(self, journal: Journal, recovery: Recovery) -> None:
+        self.journal: Final[Journal] = journal
+        self.recovery: Final[Recovery] = recovery
+
+
+def open_journal(
+    disk: Disk,
+    new_store_id: bytes,
+    segment_bytes: int = DEFAULT_SEGMENT_BYTES,
+    sync: bool = True,
+    progress: Progress | None = None,
+) -> OpenedJournal:
+    """Recovers the store on ``disk``, repairs it after a crash and opens this run's segment.
+
+    ``new_store_id`` (16 unpredictable bytes) names a store that does not exist yet. Raises `StoreError` and `OSError`.
+    """
+    recovery = recover(disk, progress)
+    repair(disk, recovery)
+    if not recovery.clean:
+        recovery.index.skip_lost_sequences()
+    store_id = recovery.store_id if recovery.store_id else new_store_id
+    journal = Journal(recovery, store_id, possible_segment(disk, segment_bytes), is_unsynced=not sync)
+    batch = journal.first_batch()
+    write_batch(disk, batch, True)
+    journal.completed(batch)
+    write_summaries(disk, recovery)
+    return OpenedJournal(journal, recovery)
