@@ -1,19 +1,11 @@
 """One OpenWire client of the broker: bytes and time in, bytes out (OpenWire, wire format versions 1 to 12).
 
-    NEGOTIATING  both sides have sent or will send a WireFormatInfo
-    LOGIN        the encoding is settled; the ConnectionInfo has to come
-    CONNECTED    everything a client may do: ``client_commands.py``
-    LEAVING      the client has removed its connection; a ShutdownInfo follows
-    CLOSING      a refused login or a stopping broker: the last words are on their way
-    CLOSED       the transport may close the socket
-
-`TRANSITIONS` is the whole protocol: a command that has no entry for the state ends the connection.
+What may come when stands in ``states.py``, what each command of a client does in ``client_commands.py``.
 """
 
 from __future__ import annotations
 
 import logging
-from enum import Enum
 from typing import Final
 
 from spanwire.broker.broker import Broker
@@ -41,6 +33,7 @@ from spanwire.protocols.openwire.login import Login, minimum_version, preference
 from spanwire.protocols.openwire.message_format import OpenWireMessageFormat, format_id_of
 from spanwire.protocols.openwire.output import MAX_UNREAD_ANSWER_BYTES, OutputBuffer
 from spanwire.protocols.openwire.schema import Throwable
+from spanwire.protocols.openwire.states import TRANSITIONS, State
 from spanwire.protocols.openwire.wire_format import (
     WireFormat,
     WireFormatPreferences,
@@ -55,54 +48,6 @@ MAX_LOGGED_TEXT: Final = 300  # characters
 LISTS_SINCE: Final = 6  # version of the wire format that can tell of other brokers
 
 logger = logging.getLogger(__name__)
-
-
-class State(Enum):
-    """Where a connection stands."""
-
-    NEGOTIATING = 0
-    LOGIN = 1
-    CONNECTED = 2
-    LEAVING = 3
-    CLOSING = 4
-    CLOSED = 5
-
-
-TRANSITIONS: Final[dict[tuple[State, int], State]] = {
-    (State.NEGOTIATING, wire.WIRE_FORMAT_INFO): State.LOGIN,
-    (State.LOGIN, wire.KEEP_ALIVE_INFO): State.LOGIN,
-    (State.LOGIN, wire.BROKER_INFO): State.LOGIN,
-    (State.LOGIN, wire.BROKER_SUBSCRIPTION_INFO): State.LOGIN,
-    (State.LOGIN, wire.CONNECTION_CONTROL): State.LOGIN,
-    (State.LOGIN, wire.CONNECTION_INFO): State.CONNECTED,
-    (State.LOGIN, wire.SHUTDOWN_INFO): State.CLOSED,
-    (State.CONNECTED, wire.BROKER_INFO): State.CONNECTED,
-    (State.CONNECTED, wire.SESSION_INFO): State.CONNECTED,
-    (State.CONNECTED, wire.CONSUMER_INFO): State.CONNECTED,
-    (State.CONNECTED, wire.PRODUCER_INFO): State.CONNECTED,
-    (State.CONNECTED, wire.TRANSACTION_INFO): State.CONNECTED,
-    (State.CONNECTED, wire.DESTINATION_INFO): State.CONNECTED,
-    (State.CONNECTED, wire.REMOVE_SUBSCRIPTION_INFO): State.CONNECTED,
-    (State.CONNECTED, wire.KEEP_ALIVE_INFO): State.CONNECTED,
-    (State.CONNECTED, wire.SHUTDOWN_INFO): State.CLOSED,
-    (State.CONNECTED, wire.REMOVE_INFO): State.CONNECTED,
-    (State.CONNECTED, wire.CONTROL_COMMAND): State.CONNECTED,
-    (State.CONNECTED, wire.FLUSH_COMMAND): State.CONNECTED,
-    (State.CONNECTED, wire.CONSUMER_CONTROL): State.CONNECTED,
-    (State.CONNECTED, wire.CONNECTION_CONTROL): State.CONNECTED,
-    (State.CONNECTED, wire.MESSAGE_PULL): State.CONNECTED,
-    (State.CONNECTED, wire.MESSAGE_ACK): State.CONNECTED,
-    (State.CONNECTED, wire.MESSAGE_DISPATCH_NOTIFICATION): State.CONNECTED,
-    (State.CONNECTED, wire.ACTIVE_MQ_MESSAGE): State.CONNECTED,
-    (State.CONNECTED, wire.ACTIVE_MQ_BYTES_MESSAGE): State.CONNECTED,
-    (State.CONNECTED, wire.ACTIVE_MQ_MAP_MESSAGE): State.CONNECTED,
-    (State.CONNECTED, wire.ACTIVE_MQ_OBJECT_MESSAGE): State.CONNECTED,
-    (State.CONNECTED, wire.ACTIVE_MQ_STREAM_MESSAGE): State.CONNECTED,
-    (State.CONNECTED, wire.ACTIVE_MQ_TEXT_MESSAGE): State.CONNECTED,
-    (State.CONNECTED, wire.ACTIVE_MQ_BLOB_MESSAGE): State.CONNECTED,
-    (State.LEAVING, wire.KEEP_ALIVE_INFO): State.LEAVING,
-    (State.LEAVING, wire.SHUTDOWN_INFO): State.CLOSED,
-}
 
 
 class OpenWireBrokerConnection(ClientConnection, ProtocolConnection, ClusterMember):
@@ -416,6 +361,7 @@ class OpenWireBrokerConnection(ClientConnection, ProtocolConnection, ClusterMemb
             raise JmsError("duplex connections are not served here: open a second network connector instead")
         reverse = self._acceptor.accept(command, self, client.state, self._output, self._wire_format, now)
         self._reverse = reverse
+        self._decoder.gathers_answers = True
         parked = self._login.subscriptions
         if parked is not None:
             reverse.take(parked, now)

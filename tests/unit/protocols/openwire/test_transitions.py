@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from spanwire.protocols.openwire import _marshallers as wire
-from spanwire.protocols.openwire.broker_connection import TRANSITIONS, State
+from spanwire.protocols.openwire.states import TRANSITIONS, State
 
 
 def test_every_message_and_acknowledgement_is_at_home_in_the_connected_state() -> None:
