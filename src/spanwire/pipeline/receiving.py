@@ -1,7 +1,8 @@
 """One batch of messages from a queue, as record batches that wait for their acknowledgement.
 
-Leaves to `spanwire.pipeline.broker_link` how messages come from a broker, to `spanwire.pipeline.staging` what happens
-to the batch.
+They are handed on as they are full, so that a large batch is never in memory as a whole. Leaves to
+`spanwire.pipeline.broker_link` how messages come from a broker, to `spanwire.pipeline.staging` what happens to the
+batch.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from spanwire.pipeline.columns import record_batch
 from spanwire.pipeline.gathering import MessageGatherer
 from spanwire.pipeline.options import MIB, ReadOptions
 
-MAX_CHUNK_ROWS: Final = 10_000  # of one record batch: what Spark holds at once
-MAX_CHUNK_BYTES: Final = 16 * MIB
+MAX_CHUNK_ROWS: Final = 2000  # of one record batch: what is in memory here and in Spark at once
+MAX_CHUNK_BYTES: Final = 2 * MIB  # it is written while a processor's cache still has it
 MAX_TAKEN: Final = 1000  # messages taken from the link at once
 IDLE_S: Final = 0.05  # a small batch ends when nothing more comes for so long
 BACKLOG_ROWS: Final = 500  # from here on there is a backlog, which is worth the full timeout of a broker out of breath
@@ -66,9 +67,8 @@ class MessageSource(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """One batch: the rows, their message ids, the ids of messages that were left out because they are known."""
+    """One batch: the ids of its messages, and those of messages that were left out because they are known."""
 
-    batches: list[pa.RecordBatch]
     ids: set[str]
     known: set[str]
     last_timestamp_ms: int
@@ -88,16 +88,21 @@ class BatchReceiver:
         self._gatherer: Final[MessageGatherer] = MessageGatherer(options.bodies, options.has_many_sources)
 
     def receive(
-        self, source: MessageSource, max_rows: int, known: list[set[str]], least_wait_s: float = 0.0
+        self,
+        source: MessageSource,
+        max_rows: int,
+        known: list[set[str]],
+        keep: Callable[[pa.RecordBatch], None],
+        least_wait_s: float = 0.0,
     ) -> Received:
         """Wait for a first message as long as the options say, or longer; then take what follows without a pause.
-        Messages whose ids are in one of the sets of ``known`` are left out.
+        Messages whose ids are in one of the sets of ``known`` are left out, the others given to ``keep`` in portions.
 
-        Raises `JmsError` when the connection is lost; what it brought is forgotten, for the broker delivers it again.
+        Raises `JmsError` when the connection is lost; what it brought must be forgotten, for the broker delivers it
+        again.
         """
         options, gatherer, clock = self._options, self._gatherer, self._clock
         gatherer.take()
-        batches: list[pa.RecordBatch] = []
         ids: set[str] = set()
         again: set[str] = set()
         left_out = [ids, *known]
@@ -118,10 +123,10 @@ class BatchReceiver:
                 if gathered.octets >= MAX_CHUNK_BYTES or len(gathered.ids) >= MAX_CHUNK_ROWS:
                     octets += gathered.octets
                     last_timestamp_ms = gathered.last_timestamp_ms
-                    batches.append(record_batch(gatherer.take()))
+                    keep(record_batch(gatherer.take()))
                     gathered = gatherer.gathered
         gathered = gatherer.take()
         if gathered.ids:
             last_timestamp_ms = gathered.last_timestamp_ms
-            batches.append(record_batch(gathered))
-        return Received(batches, ids, again, last_timestamp_ms)
+            keep(record_batch(gathered))
+        return Received(ids, again, last_timestamp_ms)

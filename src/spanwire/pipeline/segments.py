@@ -62,18 +62,16 @@ class StagingDirectory:
         """The segments that are there, in order."""
         return segment_numbers(self.path)
 
+    def segment(self, number: int) -> SegmentWriter:
+        """A segment to be made."""
+        return SegmentWriter(self.path, number)
+
     def write(self, number: int, batches: list[pa.RecordBatch]) -> None:
         """Make a segment that survives a crash of the machine, or none."""
-        temporary = self.path / f".segment-{number:010}.tmp"
-        with temporary.open("wb") as file:
-            os.fchmod(file.fileno(), 0o600)
-            with pa.ipc.new_file(file, batches[0].schema) as writer:
-                for batch in batches:
-                    writer.write_batch(batch)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.rename(segment_path(self.path, number))
-        self._sync()
+        with self.segment(number) as segment:
+            for batch in batches:
+                segment.add(batch)
+            segment.finish()
 
     def settle(self, number: int) -> None:
         """Note that the broker will not deliver these messages again. Nothing is lost when the note is."""
@@ -120,7 +118,7 @@ class StagingDirectory:
             temporary = self.path / ".source.tmp"
             temporary.write_text(json.dumps(source), encoding="utf-8")
             temporary.rename(note)
-            self._sync()
+            sync(self.path)
             return
         except ValueError:
             raise ConfigurationError(f"spanwire: {note} is damaged; it says whose messages lie beside it") from None
@@ -139,12 +137,52 @@ class StagingDirectory:
             if not path.with_suffix(".arrow").exists():
                 path.unlink()
 
-    def _sync(self) -> None:
-        descriptor = os.open(self.path, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+
+class SegmentWriter:
+    """A segment in the making: record batches go to the disk as they come. Without `finish` nothing is left of it."""
+
+    def __init__(self, directory: Path, number: int) -> None:
+        self._directory: Final[Path] = directory
+        self._number: Final[int] = number
+        self._temporary: Final[Path] = directory / f".segment-{number:010}.tmp"
+        self._file: pa.OSFile | None = None
+        self._writer: pa.RecordBatchFileWriter | None = None
+
+    def __enter__(self) -> SegmentWriter:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+        self._temporary.unlink(missing_ok=True)
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Write some rows. Raises `OSError`."""
+        if self._writer is None:
+            os.close(os.open(self._temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600))
+            self._file = pa.OSFile(str(self._temporary), "wb")
+            self._writer = pa.ipc.new_file(self._file, batch.schema)
+        self._writer.write_batch(batch)
+
+    def finish(self) -> None:
+        """From now on the segment survives a crash of the machine. Raises `OSError`."""
+        assert self._writer is not None and self._file is not None
+        self._writer.close()
+        self._file.close()
+        self._file = None
+        sync(self._temporary)
+        self._temporary.rename(segment_path(self._directory, self._number))
+        sync(self._directory)
+
+
+def sync(path: Path) -> None:
+    """A file's content, or a directory's names, survive a crash of the machine from now on."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def segment_path(directory: Path, number: int) -> Path:

@@ -107,20 +107,21 @@ class Staging:
             least_wait_s = FIRST_WAIT_S
         source = self._source
         known = [*self._known.values(), *self._recent.values()]
-        try:
-            received = self._receiver.receive(source, max_rows, known, least_wait_s)
-        except JmsError:
-            self._disconnect()
-            raise
-        if received.is_empty and not source.is_connected():  # it connects again by itself
-            raise JmsError("there is no broker at the moment, so nobody knows whether the queue is empty")
-        self._last = received
-        if received.batches:
-            self._directory.write(number, received.batches)
-            self._known[number] = received.ids
-        if received.batches or received.known:
+        with self._directory.segment(number) as segment:
+            try:
+                received = self._receiver.receive(source, max_rows, known, segment.add, least_wait_s)
+            except JmsError:
+                self._disconnect()
+                raise
+            if received.is_empty and not source.is_connected():  # it connects again by itself
+                raise JmsError("there is no broker at the moment, so nobody knows whether the queue is empty")
+            self._last = received
+            if received.ids:
+                segment.finish()
+                self._known[number] = received.ids
+        if not received.is_empty:
             self._acknowledge(source, number, received)
-        return number if received.batches else number - 1
+        return number if received.ids else number - 1
 
     def _acknowledge(self, source: MessageSource, number: int, received: Received) -> None:
         """The messages are safe here. Should the broker not hear of it, it delivers them again and they are known."""
@@ -130,7 +131,7 @@ class Staging:
             logger.warning("segment %d is staged but not acknowledged: %s", number, error)
             self._disconnect()
             return
-        if received.batches:
+        if received.ids:
             self._settle(number)
             self._recent[number] = received.ids
             self._recent.pop(number - RECENT_SEGMENTS, None)

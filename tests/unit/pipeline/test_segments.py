@@ -100,3 +100,14 @@ def test_a_directory_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(ConfigurationError, match=r"stagingDirectory .*/file/below: Not a directory"):
         StagingDirectory(tmp_path / "file/below", SOURCE)
+
+
+def test_nothing_is_left_of_a_segment_that_was_not_finished(tmp_path: Path) -> None:
+    directory = StagingDirectory(tmp_path, SOURCE)
+    with pytest.raises(OSError, match="no space"), directory.segment(1) as segment:
+        segment.add(batch("a"))
+        raise OSError("no space")
+    assert (directory.numbers(), sorted(os.listdir(tmp_path))) == ([], ["lock", "source.json"])
+    directory.write(1, [batch("b")])
+    assert rows(tmp_path, 1, 0, 5) == ["b"]
+    directory.close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -156,7 +157,7 @@ def test_a_batch_ends_with_its_rows_its_bytes_or_its_time(tmp_path: Path) -> Non
     def received(count: int, clock: Callable[[], float], **given: str) -> int:
         queue = FakeQueue(raw(number, "x" * 1000) for number in range(count))
         receiver = BatchReceiver(options(tmp_path, **given), clock)
-        return len(receiver.receive(queue, 5000, []).ids)
+        return len(receiver.receive(queue, 5000, [], lambda batch: None).ids)
 
     ticking = iter(range(10_000))
     assert received(6000, lambda: 0.0) == 5000
@@ -166,8 +167,9 @@ def test_a_batch_ends_with_its_rows_its_bytes_or_its_time(tmp_path: Path) -> Non
 
 def test_large_messages_make_record_batches_of_a_bounded_size(tmp_path: Path) -> None:
     queue = FakeQueue(raw(number, bytes(MIB)) for number in range(40))
-    received = BatchReceiver(options(tmp_path), lambda: 0.0).receive(queue, 5000, [])
-    assert [batch.num_rows for batch in received.batches] == [16, 16, 8]
+    batches: list[pa.RecordBatch] = []
+    received = BatchReceiver(options(tmp_path), lambda: 0.0).receive(queue, 5000, [], batches.append)
+    assert [batch.num_rows for batch in batches] == [2] * 20
     assert len(received.ids) == 40
 
 

@@ -7,6 +7,7 @@ hold.
 
 from __future__ import annotations
 
+import gc
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -27,6 +28,7 @@ from spanwire.pipeline.segments import read_rows
 from spanwire.pipeline.staging import Staging
 
 BEHIND_MS: Final = "behindMs"
+COLLECT_AFTER: Final = 100_000  # objects more than before: a batch of messages is no reason to look for cycles
 
 
 class SpanwireStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -112,6 +114,7 @@ class SpanwireStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _opened(self) -> Staging:
         if self._staging is None:
             options = self._options
+            gc.set_threshold(COLLECT_AFTER)  # this process is the source's own
             self._staging = Staging(options, lambda: consume(options), time.monotonic)
             self._ahead = ReadAhead(self._staging)
         return self._staging
