@@ -1,7 +1,7 @@
 """The broker's side of one STOMP connection: frames in, `Broker` calls, frames out (STOMP 1.2, "Client Frames").
 
 Three states: before the login, open, and leaving (a DISCONNECT waits until earlier frames have their receipts). Which
-frame is allowed when stands in `TRANSITIONS`; what each answers was observed on ActiveMQ.
+frame is allowed when stands in ``states.py``; what each answers was observed on ActiveMQ.
 
 A RECEIPT is written when the broker says that the request is done: for a persistent SEND, once it is synced.
 """
@@ -11,7 +11,6 @@ from __future__ import annotations
 import logging
 from typing import Final
 
-from spanwire import __version__
 from spanwire.broker.broker import Broker
 from spanwire.broker.connection_state import ConnectionState
 from spanwire.broker.ports import NO_TOKEN, ClientConnection
@@ -21,12 +20,12 @@ from spanwire.model.destination import Destination
 from spanwire.model.environment import Time
 from spanwire.model.errors import IllegalStateError, InvalidDestinationError, JmsError, SpanwireError
 from spanwire.model.ids import ConsumerId, ProducerId, SessionId, TransactionId
-from spanwire.model.info import ConnectionInfo, ConsumerInfo, ProducerInfo
+from spanwire.model.info import ConsumerInfo, ProducerInfo
 from spanwire.protocols.base import ConnectionSettings, ProtocolConnection
 from spanwire.protocols.stomp.acknowledgement import Acknowledgement
 from spanwire.protocols.stomp.codec import FrameDecoder
 from spanwire.protocols.stomp.destinations import DestinationNames
-from spanwire.protocols.stomp.encoding import encode_frame, escaped
+from spanwire.protocols.stomp.encoding import escaped
 from spanwire.protocols.stomp.errors import StompProtocolError, StompRequestError, error_frame
 from spanwire.protocols.stomp.frames import (
     ABORT,
@@ -34,7 +33,6 @@ from spanwire.protocols.stomp.frames import (
     BEGIN,
     COMMIT,
     CONNECT,
-    CONNECTED,
     DISCONNECT,
     NACK,
     SEND,
@@ -42,40 +40,20 @@ from spanwire.protocols.stomp.frames import (
     SUBSCRIBE,
     UNSUBSCRIBE,
     V1_0,
-    V1_1,
-    V1_2,
-    VERSION_NAMES,
     Frame,
     HeaderBlock,
 )
-from spanwire.protocols.stomp.heart_beat import HeartBeat, negotiate
+from spanwire.protocols.stomp.heart_beat import HeartBeat
 from spanwire.protocols.stomp.layout import id_line
+from spanwire.protocols.stomp.login import Login
 from spanwire.protocols.stomp.send_headers import SendHeaders, new_message
+from spanwire.protocols.stomp.states import BEFORE_LOGIN, CLOSED, LEAVING, OPEN, TRANSITIONS
 from spanwire.protocols.stomp.subscription import AUTO, StompSubscription, SubscribeOptions, durable_name
-
-BEFORE_LOGIN: Final = 0
-OPEN: Final = 1
-LEAVING: Final = 2
-CLOSED: Final = 3
-
-TRANSITIONS: Final[dict[tuple[int, str], int]] = {
-    (BEFORE_LOGIN, CONNECT): OPEN,
-    (BEFORE_LOGIN, STOMP): OPEN,
-    (OPEN, SEND): OPEN,
-    (OPEN, SUBSCRIBE): OPEN,
-    (OPEN, UNSUBSCRIBE): OPEN,
-    (OPEN, ACK): OPEN,
-    (OPEN, NACK): OPEN,
-    (OPEN, BEGIN): OPEN,
-    (OPEN, COMMIT): OPEN,
-    (OPEN, ABORT): OPEN,
-    (OPEN, DISCONNECT): LEAVING,
-}
+from spanwire.protocols.stomp.transactions import NamedTransactions
 
 MAX_PENDING_RECEIPTS: Final = 10_000  # answers a client may be owed before we stop reading from it
 SESSION: Final = -1  # the hidden session that all of a STOMP client's consumers and producers live in
 PRODUCER: Final = 1
-SERVER: Final = f"Spanwire/{__version__}"
 
 logger = logging.getLogger(__name__)
 
@@ -104,10 +82,9 @@ class StompBrokerConnection(ClientConnection, ProtocolConnection):
         self._first_line = b""
         self._sequence = 0
         self._consumer_count = 0
-        self._transaction_count = 0
         self._token = NO_TOKEN
         self._receipts: Final[dict[int, str]] = {}
-        self._transactions: Final[dict[str, TransactionId]] = {}
+        self._transactions = NamedTransactions("")
         self._subscriptions: Final[dict[int, StompSubscription]] = {}
         self._starting: Subscription | None = None
         self._goodbye: str | None = None
@@ -285,25 +262,9 @@ class StompBrokerConnection(ClientConnection, ProtocolConnection):
         return True
 
     def _login(self, frame: Frame, now: Time) -> None:
-        headers = frame.block.headers
-        version = negotiated_version(headers.get("accept-version"))
-        heart_beat = negotiate(headers.get("heart-beat"))
+        login = Login(frame)
         connection_id = self._broker.ids.next_id()
-        client_id = headers.get("client-id") or connection_id
-        info = ConnectionInfo(
-            connection_id,
-            client_id,
-            headers.get("login"),
-            headers.get("passcode"),
-            self._settings.remote_address,
-            f"stomp {VERSION_NAMES[version]}",
-            certificate_subject=self._settings.certificate_subject,
-            encrypted=self._settings.encrypted,
-            max_consumers=self._settings.max_consumers,
-            max_producers=self._settings.max_producers,
-            steals_links=self._settings.steals_links,
-        )
-        connection = self._broker.add_connection(self, info, now)
+        connection = self._broker.add_connection(self, login.connection_info(connection_id, self._settings), now)
         self._connection = connection
         self._connection_id = connection_id
         self._names = DestinationNames(connection_id)
@@ -311,21 +272,13 @@ class StompBrokerConnection(ClientConnection, ProtocolConnection):
         self._first_line = id_line(self._producer_id)
         self._broker.add_session(connection, SessionId(connection_id, SESSION))
         self._broker.add_producer(connection, ProducerInfo(self._producer_id), now)
+        self._transactions = NamedTransactions(connection_id)
         self._state = OPEN
-        self._version = version
-        self._heart_beat = heart_beat
+        self._version = login.version
+        self._heart_beat = login.heart_beat
         self._last_sent = now.monotonic
-        self._decoder.accept(version)
-        answer = [
-            ("version", VERSION_NAMES[version]),
-            ("session", client_id),
-            ("server", SERVER),
-            ("heart-beat", heart_beat.header),
-        ]
-        request_id = headers.get("request-id", frame.receipt)
-        if request_id is not None:
-            answer += [("response-id", request_id), ("receipt-id", request_id)]
-        self._write(encode_frame(CONNECTED, answer, b"", version))
+        self._decoder.accept(login.version)
+        self._write(login.answer(connection_id))
 
     def _send(self, connection: ConnectionState, frame: Frame, now: Time) -> bool:
         prepared = frame.block.prepared
@@ -337,7 +290,7 @@ class StompBrokerConnection(ClientConnection, ProtocolConnection):
             frame.block.prepared = headers
         transaction_id: TransactionId | None = None
         if headers.transaction is not None:
-            transaction_id = self._transaction(headers.transaction)
+            transaction_id = self._transactions.find(headers.transaction)
         self._sequence += 1
         message = new_message(headers, self._producer_id, self._sequence, self._first_line, frame, now.wall_ms)
         token = self._next_token() if frame.receipt is not None else NO_TOKEN
@@ -408,7 +361,7 @@ class StompBrokerConnection(ClientConnection, ProtocolConnection):
         transaction_id: TransactionId | None = None
         name = frame.block.headers.get("transaction")
         if name is not None:
-            transaction_id = self._transaction(name)
+            transaction_id = self._transactions.find(name)
         token = self._next_token() if frame.receipt is not None else NO_TOKEN
         last = acknowledgement.message_id
         for subscription in acknowledgement.candidates(self._subscriptions):
@@ -432,15 +385,11 @@ class StompBrokerConnection(ClientConnection, ProtocolConnection):
             doing = {BEGIN: "beginning", COMMIT: "committing", ABORT: "aborting"}[command]
             raise StompRequestError(f"Must specify the transaction you are {doing}")
         if command == BEGIN:
-            if name in self._transactions:
-                raise StompRequestError(f"The transaction was already started: {name}")
-            self._transaction_count += 1
-            begun = TransactionId(self._connection_id, self._transaction_count)
+            begun = self._transactions.next_id(name)
             self._broker.begin(connection, begun)
-            self._transactions[name] = begun
+            self._transactions.begun(name, begun)
             return True
-        transaction_id = self._transaction(name)
-        del self._transactions[name]
+        transaction_id = self._transactions.take(name)
         if command == ABORT:
             self._broker.rollback(connection, transaction_id, now)
             return True
@@ -474,12 +423,6 @@ class StompBrokerConnection(ClientConnection, ProtocolConnection):
         if self._goodbye is not None:
             self._write(self._receipt(self._goodbye))
         self._close(now)
-
-    def _transaction(self, name: str) -> TransactionId:
-        found = self._transactions.get(name)
-        if found is None:
-            raise StompRequestError(f"Invalid transaction id: {name}")
-        return found
 
     def _prepare(self, block: HeaderBlock) -> SendHeaders:
         """Work out what the headers of a SEND mean. A name that is no destination is fatal, as in ActiveMQ."""
@@ -527,14 +470,3 @@ class StompBrokerConnection(ClientConnection, ProtocolConnection):
         if connection is not None:
             self._connection = None
             self._broker.remove_connection(connection, now)
-
-
-def negotiated_version(accepted: str | None) -> int:
-    """The highest version both sides know; a client that names none speaks 1.0. Raises `StompProtocolError`."""
-    if accepted is None:
-        return V1_0
-    names = [name.strip() for name in accepted.split(",")]
-    for version in (V1_2, V1_1, V1_0):
-        if VERSION_NAMES[version] in names:
-            return version
-    raise StompProtocolError(f"Invalid Protocol version[{accepted}], supported versions are: [1.2, 1.1, 1.0]")

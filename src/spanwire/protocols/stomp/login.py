@@ -1,0 +1,71 @@
+"""What a CONNECT or STOMP frame asks for, and the CONNECTED frame that answers it (STOMP 1.2, "Connecting")."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from spanwire import __version__
+from spanwire.model.info import ConnectionInfo
+from spanwire.protocols.base import ConnectionSettings
+from spanwire.protocols.stomp.encoding import encode_frame
+from spanwire.protocols.stomp.errors import StompProtocolError
+from spanwire.protocols.stomp.frames import CONNECTED, V1_0, V1_1, V1_2, VERSION_NAMES, Frame
+from spanwire.protocols.stomp.heart_beat import HeartBeat, negotiate
+
+SERVER: Final = f"Spanwire/{__version__}"
+
+
+class Login:
+    """The first frame of a client, understood. Who may log in is left to the broker."""
+
+    def __init__(self, frame: Frame) -> None:
+        """Raises `StompProtocolError` for versions or heart-beats that are none."""
+        headers = frame.block.headers
+        self.version: Final[int] = negotiated_version(headers.get("accept-version"))
+        self.heart_beat: Final[HeartBeat] = negotiate(headers.get("heart-beat"))
+        self._headers: Final[dict[str, str]] = headers
+        self._request_id: Final[str | None] = headers.get("request-id", frame.receipt)
+
+    def connection_info(self, connection_id: str, settings: ConnectionSettings) -> ConnectionInfo:
+        """The client as the broker knows it. Without a client id it has its connection's."""
+        headers = self._headers
+        return ConnectionInfo(
+            connection_id,
+            self._client_id(connection_id),
+            headers.get("login"),
+            headers.get("passcode"),
+            settings.remote_address,
+            f"stomp {VERSION_NAMES[self.version]}",
+            certificate_subject=settings.certificate_subject,
+            encrypted=settings.encrypted,
+            max_consumers=settings.max_consumers,
+            max_producers=settings.max_producers,
+            steals_links=settings.steals_links,
+        )
+
+    def answer(self, connection_id: str) -> bytes:
+        """The CONNECTED frame."""
+        answer = [
+            ("version", VERSION_NAMES[self.version]),
+            ("session", self._client_id(connection_id)),
+            ("server", SERVER),
+            ("heart-beat", self.heart_beat.header),
+        ]
+        request_id = self._request_id
+        if request_id is not None:
+            answer += [("response-id", request_id), ("receipt-id", request_id)]
+        return encode_frame(CONNECTED, answer, b"", self.version)
+
+    def _client_id(self, connection_id: str) -> str:
+        return self._headers.get("client-id") or connection_id
+
+
+def negotiated_version(accepted: str | None) -> int:
+    """The highest version both sides know; a client that names none speaks 1.0. Raises `StompProtocolError`."""
+    if accepted is None:
+        return V1_0
+    names = [name.strip() for name in accepted.split(",")]
+    for version in (V1_2, V1_1, V1_0):
+        if VERSION_NAMES[version] in names:
+            return version
+    raise StompProtocolError(f"Invalid Protocol version[{accepted}], supported versions are: [1.2, 1.1, 1.0]")
