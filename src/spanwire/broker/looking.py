@@ -114,8 +114,10 @@ class Looking:
         if self._is_together:
             self._together.came()
             self._go_apart()
-        else:
+        elif self.groups is not None or self._consumers.is_hungry():
             self._go_on_apart(False)
+        else:
+            self._backlog.make_room()  # as ever after a look
 
     def _go_apart(self) -> None:
         """Where a message belongs to a group, each has to look for itself."""
@@ -153,7 +155,7 @@ class Looking:
                     break
         else:
             far: list[QueueConsumer] = []
-            self._look(in_turn, far, False)
+            self._look(in_turn, far, len(in_turn) == 1)
             if far and not is_far_too:
                 self._context.schedule(self._home)
             elif far:

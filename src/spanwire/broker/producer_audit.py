@@ -33,6 +33,8 @@ import logging
 from hashlib import blake2b
 from typing import Final
 
+from mypy_extensions import i64
+
 from spanwire.broker.facts import MAX_KEY_BYTES, PRODUCER_AUDIT, Fact
 from spanwire.broker.ports import AuditSource
 from spanwire.broker.sequence_window import DEFAULT_DEPTH, MAX_DEPTH, SequenceWindow, decoded_window
@@ -86,7 +88,9 @@ class ProducerAudit(AuditSource):
         self._links: Final[dict[str, SequenceWindow]] = {}
         self._numbered: Destination | None = None  # of the last number that was asked for
         self._epoch = -1
-        self._upper = 0
+        self._upper: i64 = 0
+        self._noted: SequenceWindow | None = None  # of the last number that came over a link
+        self._noted_upper: i64 = 0
         self.duplicates = 0
 
     # -- producers -----------------------------------------------------------------------------------------------------
@@ -157,7 +161,7 @@ class ProducerAudit(AuditSource):
 
     # -- links ---------------------------------------------------------------------------------------------------------
 
-    def number_of(self, destination: Destination, sequence: int) -> int:
+    def number_of(self, destination: Destination, sequence: int) -> i64:
         """The number of a message of this broker's store for the next broker; 0 when it is not in the store.
 
         Its low bits are those of the sequence; the others stand for the store, the destination and the rest of the
@@ -172,13 +176,15 @@ class ProducerAudit(AuditSource):
             self._numbered = destination
             self._epoch = epoch
             self._upper = (int.from_bytes(digest, "big") << LOW_BITS & SIGN - 1) - SIGN
-        return self._upper | sequence & LOW
+        low: i64 = sequence & LOW
+        return self._upper | low
 
     def came_over_link(self, message: Message) -> None:
         """The store took what another broker forwarded."""
         if is_numbered(message):
             self._note_number(message.link_number)
         elif is_first_visit(message.broker_path):
+            self._noted = None
             _note(self._links, _maker(message), message.message_id.sequence, self._depth, self._max)
 
     def is_repeated_over_link(self, message: Message, by_makers: bool) -> bool:
@@ -236,6 +242,7 @@ class ProducerAudit(AuditSource):
         elif kind == TRANSACTIONS and len(self._transactions) < self._max:
             self._transactions[name] = window
         elif kind == LINK and len(self._links) < self._max:
+            self._noted = None
             self._links[name] = window
 
     def recovered(self, message: Message) -> None:
@@ -258,8 +265,17 @@ class ProducerAudit(AuditSource):
         if producer_id is not None:
             self.stored(None, MessageId(producer_id, sequence))
 
-    def _note_number(self, number: int) -> None:
-        _note(self._links, _link(number), number & LOW, self._depth, self._max)
+    def _note_number(self, number: i64) -> None:
+        upper: i64 = number >> LOW_BITS
+        low: int = number & LOW
+        noted = self._noted
+        if noted is not None and upper == self._noted_upper:  # it is the youngest already
+            noted.add(low)
+            return
+        name = _link(number)
+        _note(self._links, name, low, self._depth, self._max)
+        self._noted = self._links[name]
+        self._noted_upper = upper
 
     def _count(self, message_id: MessageId) -> None:
         self.duplicates += 1

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import deque
 from typing import Final
 
+from mypy_extensions import mypyc_attr
+
 from spanwire.broker.outlet import Outlet
 from spanwire.broker.ports import NO_TOKEN
 from spanwire.broker.reference import BrokerDestination
@@ -25,8 +27,11 @@ class WithheldMessage:
         self.sequence: Final[int] = sequence
 
 
+@mypyc_attr(acyclic=True)
 class Waiting:
-    """One answer, and what is to be dispatched just before it is given."""
+    """One answer, and what is to be dispatched just before it is given. The line that it waits in is all that knows of
+    it, and lets it go, so that it need not be looked through for cycles (``acyclic``).
+    """
 
     __slots__ = ("messages", "outlet", "position", "token")
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from mypy_extensions import mypyc_attr
+from mypy_extensions import i64, mypyc_attr
 
 from spanwire.model.destination import Destination
 from spanwire.model.ids import MessageId
@@ -108,7 +108,7 @@ class Message:
         self.tail: bytes | None = None
         self.broker_path: tuple[str, ...] = NO_PATH
         self.redelivery_count = 0
-        self.link_number = 0
+        self.link_number: i64 = 0
         self.holders = 0
         self.forms_counted = 0
         self.converted: Message | None = None

@@ -36,6 +36,7 @@ from spanwire.network.routes import NetworkRoutes
 from spanwire.network.settings import BridgeSettings
 from spanwire.protocols.base import MAX_FRAME_SIZE, ProtocolConnection
 from spanwire.protocols.openwire import _marshallers as wire
+from spanwire.protocols.openwire.answer_run import AnswerRun
 from spanwire.protocols.openwire.errors import OpenWireProtocolError
 from spanwire.protocols.openwire.inactivity import InactivityMonitor
 from spanwire.protocols.openwire.schema import DataStructure
@@ -289,10 +290,13 @@ class NetworkBridge(ClientConnection, ProtocolConnection):
     # -- commands ------------------------------------------------------------------------------------------------------
 
     def _handle(self, command: wire.Command, now: Time) -> None:
-        if isinstance(command, wire.ExceptionResponse):
+        if isinstance(command, AnswerRun):
+            for correlation_id in self._others(command):
+                self._response(correlation_id, now)
+        elif isinstance(command, wire.ExceptionResponse):
             self._refused(command, now)
         elif isinstance(command, wire.Response):
-            self._response(command, now)
+            self._response(command.correlation_id, now)
         elif isinstance(command, wire.MessageDispatch):
             self._remote.acknowledges(command)
             message = command.message
@@ -370,15 +374,20 @@ class NetworkBridge(ClientConnection, ProtocolConnection):
                 remote.logged_in()  # and so may be what the other end tells before it begins its direction
         self._subscribe_id = remote.subscribes(settings.advisory_topics(), not settings.duplex)
 
-    def _response(self, command: wire.Response, now: Time) -> None:
+    def _others(self, run: AnswerRun) -> list[int]:
+        """What is answered besides messages, most often nothing."""
         crossing = self._crossing
-        if crossing is not None and crossing.answered(command.correlation_id):
+        return run.correlation_ids if crossing is None else crossing.answered_all(run.correlation_ids)
+
+    def _response(self, correlation_id: int, now: Time) -> None:
+        crossing = self._crossing
+        if crossing is not None and crossing.answered(correlation_id):
             return
         if self.settings.duplex or self.state is not State.STARTING:
             return
-        if command.correlation_id == self._login_id:
+        if correlation_id == self._login_id:
             self._accepted(now)
-        elif command.correlation_id == self._subscribe_id:
+        elif correlation_id == self._subscribe_id:
             self._is_running(now)
 
     def _accepted(self, now: Time) -> None:

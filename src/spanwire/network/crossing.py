@@ -144,6 +144,20 @@ class Crossing(Forwarding):
         self.local.answered(entry)
         return True
 
+    def answered_all(self, correlation_ids: list[int]) -> list[int]:
+        """Responses came; gives those that are none to messages."""
+        sent = self._sent
+        others: list[int] = []
+        for correlation_id in correlation_ids:
+            entry = sent.pop(correlation_id, None)
+            if entry is None:
+                others.append(correlation_id)
+                continue
+            if self._refused.known:
+                self._forget_refusal(entry)
+            self.local.answered(entry)
+        return others
+
     def refused(self, command: wire.ExceptionResponse, now: Time) -> bool:
         """An ExceptionResponse came; False when it is none to a message. The message is sent again after a while, and
         goes to the dead letters when that was of no use.

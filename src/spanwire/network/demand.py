@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Final, Protocol
 
+from mypy_extensions import mypyc_attr
+
 from spanwire.broker.ports import MessageConsumer
 from spanwire.broker.reference import MessageReference
 from spanwire.broker.subscription import Subscription
@@ -26,8 +28,12 @@ NOBODY: Final[set[str]] = set()  # behind a subscription that is not durable; sh
 MAX_DEMAND: Final = 10_000  # remote consumers of one bridge: ten connections' worth of the most consumers one may have
 
 
+@mypyc_attr(acyclic=True)
 class Forwarded:
-    """A message that is out: forwarded, or about to be given up here. ``settled`` says that it may be acknowledged."""
+    """A message that is out: forwarded, or about to be given up here. ``settled`` says that it may be acknowledged.
+
+    It stands in the list of its demand, from where it is taken in the end, so that no cycle is left (``acyclic``).
+    """
 
     __slots__ = ("demand", "message_id", "settled")
 

@@ -25,6 +25,7 @@ from spanwire.network.remote import RemoteBroker, said
 from spanwire.network.routes import NetworkRoutes
 from spanwire.network.settings import BridgeSettings
 from spanwire.protocols.openwire import _marshallers as wire
+from spanwire.protocols.openwire.answer_run import AnswerRun
 from spanwire.protocols.openwire.codec import decode_message
 from spanwire.protocols.openwire.duplex import NetworkAcceptor, ReverseBridge
 from spanwire.protocols.openwire.output import OutputBuffer
@@ -114,11 +115,8 @@ class DuplexBridge(ReverseBridge):
     def take(self, command: wire.Command, now: Time) -> bool:
         """Act on an answer or an advisory of the peer; False for what a client sends."""
         crossing = self.crossing
-        if isinstance(command, wire.ExceptionResponse):
-            if not crossing.refused(command, now):
-                self._reason = f"the remote broker refused a request: {said(command.exception)}"
-        elif isinstance(command, wire.Response):
-            crossing.answered(command.correlation_id)
+        if isinstance(command, (AnswerRun, wire.Response)):
+            self._take_answer(command, now)
         elif isinstance(command, wire.MessageDispatch):
             self.remote.acknowledges(command)
             if command.message is not None:
@@ -137,6 +135,15 @@ class DuplexBridge(ReverseBridge):
         else:
             return False
         return True
+
+    def _take_answer(self, command: AnswerRun | wire.Response, now: Time) -> None:
+        crossing = self.crossing
+        if isinstance(command, AnswerRun):
+            crossing.answered_all(command.correlation_ids)
+        elif not isinstance(command, wire.ExceptionResponse):
+            crossing.answered(command.correlation_id)
+        elif not crossing.refused(command, now):
+            self._reason = f"the remote broker refused a request: {said(command.exception)}"
 
     def settle(self, now: Time) -> None:
         """Everything that came in one piece was taken."""

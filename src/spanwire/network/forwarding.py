@@ -16,6 +16,7 @@ from __future__ import annotations
 from typing import Final
 
 from librt.strings import BytesWriter, write_i32_be, write_i64_be
+from mypy_extensions import i64
 
 from spanwire.broker.formats import MessageFormats
 from spanwire.model.errors import JmsError
@@ -60,12 +61,13 @@ class MessageForwarder:
         self._version: Final[int] = version
         self._scanner: Final[MessageScanner] = MessageScanner(message_format.version)
         self._own_hop: Final[bytes] = _nested(wire.BrokerId(broker_id), version)
+        self._front = b""
         self._old_tail = b""
         self._old_count = -1
         self._new_tail = b""
 
     def append(
-        self, output: OutputBuffer, message: Message, command_id: int, answered: bool, count: int, number: int
+        self, output: OutputBuffer, message: Message, command_id: int, answered: bool, count: int, number: i64
     ) -> None:
         """Write ``message``, delivered ``count`` times before, with its ``number`` there; raises `JmsError`
         or `ProtocolError` when it cannot be brought into the remote broker's format, or would be too large there.
@@ -76,39 +78,45 @@ class MessageForwarder:
             return
         if own.size + (len(own.head) if own.head is not None else 0) > self._largest:  # its overhead stands for the hop
             raise JmsError(f"it is larger than the {self._largest} bytes that broker takes")
-        plain = own.raw[own.tail_start : own.tail_start + 2] == b"\x00\x00"
-        if not plain or own.tail is not None or not output.passes_messages:
+        raw = own.raw
+        start = own.tail_start
+        if raw[start] or raw[start + 1] or own.tail is not None or not output.passes_messages:
             output.append(self._rewritten(own, command_id, answered, count, number))
             return
-        head = own.head if own.head is not None else own.raw
-        scanner = self._scanner
-        scanner.scan_head(head)
-        destination = head[scanner.destination_start : scanner.transaction_start]
+        head = own.head if own.head is not None else raw
+        front = self._front_of(head)
         tail = self._tail(own, count)
-        raw = own.raw
         place = own.format_index >> FLAG_BITS
-        before = head[scanner.original_destination_start : place]
+        before = head[self._scanner.original_destination_start : place]
         behind = head[place + NUMBER_OCTETS :] if own.head is not None else b""
         rest_start = own.content_start if own.head is not None else place + NUMBER_OCTETS
-        rest = raw[rest_start : own.tail_start]
-        size = ROUTE_START + len(self._producer) + len(destination) + 1
-        size += len(before) + NUMBER_OCTETS + len(behind) + len(rest) + len(tail)
+        rest = raw[rest_start:start]
+        size = ROUTE_START + len(front) + len(before) + NUMBER_OCTETS + len(behind) + len(rest) + len(tail)
         writer = output.writer
         write_i32_be(writer, size)
         writer.append(raw[0])
         write_i32_be(writer, command_id)
         writer.append(1 if answered else 0)
-        writer.write(self._producer)
-        writer.write(destination)
-        writer.write(NULL_TRANSACTION)
+        writer.write(front)
         writer.write(before)
         write_i64_be(writer, number)
-        writer.write(behind)
+        if behind:
+            writer.write(behind)
         if len(rest) < SEPARATE_CHUNK_BYTES:
             writer.write(rest)
         else:
             output.append_chunk(rest)
         output.writer.write(tail)
+
+    def _front_of(self, head: bytes) -> bytes:
+        """Producer, destination and transaction, made once for messages that are alike up to there."""
+        scanner = self._scanner
+        scanner.scan_route(head)
+        if not scanner.same_route or not self._front:
+            destination = head[scanner.destination_start : scanner.transaction_start]
+            self._front = self._producer + destination + NULL_TRANSACTION
+        scanner.data = b""  # nobody keeps a large message for the sake of the next one
+        return self._front
 
     def _in_format(self, message: Message) -> Message:
         if message.format_id == self._format.format_id:

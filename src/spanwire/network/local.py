@@ -377,6 +377,7 @@ class LocalBroker:
         self._routes.forget(self._bridge)
         for demand in self.demand.subscriptions:
             demand.leaving = True
+            demand.out.clear()
         for demand in self.demand.subscriptions:
             for consumer in demand.consumers.values():
                 self._routes.serves_no_more(demand, consumer, now)

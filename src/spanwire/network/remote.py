@@ -91,6 +91,7 @@ class RemoteBroker:
         wire_format = negotiate(answering(self._preferences, command), command)
         self.wire_format = wire_format
         self._decoder.negotiated(wire_format)
+        self._decoder.gathers_answers = True
         self.output.negotiated(wire_format)
         return wire_format
 

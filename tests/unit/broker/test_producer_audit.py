@@ -150,6 +150,28 @@ def test_what_a_broker_forwards_again_is_known_by_its_number() -> None:
         assert not known.is_repeated_over_link(over_link(sender.number_of(ORDERS, 18), delivered_before=1), False)
 
 
+def test_a_link_that_was_forgotten_for_another_is_noted_anew() -> None:
+    audit = ProducerAudit(max_producers=1)
+    one, other = (ProducerAudit(identity=identity).number_of(ORDERS, 17) for identity in (b"senders.", b"another."))
+    by_id = over_link(0)
+    for between in (over_link(other), by_id):
+        for message in (over_link(one), between, over_link(one)):
+            audit.came_over_link(message)
+        for known in (audit, restored(audit.audit_facts())):
+            assert known.is_repeated_over_link(over_link(one, delivered_before=1), False)
+            assert not known.is_repeated_over_link(over_link(other, delivered_before=1), False)
+
+
+def test_numbers_of_two_links_in_turn_are_all_known() -> None:
+    audit = ProducerAudit()
+    senders = [ProducerAudit(identity=identity) for identity in (b"senders.", b"another.")]
+    numbers = [sender.number_of(ORDERS, place) for place in (0xFFFF, 0x10000, 0x10001) for sender in senders]
+    for number in numbers:
+        audit.came_over_link(over_link(number))
+    for known in (audit, restored(audit.audit_facts())):
+        assert all(known.is_repeated_over_link(over_link(number, delivered_before=1), False) for number in numbers)
+
+
 def test_what_says_that_it_was_not_delivered_before_is_no_repetition() -> None:
     sender, audit = ProducerAudit(identity=b"senders."), ProducerAudit()
     number = sender.number_of(ORDERS, 17)

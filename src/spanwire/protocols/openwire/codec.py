@@ -30,6 +30,7 @@ from spanwire.protocols.openwire._marshallers import (
     read_structure,
 )
 from spanwire.protocols.openwire.ack_run import AckReader
+from spanwire.protocols.openwire.answer_run import add_answer
 from spanwire.protocols.openwire.errors import OpenWireEncodeError, OpenWireProtocolError
 from spanwire.protocols.openwire.frames import INCOMPLETE, SIZE_OCTETS, FrameBuffer
 from spanwire.protocols.openwire.loose import LooseReader, LooseWriter
@@ -79,7 +80,8 @@ class FrameDecoder:
 
     With ``pass_messages``, the broker's way, a message comes as a `MessageFrame`, its octets loose and uncached
     whatever was negotiated, and acknowledgements of single messages may come as an `AckRun`; without, a message comes
-    as a `Message` with all its fields and each acknowledgement by itself.
+    as a `Message` with all its fields and each acknowledgement by itself. Once it ``gathers_answers`` they may come as
+    an `AnswerRun`, where the encoding allows that.
     """
 
     def __init__(self, max_frame_size: int = MAX_FRAME_SIZE, pass_messages: bool = True) -> None:
@@ -89,6 +91,7 @@ class FrameDecoder:
         self._structures = StructureDecoder(WireFormat())
         self._converter: LooseWriter | None = None
         self._acks: AckReader | None = None
+        self.gathers_answers = False
         self._version = LATEST_VERSION
         self._is_negotiated = False
         self._failure: OpenWireProtocolError | None = None
@@ -152,6 +155,8 @@ class FrameDecoder:
     def _take(self, commands: list[Command], octets: bytes, start: i64, end: i64) -> None:
         acks = self._acks
         if acks is None or octets[start] != MESSAGE_ACK:
+            if acks is not None and self.gathers_answers and add_answer(commands, octets, start, end):
+                return
             command = self._decode(octets, start, end)
             if command is not None:
                 commands.append(command)

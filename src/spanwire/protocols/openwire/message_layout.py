@@ -17,8 +17,10 @@ from __future__ import annotations
 from typing import Final
 
 from librt.strings import read_i64_be
+from mypy_extensions import i64
 
 from spanwire.model.routing import NO_PATH
+from spanwire.protocols.octet_errors import beyond_frame
 from spanwire.protocols.octets import OctetReader, decode_text
 from spanwire.protocols.openwire._marshallers import (
     ACTIVE_MQ_BLOB_MESSAGE,
@@ -42,6 +44,7 @@ MAX_BROKER_PATH: Final = 64  # brokers that a message came through; more is a lo
 MAX_SAME_OCTETS: Final = 1024  # of a part that is compared with the message before
 ROUTE_START: Final = 6  # behind type id, command id and response required
 BROKER_ID_OCTETS: Final = 5  # of a broker id before its text: two flags, the type and a length
+NUMBER_OCTETS: Final = 8
 PLAIN_OCTETS: Final = 27  # from the original transaction to the type when all that can be null is
 TEXT_VIEW_VERSION: Final = 10
 
@@ -79,7 +82,7 @@ class MessageScanner(OctetReader):
         self.id_producer_start = 0
         self.sequence_start = 0  # of the broker's
         self.sequence = 0  # the producer's
-        self.broker_sequence = 0
+        self.broker_sequence: i64 = 0
         self.group_id: str | None = None
         self.persistent = False
         self.expiration_ms = 0
@@ -118,7 +121,18 @@ class MessageScanner(OctetReader):
         self.end = len(head)
         self._scan_head()
 
+    def scan_route(self, head: bytes) -> None:
+        """Find the destination and what follows it, up to the id."""
+        self.data = head
+        self.end = len(head)
+        self._scan_front()
+
     def _scan_head(self) -> None:
+        self._scan_front()
+        self._scan_message_id()
+        self._scan_rest_of_head()
+
+    def _scan_front(self) -> None:
         if self.end < ROUTE_START:
             raise OpenWireProtocolError("a message ends inside a field")
         self.position = ROUTE_START
@@ -128,8 +142,6 @@ class MessageScanner(OctetReader):
             self.position = end
         else:
             self._scan_route()
-        self._scan_message_id()
-        self._scan_rest_of_head()
 
     def _scan_route(self) -> None:
         self._route = b""
@@ -155,8 +167,12 @@ class MessageScanner(OctetReader):
         else:
             self._scan_id_producer(start)
         self.sequence = self.read_full_long()
-        self.sequence_start = self.position
-        self.broker_sequence = self.read_full_long()
+        place = self.position
+        if place + NUMBER_OCTETS > self.end:
+            raise beyond_frame("a 64-bit number")
+        self.sequence_start = place
+        self.broker_sequence = read_i64_be(self.data, place)
+        self.position = place + NUMBER_OCTETS
 
     def _scan_id_producer(self, start: int) -> None:
         self._id_octets = b""

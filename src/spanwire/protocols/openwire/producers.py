@@ -89,7 +89,7 @@ class AnnouncedProducers:
         never announced.
         """
         producer = self._last
-        if producer is None or not raw.startswith(producer.octets, PRODUCER_OFFSET):
+        if producer is None or raw[PRODUCER_OFFSET : PRODUCER_OFFSET + len(producer.octets)] != producer.octets:
             producer = self._find(raw, message)
             self._last = producer
         maker = message.message_id.producer_id

@@ -82,10 +82,17 @@ class SequenceBlock:
 
     def compact(self) -> None:
         """Close the holes."""
+        head = self.head
+        if self.count == len(self.sequences) - head:  # all of them are in front, as where the oldest leave first
+            del self.sequences[:head]
+            del self.locations[:head]
+            del self.lengths[:head]
+            self.head = 0
+            return
         sequences: array[int] = array("q")
         locations: array[int] = array("q")
         lengths: array[int] = array("I")
-        for place in range(self.head, len(self.sequences)):
+        for place in range(head, len(self.sequences)):
             location = self.locations[place]
             if location != GONE:
                 sequences.append(self.sequences[place])

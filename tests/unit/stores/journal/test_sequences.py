@@ -102,6 +102,24 @@ def test_no_call_touches_more_than_a_block_and_holes_take_little_room() -> None:
     assert len(index) == 50
 
 
+@pytest.mark.parametrize("late", [(), (700,), (1, 2), (4_999, 9_000)])
+def test_those_that_leave_in_their_order_leave_the_others_where_they_are(late: tuple[int, ...]) -> None:
+    index = SequenceIndex()
+    for sequence in range(1, 10_001):
+        index.add(sequence, sequence * 8, sequence)
+    for sequence in range(1, 9_990):
+        if sequence not in late:
+            assert index.remove(sequence) == sequence * 8
+            assert index.removed_length == sequence
+    left = [*late, *range(9_990, 10_001)]
+    assert list(index.sequences()) == left
+    assert list(index.locations()) == [sequence * 8 for sequence in left]
+    assert list(index.lengths()) == left
+    assert sum(len(block.sequences) for block in index._blocks) < 2 * MIN_COMPACTION * len(index._blocks)
+    index.add(10_001, 8, 3)
+    assert index.find(10_001) == 8
+
+
 def test_a_message_in_force_takes_twenty_bytes() -> None:
     index = SequenceIndex()
     for sequence in range(1, 100_001):
