@@ -361,6 +361,7 @@ class OpenWireBrokerConnection(ClientConnection, ProtocolConnection, ClusterMemb
             raise JmsError("duplex connections are not served here: open a second network connector instead")
         reverse = self._acceptor.accept(command, self, client.state, self._output, self._wire_format, now)
         self._reverse = reverse
+        self._decoder.gathers_answers = True
         parked = self._login.subscriptions
         if parked is not None:
             reverse.take(parked, now)
