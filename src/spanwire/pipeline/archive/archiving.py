@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.streaming.query import StreamingQuery
 
+from spanwire.pipeline.parquet import PARQUET, with_parquet_options
 from spanwire.pipeline.routes.query import AVAILABLE_NOW
 
 STATE: Final = "_archive"
@@ -40,8 +41,10 @@ class ArchiveQuery:
         frame = self._spark.readStream.format("spanwire").options(**self._options).load()
         frame = frame.withColumn(DESTINATION, F.col("JMSDestination"))
         frame = frame.withColumn(DAY, F.to_date(F.coalesce(*TIMES, F.timestamp_millis(F.lit(0)))))
-        writer = frame.writeStream.format("parquet").partitionBy(*PARTITIONS).option("path", str(self._directory))
-        writer = writer.option("checkpointLocation", str(self._directory / STATE / "checkpoint"))
+        writer = frame.writeStream.format(PARQUET).partitionBy(*PARTITIONS).option("path", str(self._directory))
+        writer = writer.options(**with_parquet_options(PARQUET, {})).option(
+            "checkpointLocation", str(self._directory / STATE / "checkpoint")
+        )
         writer = writer.queryName("archive")
         if self._trigger == AVAILABLE_NOW:
             return writer.trigger(availableNow=True).start()

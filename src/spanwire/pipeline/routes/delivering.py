@@ -12,6 +12,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
+from spanwire.pipeline.parquet import with_parquet_options
 from spanwire.pipeline.routes.building import (
     StepBuilder,
     dead_letters,
@@ -102,7 +103,7 @@ class Delivery:
             self._write(for_endpoint(dead_letters(failed), self._dead), self._dead)
 
     def _write(self, frame: DataFrame, endpoint: Endpoint) -> None:
-        options = dict(endpoint.options)
+        options = with_parquet_options(endpoint.format, endpoint.options)
         mode = "append"
         if endpoint.kind == BROKER:
             options["duplicateIdPrefix"] = f"{self._run}/{self._batch}/{self._count}"

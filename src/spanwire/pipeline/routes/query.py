@@ -12,6 +12,7 @@ from typing import Final
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from spanwire.pipeline.parquet import with_parquet_options
 from spanwire.pipeline.routes.building import StepBuilder, for_endpoint
 from spanwire.pipeline.routes.delivering import Delivery
 from spanwire.pipeline.routes.endpoints import FILE_FORMATS
@@ -49,7 +50,8 @@ class RouteQuery:
         endpoint = only_endpoint(self.route, on_batch)
         if endpoint is not None:
             frame = for_endpoint(frame, endpoint)
-            writer = frame.writeStream.format(endpoint.format).options(**endpoint.options)
+            options = with_parquet_options(endpoint.format, endpoint.options)
+            writer = frame.writeStream.format(endpoint.format).options(**options)
         else:
             self._check(frame.limit(0), on_batch)
             writer = frame.writeStream.foreachBatch(self._deliver)
