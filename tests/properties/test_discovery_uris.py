@@ -7,10 +7,11 @@ from hypothesis import strategies as st
 
 from spanwire.client.address import IN_PROCESS_SCHEMES, PLAIN_SCHEMES, TLS_SCHEMES, found_address, parse_url
 from spanwire.discovery.address import SCHEMES
+from spanwire.documents.element import Attribute, Element
 from spanwire.model.errors import ConfigurationError
 from spanwire.network.connector import NetworkConnectorSettings
 from spanwire.service.config.decryption import Decryption
-from spanwire.service.config.document import Attribute, Element, Findings
+from spanwire.service.config.document import Findings
 from spanwire.service.config.network import TRANSPORTS, NetworkReader
 from spanwire.service.config.tls import NO_STORES
 from spanwire.service.config.words import Words

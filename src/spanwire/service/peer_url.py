@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from spanwire.discovery.beacon import check_group
+from spanwire.documents.element import Attribute, Element
 from spanwire.model.errors import ConfigurationError, JmsError
-from spanwire.service.config.document import Attribute, Element
 
 SCHEME: Final = "peer"
 BIND_ADDRESS: Final = "bindAddress"

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from spanwire.discovery.agents import AGENTS, parse_agent
+from spanwire.documents.element import Element
 from spanwire.model.errors import ConfigurationError
-from spanwire.service.config.document import Element, Findings
+from spanwire.service.config.document import Findings
 
 WORD: Final = "discoveryUri"
 LATER: Final = ("http", "https")

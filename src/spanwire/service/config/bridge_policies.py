@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from spanwire.broker.bridge_policy import DEFAULT_RATE_DURATION_MS, BridgePolicy
+from spanwire.documents.element import Element
 from spanwire.service.config import words
-from spanwire.service.config.document import Element, Findings
+from spanwire.service.config.document import Findings
 from spanwire.service.config.security import Inner
 from spanwire.service.config.values import Settings
 

@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Final
 
 from spanwire.discovery.composite import parse_composite, split_parts
+from spanwire.documents.element import Attribute, Element
 from spanwire.model.errors import ConfigurationError
-from spanwire.service.config.document import Attribute, Element, read_text_file
+from spanwire.service.config.document import read_text_file
 from spanwire.service.config.properties import read_properties
 
 BROKER: Final = "broker:"

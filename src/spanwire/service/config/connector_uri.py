@@ -7,9 +7,10 @@ from __future__ import annotations
 from typing import Final
 from urllib.parse import unquote
 
+from spanwire.documents.element import Attribute, Element
 from spanwire.model.destination import QUEUE, parse_destination
 from spanwire.model.errors import InvalidDestinationError
-from spanwire.service.config.document import Attribute, Element, Findings
+from spanwire.service.config.document import Findings
 from spanwire.service.config.words import YES, Words
 
 NOT_IN_A_URI: Final = ("id", "uri")

@@ -1,4 +1,4 @@
-"""The neutral tree both readers make of a file, and the list of everything in it that cannot be honoured.
+"""The list of everything in a configuration that cannot be honoured.
 
 XML and TOML become `Element`s with the names of ``activemq.xml``; `spanwire.service.config.interpretation` turns the
 tree into the model. Nothing is raised at the first fault: `Findings` gathers all obstacles, one line each.
@@ -9,50 +9,17 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from spanwire.documents.element import MAX_DOCUMENT_BYTES
 from spanwire.model.errors import ConfigurationError
 
-MAX_DOCUMENT_BYTES: Final = 1024 * 1024  # a large activemq.xml has 50 KiB
-MAX_DEPTH: Final = 32  # the deepest word of activemq.xml stands nine levels down
-MAX_ELEMENTS: Final = 20_000  # a policy entry or destination each, for thousands of destinations
-MAX_ATTRIBUTES: Final = 128  # the broker element knows about ninety
 MAX_OBSTACLES: Final = 100  # lines of one error; the rest are counted
 WORD_START: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 SKIP: Final = "--skip-unsupported"
 MAX_CLASS: Final = 120  # characters of a Java class name that are repeated in an error
 MAX_WORD: Final = 60  # characters of a word from the file that are repeated in an error
-
-
-@dataclass(slots=True)
-class Attribute:
-    """One setting and where it stands. The value may be a password, so no repr shows it."""
-
-    value: str = field(repr=False)
-    line: int
-
-
-@dataclass(slots=True)
-class Element:
-    """One element: a thing to configure, its settings and what stands inside it."""
-
-    name: str
-    line: int
-    namespace: str = ""
-    attributes: dict[str, Attribute] = field(default_factory=dict)
-    children: list[Element] = field(default_factory=list)
-    text: str = field(default="", repr=False)
-
-    def value(self, name: str) -> str | None:
-        """The text of a setting, or None when it is not there."""
-        attribute = self.attributes.get(name)
-        return None if attribute is None else attribute.value
-
-    def child(self, name: str) -> Element | None:
-        """The first element of this name inside."""
-        return next((child for child in self.children if child.name == name), None)
 
 
 class Findings:

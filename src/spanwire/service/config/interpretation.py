@@ -9,13 +9,14 @@ from typing import Final
 
 from spanwire.broker.schedule import DEFAULT_MAX_REPEAT, MAX_REPEAT, SchedulerSettings
 from spanwire.broker.transactions import MAX_UNCOMMITTED
+from spanwire.documents.element import Attribute, Element
 from spanwire.model.destination import QUEUE, TOPIC, Destination
 from spanwire.model.errors import ConfigurationError
 from spanwire.network.connector import NetworkConnectorSettings
 from spanwire.service.config import words
 from spanwire.service.config.announcements import announcement
 from spanwire.service.config.decryption import Decryption
-from spanwire.service.config.document import MAX_CLASS, Attribute, Element, Findings
+from spanwire.service.config.document import MAX_CLASS, Findings
 from spanwire.service.config.model import (
     DEFAULT_BROKER_NAME,
     BrokerConfiguration,

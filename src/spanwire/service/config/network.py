@@ -13,6 +13,7 @@ from spanwire.discovery.reconnect import OPTIONS as RECONNECT_OPTIONS
 from spanwire.discovery.reconnect import ReconnectSettings
 from spanwire.discovery.sightings import FAILED_SIGHTING
 from spanwire.discovery.static import MASTER_SLAVE, SCHEMES, parse_list, parse_static
+from spanwire.documents.element import Element
 from spanwire.model.destination import QUEUE, TOPIC, Destination
 from spanwire.model.errors import ConfigurationError
 from spanwire.model.routing import DEFAULT_PRIORITY_BASE, MIN_CONSUMER_PRIORITY
@@ -21,7 +22,7 @@ from spanwire.network.connector import DiscoverySettings, NetworkConnectorSettin
 from spanwire.network.settings import DEFAULT_NAME, DEFAULT_PREFETCH, DEFAULT_TTL, BridgeSettings
 from spanwire.service.config.connector_uri import take_settings
 from spanwire.service.config.decryption import Decryption
-from spanwire.service.config.document import Element, Findings
+from spanwire.service.config.document import Findings
 from spanwire.service.config.tls import Stores
 from spanwire.service.config.uri import SOCKET, TLS, WIRE_FORMAT, TransportUri, is_tls, parse_uri, redacted
 from spanwire.service.config.values import NUMBER, Settings, as_flag

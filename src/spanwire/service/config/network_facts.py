@@ -10,11 +10,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from spanwire.documents.element import Element
+from spanwire.documents.xml import read_xml
 from spanwire.model.destination import QUEUE, Destination
 from spanwire.model.errors import ConfigurationError
-from spanwire.service.config.document import Element, read_text_file
+from spanwire.service.config.document import read_text_file
 from spanwire.service.config.toml import read_toml
-from spanwire.service.config.xml import read_xml
 
 VERSIONED_SCHEMA: Final = re.compile(rb"/activemq-core-([0-9]{1,2})\.([0-9]{1,2})[0-9.]{0,8}(?:-[A-Za-z]{1,10})?\.xsd")
 CLIENT_SCHEMES: Final = ("failover:", "fanout:")

@@ -13,7 +13,8 @@ from typing import Final
 
 from spanwire.broker.producer_audit import MAX_TRACKED
 from spanwire.broker.sequence_window import MAX_DEPTH
-from spanwire.service.config.document import Element, Findings
+from spanwire.documents.element import Element
+from spanwire.service.config.document import Findings
 from spanwire.service.config.model import PersistenceConfiguration
 from spanwire.service.config.values import Settings
 from spanwire.service.config.words import ENTRY_TABLES, JAVA, JOURNAL, LATER, NO_EFFECT, ONLY, YES, Rule, Words

@@ -21,10 +21,11 @@ from spanwire.broker.redelivery import (
 )
 from spanwire.broker.schedule import MAX_DELAY_MS
 from spanwire.broker.stamping import TimeStampSettings
+from spanwire.documents.element import Element
 from spanwire.model.destination import QUEUE, TOPIC
 from spanwire.model.errors import InvalidSelectorError
 from spanwire.service.config import words
-from spanwire.service.config.document import Element, Findings
+from spanwire.service.config.document import Findings
 from spanwire.service.config.model import RuntimeSettings
 from spanwire.service.config.policies import TEMPORARY
 from spanwire.service.config.values import Settings

@@ -18,10 +18,11 @@ from spanwire.broker.policy import (
     PolicyEntry,
 )
 from spanwire.broker.schedule import MAX_DELAY_MS
+from spanwire.documents.element import Element
 from spanwire.model.destination import QUEUE, TEMP_QUEUE, TEMP_TOPIC, TOPIC, Destination
 from spanwire.service.config import words
 from spanwire.service.config.bridge_policies import bridge_policy
-from spanwire.service.config.document import Element, Findings
+from spanwire.service.config.document import Findings
 from spanwire.service.config.queue_policies import queue_policy
 from spanwire.service.config.security import Inner
 from spanwire.service.config.topic_policies import TopicPolicyReader

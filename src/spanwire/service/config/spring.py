@@ -10,9 +10,10 @@ import re
 from pathlib import Path
 from typing import Final
 
+from spanwire.documents.element import Element
 from spanwire.model.errors import ConfigurationError
 from spanwire.service.config.decryption import SETTINGS, Decryption
-from spanwire.service.config.document import MAX_CLASS, MAX_WORD, Element, Findings, read_text_file
+from spanwire.service.config.document import MAX_CLASS, MAX_WORD, Findings, read_text_file
 from spanwire.service.config.properties import Variables, read_properties
 
 BEANS: Final = "http://www.springframework.org/schema/beans"

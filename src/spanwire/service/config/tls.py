@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from spanwire.documents.element import Element
 from spanwire.model.errors import ConfigurationError
 from spanwire.model.secret import Secret
 from spanwire.service.config.decryption import Decryption
-from spanwire.service.config.document import MAX_WORD, Element, Findings
+from spanwire.service.config.document import MAX_WORD, Findings
 from spanwire.service.config.properties import Variables
 from spanwire.service.config.values import Settings
 from spanwire.tls import suites

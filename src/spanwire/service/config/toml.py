@@ -22,16 +22,10 @@ import re
 import tomllib
 from typing import Final
 
+from spanwire.documents.element import MAX_DEPTH, MAX_DOCUMENT_BYTES, MAX_ELEMENTS, Attribute, Element
 from spanwire.model.errors import ConfigurationError
 from spanwire.service.config import network, persistence, words
-from spanwire.service.config.document import (
-    MAX_DEPTH,
-    MAX_DOCUMENT_BYTES,
-    MAX_ELEMENTS,
-    Attribute,
-    Element,
-    snake_case,
-)
+from spanwire.service.config.document import snake_case
 from spanwire.service.config.words import Words
 
 KEY: Final = r"(?:[A-Za-z0-9_-]+|\"[^\"]*\"|'[^']*')"

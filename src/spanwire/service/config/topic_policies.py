@@ -32,8 +32,9 @@ from spanwire.broker.topic_policy import (
     RecoveryPolicy,
     TopicPolicy,
 )
+from spanwire.documents.element import Element
 from spanwire.service.config import words
-from spanwire.service.config.document import Element, Findings
+from spanwire.service.config.document import Findings
 from spanwire.service.config.security import Inner
 from spanwire.service.config.values import Settings, as_flag
 from spanwire.service.config.words import Words

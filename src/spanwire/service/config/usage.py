@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
+from spanwire.documents.element import Element
 from spanwire.service.config import words
-from spanwire.service.config.document import Element, Findings
+from spanwire.service.config.document import Findings
 from spanwire.service.config.java_options import heap_bytes
 from spanwire.service.config.model import DiskLimit, UsageConfiguration
 from spanwire.service.config.security import Inner

@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from spanwire.documents.element import Element
 from spanwire.model.destination import QUEUE, TOPIC, Destination, check_name, parse_destination
 from spanwire.model.errors import InvalidDestinationError
 from spanwire.model.secret import Secret
 from spanwire.service.config.decryption import Decryption
-from spanwire.service.config.document import Element, Findings
+from spanwire.service.config.document import Findings
 
 MAX_LONG: Final = 2**63 - 1  # a Java long
 MAX_DIGITS: Final = 19  # of a Java long

@@ -13,11 +13,12 @@ from spanwire.broker.virtual_settings import (
     VirtualSettings,
     VirtualTopic,
 )
+from spanwire.documents.element import Element
 from spanwire.model.destination import QUEUE, TOPIC, Destination
 from spanwire.model.errors import InvalidSelectorError
 from spanwire.selector.parser import parse_selector
 from spanwire.service.config import words
-from spanwire.service.config.document import Element, Findings
+from spanwire.service.config.document import Findings
 from spanwire.service.config.values import Settings
 from spanwire.service.config.words import JAVA, NO_EFFECT, YES, Rule, Words
 

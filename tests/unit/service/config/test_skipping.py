@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from spanwire.documents.element import Attribute, Element
 from spanwire.model.errors import ConfigurationError
 from spanwire.service.config import words
 from spanwire.service.config.decryption import Decryption
-from spanwire.service.config.document import Attribute, Element, Findings
+from spanwire.service.config.document import Findings
 from spanwire.service.config.interpretation import Interpreter
 from spanwire.service.config.loading import read_configuration
 from spanwire.service.config.model import BrokerConfiguration

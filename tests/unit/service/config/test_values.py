@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from spanwire.documents.element import Attribute, Element
 from spanwire.model.errors import ConfigurationError
-from spanwire.service.config.document import Attribute, Element, Findings
+from spanwire.service.config.document import Findings
 from spanwire.service.config.values import Settings, as_flag, as_size
 
 CANARY = "c4n4ry-pa55word"

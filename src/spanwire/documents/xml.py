@@ -8,8 +8,7 @@ from __future__ import annotations
 from typing import Final
 from xml.parsers import expat
 
-from spanwire.model.errors import ConfigurationError
-from spanwire.service.config.document import (
+from spanwire.documents.element import (
     MAX_ATTRIBUTES,
     MAX_DEPTH,
     MAX_DOCUMENT_BYTES,
@@ -17,6 +16,7 @@ from spanwire.service.config.document import (
     Attribute,
     Element,
 )
+from spanwire.model.errors import ConfigurationError
 
 SEPARATOR: Final = " "  # between namespace and name; no URI holds a blank
 
@@ -67,7 +67,7 @@ def read_xml(content: bytes, source: str) -> Element:
     well-formed.
     """
     if len(content) > MAX_DOCUMENT_BYTES:
-        raise ConfigurationError(f"{source}: is larger than {MAX_DOCUMENT_BYTES} bytes, which no configuration needs")
+        raise ConfigurationError(f"{source}: is larger than {MAX_DOCUMENT_BYTES} bytes, which no such file needs")
     parser = expat.ParserCreate(namespace_separator=SEPARATOR)
     builder = _Builder(source, parser)
     parser.StartElementHandler = builder.start

@@ -1,0 +1,1 @@
+"""Files that people write, as trees of elements with their lines."""
