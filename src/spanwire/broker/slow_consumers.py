@@ -162,6 +162,8 @@ class SlowConsumerWatch(BrokerDestination):
         if progress != watched.progress:
             watched.progress = progress
             watched.since = self._context.monotonic
+        elif self._strategy.ignore_idle_consumers and subscription.dispatched_count == 0:
+            watched.since = self._context.monotonic  # who has nothing does not owe an acknowledgement for that time
         line = watched.line
         if line is not None and not self._by_acks and not subscription.pulls:
             room = subscription.prefetch_size + subscription.extension - subscription.dispatched_count

@@ -206,6 +206,17 @@ def test_an_idle_consumer_is_left_alone_unless_the_policy_says_otherwise() -> No
         assert is_ended(consumer) != idle
 
 
+def test_a_consumer_that_had_nothing_for_long_has_the_whole_time_for_what_it_gets() -> None:
+    stage = watching(by_acks(since_ms=3_000))
+    consumer = stage.peer("a").consumes(Q)
+    passes(stage, 20.9)  # a check is due in a moment
+    stage.peer("p").sends(Q, "1")
+    passes(stage, 2.8)
+    assert not is_ended(consumer)
+    passes(stage, 1.5)
+    assert is_ended(consumer)
+
+
 def test_a_silent_consumer_may_be_silent_for_some_checks() -> None:
     stage = watching(by_acks(since_ms=1_000, count=3, slow_ms=-1))
     consumer = stage.peer("a").consumes(Q)
