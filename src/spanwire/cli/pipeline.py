@@ -22,6 +22,7 @@ from typing import Final, Protocol, cast
 
 from spanwire import registry
 from spanwire.cli.arguments import Parser
+from spanwire.cli.pipeline_report import run_report
 from spanwire.model.errors import ConfigurationError
 from spanwire.pipeline.routes.supervisor import News
 
@@ -293,4 +294,5 @@ COMMANDS: Final[dict[str, tuple[Callable[[Sequence[str]], int], str]]] = {
     "archive": (run_archive, "take messages off queues into Parquet files"),
     "replay": (run_replay, "send messages of an archive again"),
     "redrive": (run_redrive, "show dead letters by cause, or send them back"),
+    "report": (run_report, "rates, times, who sends to whom, lost and doubled messages, from archives"),
 }

@@ -26,6 +26,7 @@ from spanwire.pipeline.archive.archiving import DAY, DESTINATION, PARTITIONS
 from spanwire.pipeline.schema import COLUMNS, DDL
 from spanwire.pipeline.selector_column import selector_column
 
+ARCHIVE_DDL: Final = f"{DDL}, {DESTINATION} string, {DAY} date"
 MAX_PORTION: Final = 10_000  # messages sent between two notes
 PORTION_S: Final = 2  # of sending, when there is a rate
 NUMBER: Final = "replay_number"
@@ -59,7 +60,7 @@ class Sum:
 
 def archived(spark: SparkSession, directory: str) -> DataFrame:
     """The rows of an archive; a column that an older one does not have is null there."""
-    return spark.read.schema(f"{DDL}, {DESTINATION} string, {DAY} date").parquet(directory)
+    return spark.read.schema(ARCHIVE_DDL).parquet(directory)
 
 
 def chosen(spark: SparkSession, choice: Choice) -> DataFrame:

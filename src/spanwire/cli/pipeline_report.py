@@ -1,0 +1,56 @@
+"""``spanwire pipeline report``: what flowed through brokers, from archives."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final, cast
+
+from spanwire import registry
+from spanwire.cli.arguments import Parser
+
+INPUTS: Final = "spanwire.pipeline.report.sources:Inputs"
+REPORT: Final = "spanwire.pipeline.report.commands:report"
+TEXT: Final = "spanwire.pipeline.report.terminal:report_text"
+JSON: Final = "spanwire.pipeline.report.terminal:json_of"
+DEFAULT_STUCK_S: Final = 60
+IS_BROKEN: Final = 3  # the exit status when the ledger does not hold
+
+
+def run_report(arguments: Sequence[str]) -> int:
+    """Makes a report; status 3 when the ledger has ids that break it."""
+    parser = Parser(
+        prog="spanwire pipeline report",
+        description=(
+            "Rates, sizes, times from broker to broker, who sends to whom, and the ledger of queues:\n"
+            "sent = delivered + dead + expired + pending, or the exact messages that break it.\n"
+            "From archives that spanwire pipeline archive has written. The exit status is 3 when the ledger is broken."
+        ),
+    )
+    parser.add_argument("archives", nargs="*", metavar="ARCHIVE", help="archives of messages that were received")
+    for name, text in (
+        ("advisories", "an archive of topic://ActiveMQ.Advisory.> of a broker; may be repeated, once for each broker"),
+        ("statistics", "an archive of answers of the statistics plugin; may be repeated"),
+        ("sent", "an archive with a copy of everything that was sent; may be repeated"),
+    ):
+        parser.add_argument(f"--{name}", action="append", default=[], metavar="ARCHIVE", help=text)
+    parser.whole_number("stuckAfter", "seconds after which a message that waits is stuck", DEFAULT_STUCK_S)
+    parser.option("out", "for report.html, report.json, charts, and Parquet of all ids to look at", metavar="DIRECTORY")
+    parser.option("master", "where Spark runs: local[*], local[2], or a cluster's URL", "local[*]", metavar="URL")
+    parser.add_argument("--json", action="store_true", help="the report as one JSON object")
+    options = parser.parse(arguments)
+    inputs = _load(INPUTS)(
+        tuple(options.archives), tuple(options.advisories), tuple(options.statistics), tuple(options.sent)
+    )
+    out = Path(options.out) if options.out else None
+    made = _load(REPORT)(options.master, inputs, out, options.stuck_after)
+    sys.stdout.write(json.dumps(_load(JSON)(made)) + "\n" if options.json else str(_load(TEXT)(made)))
+    if out is not None and not options.json:
+        sys.stdout.write(f"The page is {out / 'report.html'}\n")
+    return IS_BROKEN if getattr(made, "is_broken", False) else 0
+
+
+def _load(reference: str) -> Callable[..., object]:
+    return cast(Callable[..., object], registry.load(reference))

@@ -1,0 +1,61 @@
+"""``spanwire pipeline report`` on a session of its own, and what it writes.
+
+DIRECTORY/report.html      everything on one page that needs no other file
+DIRECTORY/report.json      the same for machines
+DIRECTORY/KEY.png          the charts, where matplotlib is installed
+DIRECTORY/ids/…parquet     every id that stands out, where there are any
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Final
+
+from spanwire.model.errors import ConfigurationError
+from spanwire.pipeline.report.building import Built, build
+from spanwire.pipeline.report.model import Report
+from spanwire.pipeline.report.page import page
+from spanwire.pipeline.report.png import HAS_MATPLOTLIB, MISSING, write_charts
+from spanwire.pipeline.report.sources import Inputs
+from spanwire.pipeline.report.terminal import json_of
+from spanwire.pipeline.routes.running import session_on
+
+PAGE: Final = "report.html"
+JSON: Final = "report.json"
+IDS: Final = "ids"
+TITLE: Final = "Message flow"
+
+
+def report(master: str, inputs: Inputs, out: Path | None, stuck_after_s: int) -> Report:
+    """Make a report, and its files when there is a directory for them. Raises `ConfigurationError`."""
+    inputs.check()  # before Spark takes its time
+    if out is not None:
+        _make(out)
+    with session_on(master, "spanwire pipeline report") as spark:
+        built = build(spark, inputs, stuck_after_s)
+        if out is not None:
+            write(built, out)
+        return built.report
+
+
+def write(built: Built, out: Path) -> None:
+    """The files. Raises `ConfigurationError` when they cannot be written."""
+    made = built.report
+    try:
+        if made.charts and not HAS_MATPLOTLIB:
+            made.notes.append(MISSING)
+        write_charts(made.charts, out)
+        (out / JSON).write_text(json.dumps(json_of(made), indent=1) + "\n", encoding="utf-8")
+        (out / PAGE).write_text(page(made, TITLE), encoding="utf-8")
+    except OSError as error:
+        raise ConfigurationError(f"--out {out}: {error.strerror}") from None
+    if any(table.key == "ids" for table in made.tables):
+        built.found.write.mode("overwrite").parquet(str(out / IDS))
+
+
+def _make(out: Path) -> None:
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigurationError(f"--out {out}: {error.strerror}") from None

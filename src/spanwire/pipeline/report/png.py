@@ -1,0 +1,142 @@
+"""Charts as PNG files, where matplotlib is installed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final, Protocol
+
+from spanwire.pipeline.report.model import BarChart, Chart, FlowChart, LineChart, Link
+from spanwire.pipeline.report.svg import COLOURS
+from spanwire.pipeline.report.texts import printable
+
+try:
+    from matplotlib import dates, figure, patches
+    from matplotlib import path as paths
+except ImportError:  # the report is complete without it, and says so
+    HAS_MATPLOTLIB = False
+else:
+    HAS_MATPLOTLIB = True
+
+DPI: Final = 130
+WIDTH: Final = 10.0
+MAX_NAME: Final = 44
+WIDEST: Final = 14.0
+MISSING: Final = (
+    "Charts as PNG files need matplotlib; run: python -m pip install 'spanwire[report]'. The page has them."
+)
+
+
+class Axes(Protocol):
+    """What curves are drawn on."""
+
+    def add_patch(self, patch: object) -> object:
+        """Draw a shape."""
+        ...
+
+
+def write_charts(charts: list[Chart], directory: Path) -> list[Path]:
+    """A file ``KEY.png`` for each; none without matplotlib."""
+    if not HAS_MATPLOTLIB:
+        return []
+    written = []
+    for chart in charts:
+        target = directory / f"{chart.key}.png"
+        _draw(chart, target)
+        written.append(target)
+    return written
+
+
+def _draw(chart: Chart, target: Path) -> None:
+    if isinstance(chart, LineChart):
+        drawn = _lines(chart)
+    elif isinstance(chart, BarChart):
+        drawn = _bars(chart)
+    else:
+        drawn = _flow(chart)
+    drawn.savefig(target, dpi=DPI)
+
+
+def _lines(chart: LineChart) -> figure.Figure:
+    drawn = figure.Figure(figsize=(WIDTH, 4.6), layout="constrained")
+    axes = drawn.subplots()
+    for place, series in enumerate(chart.series):
+        points = [(when, value) for when, value in series.points if value is not None]
+        axes.plot(
+            [when for when, _ in points],
+            [value for _, value in points],
+            label=plain(series.name),
+            color=COLOURS[place % len(COLOURS)],
+            linewidth=2,
+            marker="o" if len(points) == 1 else None,
+        )
+    axes.set_title(chart.title)
+    axes.set_ylabel(chart.unit)
+    axes.set_ylim(bottom=0)
+    axes.grid(alpha=0.25)
+    axes.xaxis.set_major_formatter(dates.ConciseDateFormatter(axes.xaxis.get_major_locator()))
+    axes.legend(loc="upper left", frameon=False, fontsize=8)
+    return drawn
+
+
+def _bars(chart: BarChart) -> figure.Figure:
+    drawn = figure.Figure(figsize=(WIDTH, 1.4 + 0.4 * len(chart.bars)), layout="constrained")
+    axes = drawn.subplots()
+    names = [plain(bar.name) for bar in chart.bars]
+    places = list(range(len(names)))
+    axes.barh(places, [bar.high for bar in chart.bars], color="#c7d9ee", label=chart.high)
+    axes.barh(places, [bar.middle for bar in chart.bars], color=COLOURS[0], label=chart.middle)
+    axes.set_yticks(places, names, fontsize=8)
+    axes.invert_yaxis()
+    axes.set_title(chart.title)
+    axes.set_xlabel(chart.unit)
+    axes.grid(axis="x", alpha=0.25)
+    axes.legend(frameon=False, fontsize=8)
+    return drawn
+
+
+def _flow(chart: FlowChart) -> figure.Figure:
+    columns = [
+        sorted({link.start for link in chart.sending}),
+        sorted({link.end for link in chart.sending} | {link.start for link in chart.receiving}),
+        sorted({link.end for link in chart.receiving}),
+    ]
+    longest = max(len(column) for column in columns)
+    drawn = figure.Figure(figsize=(WIDTH, 1.0 + 0.45 * longest), layout="constrained")
+    axes = drawn.subplots()
+    axes.set_axis_off()
+    axes.set_xlim(0, 10)
+    axes.set_ylim(-longest, 0.6)
+    axes.set_title(chart.title)
+    places = [{name: -row - (longest - len(column)) / 2 - 0.5 for row, name in enumerate(column)} for column in columns]
+    most = max([link.count or 0 for link in [*chart.sending, *chart.receiving]], default=0)
+    colours = {name: COLOURS[row % len(COLOURS)] for row, name in enumerate(columns[1])}
+    for link in chart.sending:
+        _curve(axes, link, (2.6, places[0][link.start]), (3.7, places[1][link.end]), most, colours[link.end])
+    for link in chart.receiving:
+        _curve(axes, link, (6.3, places[1][link.start]), (7.4, places[2][link.end]), most, colours[link.start])
+    for x, column, rows in zip((2.55, 5.0, 7.45), columns, places, strict=True):
+        anchor = "right" if x < 3 else "center" if x < 7 else "left"
+        for name in column:
+            axes.text(x, rows[name], plain(name), ha=anchor, va="center", fontsize=8)
+    return drawn
+
+
+def _curve(
+    axes: Axes, link: Link, start: tuple[float, float], end: tuple[float, float], most: int, colour: str
+) -> None:
+    width = 1.0 if not link.count else max(1.0, WIDEST * link.count / most)
+    middle = (start[0] + end[0]) / 2
+    line = paths.Path(
+        [start, (middle, start[1]), (middle, end[1]), end],
+        [paths.Path.MOVETO, paths.Path.CURVE4, paths.Path.CURVE4, paths.Path.CURVE4],
+    )
+    style = "solid" if link.count else "dashed"
+    patch = patches.PathPatch(line, fill=False, edgecolor=colour, alpha=0.45, linewidth=width, linestyle=style)
+    axes.add_patch(patch)
+
+
+def plain(text: str) -> str:
+    """A name as matplotlib shall draw it: no dollar begins a formula, and what is long is cut."""
+    half = MAX_NAME // 2
+    cut = text if len(text) <= MAX_NAME else f"{text[: half - 1]}…{text[-half:]}"
+    return printable(cut).replace("$", r"\$")

@@ -1,0 +1,175 @@
+"""Archives as the frames that a report is made of: messages, events that advisories tell of, statistics.
+
+An archive may hold any of the three: what was sent to a topic below ``ActiveMQ.Advisory.`` is an advisory wherever it
+lies. Only archives that are named as statistics are read as such. What a broker without `advisoryFor…` does not tell
+is missing in the events, and nothing here can know.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import reduce
+from pathlib import Path
+from typing import Final
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+
+from spanwire.model.errors import ConfigurationError
+from spanwire.pipeline.archive.archiving import PARTITIONS, STATE
+from spanwire.pipeline.archive.replaying import ARCHIVE_DDL, archived
+from spanwire.pipeline.options import ADVISORIES
+
+MAX_ARCHIVES: Final = 100  # of one kind; each costs Spark a listing of its files
+MESSAGES: Final = "messages"
+SENT: Final = "sent"
+EVENT: Final = rf"^topic://{ADVISORIES.replace('.', '[.]')}([A-Za-z]+)(?:[.](Queue|Topic|TempQueue|TempTopic)[.](.*))?$"
+SCHEMES: Final = {"Queue": "queue://", "Topic": "topic://", "TempQueue": "temp-queue://", "TempTopic": "temp-topic://"}
+DEAD_LETTERS: Final = r"^queue://(ActiveMQ[.])?DLQ([.].*)?$"
+CONNECTION: Final = r"^(.*):[^:]*:[^:]*:[^:]*$"  # of a message's id: connection:session:producer:number
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """The directories of archives."""
+
+    messages: tuple[str, ...]
+    advisories: tuple[str, ...] = ()
+    statistics: tuple[str, ...] = ()
+    sent: tuple[str, ...] = ()
+
+    def check(self) -> None:
+        """Raises `ConfigurationError` for what is no archive, for one that is named twice, and for none at all."""
+        named = [*self.messages, *self.advisories, *self.statistics, *self.sent]
+        if not named:
+            raise ConfigurationError("name an archive at least, as spanwire pipeline archive has written it")
+        seen: set[Path] = set()
+        for name in named:
+            path = Path(name).resolve()
+            if not path.is_dir():
+                raise ConfigurationError(f"there is no directory {name}")
+            if not any(path.glob(f"{PARTITIONS[0]}=*")) and not (path / STATE).is_dir():
+                raise ConfigurationError(f"{name} is no archive; there is no {PARTITIONS[0]}=… in it")
+            if path in seen:
+                raise ConfigurationError(f"{name} is named twice; its messages would count as doubled")
+            seen.add(path)
+        for group in (self.messages, self.advisories, self.statistics, self.sent):
+            if len(group) > MAX_ARCHIVES:
+                raise ConfigurationError(f"{len(group)} archives are more than the {MAX_ARCHIVES} of one report")
+
+
+def messages(spark: SparkSession, inputs: Inputs) -> DataFrame:
+    """A row for each archived message that is no advisory.
+
+    | archive, role | which archive, and ``messages`` or ``sent`` |
+    | id, destination, connection | connection: of the sender |
+    | sent_at, in_at, out_at | by the sender's clock, the last broker's |
+    | path | ids of the brokers that forwarded it, never null |
+    | size | octets of the body as it is in the archive |
+    | redelivered, persistent, cause | cause: why it is a dead letter, or null |
+    """
+    rows = [_read(spark, name, MESSAGES) for name in inputs.messages]
+    rows += [_read(spark, name, SENT) for name in inputs.sent]
+    rows += [_read(spark, name, MESSAGES) for name in inputs.advisories]
+    frame = reduce(DataFrame.unionByName, rows) if rows else _nothing(spark)
+    frame = frame.where(~F.col("JMSDestination").startswith(f"topic://{ADVISORIES}"))
+    return frame.select(
+        "archive",
+        "role",
+        F.col("JMSMessageID").alias("id"),
+        F.col("JMSDestination").alias("destination"),
+        F.nullif(F.regexp_extract("JMSMessageID", CONNECTION, 1), F.lit("")).alias("connection"),
+        F.col("JMSTimestamp").alias("sent_at"),
+        F.col("JMSActiveMQBrokerInTime").alias("in_at"),
+        F.col("JMSActiveMQBrokerOutTime").alias("out_at"),
+        _path(F.col("JMSActiveMQBrokerPath")).alias("path"),
+        _size().alias("size"),
+        F.coalesce("JMSRedelivered", F.lit(False)).alias("redelivered"),
+        (F.col("JMSDeliveryMode") == "PERSISTENT").alias("persistent"),
+        F.try_variant_get(F.col("properties")["dlqDeliveryFailureCause"], "$", "string").alias("cause"),
+    )
+
+
+def events(spark: SparkSession, inputs: Inputs) -> DataFrame:
+    """A row for each advisory.
+
+    | kind | such as ``MessageDelivered``, ``Consumer`` |
+    | broker, broker_id, at | who tells, and when by its clock |
+    | destination | what the advisory is about |
+    | structure | the type of what it tells of |
+    | id, connection, sent_at, in_at, path, size | of a message that it tells of |
+    | party | the id of the consumer, producer or connection that it tells of |
+    | client, subscription, is_network | of a client that it tells of |
+    """
+    names = [*inputs.messages, *inputs.advisories]
+    rows = [_read(spark, name, MESSAGES) for name in names]
+    frame = reduce(DataFrame.unionByName, rows) if rows else _nothing(spark)
+    frame = frame.where(F.col("JMSDestination").startswith(f"topic://{ADVISORIES}"))
+    family = F.regexp_extract("JMSDestination", EVENT, 2)
+    scheme = reduce(lambda rest, one: F.when(family == one, SCHEMES[one]).otherwise(rest), SCHEMES, F.lit(None))
+    return frame.select(
+        F.regexp_extract("JMSDestination", EVENT, 1).alias("kind"),
+        F.coalesce(_property("originBrokerName"), _property("originBrokerId"), F.lit("?")).alias("broker"),
+        _property("originBrokerId").alias("broker_id"),
+        F.coalesce("JMSActiveMQBrokerInTime", "JMSTimestamp").alias("at"),
+        F.concat(scheme, F.regexp_extract("JMSDestination", EVENT, 3)).alias("destination"),
+        _told("type").alias("structure"),
+        F.coalesce(_told("messageId"), _property("orignalMessageId")).alias("id"),
+        _told("connectionId").alias("connection"),
+        F.timestamp_millis(_told("timestamp", "bigint")).alias("sent_at"),
+        F.timestamp_millis(_told("brokerInTime", "bigint")).alias("in_at"),
+        _path(_told("brokerPath", "array<string>")).alias("path"),
+        F.coalesce(_told("size", "bigint"), F.lit(0)).alias("size"),
+        F.coalesce(_told("consumerId"), _told("objectId"), _property("consumerId"), _told("producerId")).alias("party"),
+        _told("clientId").alias("client"),
+        _told("subscriptionName").alias("subscription"),
+        F.coalesce(_told("networkSubscription", "boolean"), F.lit(False)).alias("is_network"),
+    )
+
+
+def statistics(spark: SparkSession, inputs: Inputs) -> DataFrame:
+    """A row for each answer about a destination: broker, destination, at, size, enqueued, dequeued, expired, consumers,
+    producers, memory_percent.
+    """
+    rows = [_read(spark, name, MESSAGES) for name in inputs.statistics]
+    frame = reduce(DataFrame.unionByName, rows) if rows else _nothing(spark)
+    frame = frame.where(_told("destinationName").isNotNull() & _told("enqueueCount", "bigint").isNotNull())
+    return frame.select(
+        F.coalesce(_told("brokerName"), F.lit("?")).alias("broker"),
+        _told("destinationName").alias("destination"),
+        F.coalesce("JMSTimestamp", "JMSActiveMQBrokerInTime").alias("at"),
+        _told("size", "bigint").alias("size"),
+        _told("enqueueCount", "bigint").alias("enqueued"),
+        _told("dequeueCount", "bigint").alias("dequeued"),
+        F.coalesce(_told("expiredCount", "bigint"), F.lit(0)).alias("expired"),
+        _told("consumerCount", "bigint").alias("consumers"),
+        _told("producerCount", "bigint").alias("producers"),
+        _told("memoryPercentUsage", "bigint").alias("memory_percent"),
+    )
+
+
+def _read(spark: SparkSession, name: str, role: str) -> DataFrame:
+    label = Path(name).resolve().name
+    return archived(spark, name).withColumn("archive", F.lit(label)).withColumn("role", F.lit(role))
+
+
+def _nothing(spark: SparkSession) -> DataFrame:
+    return spark.createDataFrame([], ARCHIVE_DDL).withColumn("archive", F.lit("")).withColumn("role", F.lit(MESSAGES))
+
+
+def _told(name: str, kind: str = "string") -> Column:
+    """An entry of a map body, or of what an advisory tells of; null for another type."""
+    return F.try_variant_get("body", f"$.{name}", kind)
+
+
+def _property(name: str) -> Column:
+    return F.try_variant_get(F.col("properties")[name], "$", "string")
+
+
+def _path(column: Column) -> Column:
+    return F.coalesce(column, F.array().cast("array<string>"))
+
+
+def _size() -> Column:
+    structured = F.when(F.col("body_type").isin("map", "stream"), F.length(F.to_json("body")))
+    return F.coalesce(F.octet_length("text"), F.octet_length("bytes"), structured, F.lit(0)).cast("bigint")

@@ -1,0 +1,77 @@
+"""Values of tables as texts for people; names of others with nothing in them that a terminal would obey."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Final
+
+from spanwire.pipeline.report.model import Kind, Table, Value
+
+NOTHING: Final = "–"
+MAX_CELL: Final = 100  # characters of a text in a table on a terminal
+GAP: Final = "  "
+UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB")
+STEP: Final = 1024
+MANY_MS: Final = 10_000
+
+
+def text_of(value: Value, kind: Kind) -> str:
+    """One value."""
+    if value is None:
+        return NOTHING
+    if isinstance(value, datetime):
+        return value.strftime("%Y-%m-%d %H:%M:%S")
+    if isinstance(value, str):
+        return printable(value)
+    if kind is Kind.BYTES:
+        return octets_text(value)
+    if kind is Kind.RATE:
+        return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+    if kind is Kind.MILLIS:
+        return f"{value / 1000:,.1f} s" if abs(value) >= MANY_MS else f"{value:,.4g} ms"
+    return f"{value:,}"
+
+
+def octets_text(count: int | float) -> str:
+    """A number of octets."""
+    size, unit = float(count), 0
+    while size >= STEP and unit < len(UNITS) - 1:
+        size /= STEP
+        unit += 1
+    return f"{size:,.0f} {UNITS[unit]}" if unit == 0 or size >= 100 else f"{size:,.3g} {UNITS[unit]}"
+
+
+def printable(text: str) -> str:
+    """A text without control characters and without those that turn the direction of others."""
+    return "".join(one if one.isprintable() else "\ufffd" for one in text)
+
+
+def is_number(kind: Kind) -> bool:
+    """Whether values of this kind stand on the right."""
+    return kind not in (Kind.TEXT, Kind.TIME)
+
+
+def table_text(table: Table) -> str:
+    """A table for a terminal."""
+    heads = [column.name for column in table.columns]
+    kinds = [column.kind for column in table.columns]
+    cells = [[short(text_of(value, kind)) for value, kind in zip(row, kinds, strict=True)] for row in table.rows]
+    widths = [max(len(line[place]) for line in [heads, *cells]) for place in range(len(heads))]
+    lines = [table.title, "=" * len(table.title)]
+    for line in [heads, *cells]:
+        padded = [
+            cell.rjust(width) if is_number(kind) else cell.ljust(width)
+            for cell, width, kind in zip(line, widths, kinds, strict=True)
+        ]
+        lines.append(GAP.join(padded).rstrip())
+    if table.is_cut:
+        lines.append(f"… {table.total - len(table.rows):,} more")
+    return "\n".join(lines)
+
+
+def short(text: str) -> str:
+    """At most so many characters; the end of an id says more than its middle."""
+    if len(text) <= MAX_CELL:
+        return text
+    half = MAX_CELL // 2
+    return f"{text[: half - 1]}…{text[-half:]}"

@@ -1,0 +1,164 @@
+"""Rates and sizes by destination, and over time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+from pyspark.sql import Column as SparkColumn
+from pyspark.sql import DataFrame, Row
+from pyspark.sql import functions as F  # noqa: N812
+
+from spanwire.pipeline.report.model import MAX_SERIES, Column, Kind, LineChart, Series, Table, Value, cut
+from spanwire.pipeline.report.sources import MESSAGES
+
+MAX_DESTINATIONS: Final = 10_000  # brought to the driver: those with most messages
+MAX_STEPS: Final = 120  # of a chart over time
+STEPS_S: Final = (1, 2, 5, 10, 30, 60, 300, 600, 1800, 3600, 10_800, 43_200, 86_400, 604_800, 2_592_000, 31_536_000)
+OTHERS: Final = "all others"
+ARCHIVE: Final = "archive"
+ADVISORIES: Final = "advisories"
+DELIVERED: Final = "MessageDelivered"
+
+COLUMNS: Final = (
+    Column("destination"),
+    Column("known from"),
+    Column("messages", Kind.COUNT),
+    Column("per second", Kind.RATE),
+    Column("bytes", Kind.BYTES),
+    Column("mean size", Kind.BYTES),
+    Column("95 %", Kind.BYTES),
+    Column("largest", Kind.BYTES),
+    Column("redelivered", Kind.COUNT),
+    Column("first", Kind.TIME),
+    Column("last", Kind.TIME),
+)
+ABOUT: Final = (
+    "Sizes are those of the bodies in the archive; advisories tell sizes only where includeBodyForAdvisory is set. "
+    "Per second: over the time from the first to the last message."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """By destination and over time, and the totals."""
+
+    table: Table
+    chart: LineChart | None
+    messages: int
+    octets: int
+    begin: datetime | None
+    end: datetime | None
+
+
+def traffic(messages: DataFrame, events: DataFrame) -> Traffic:
+    """What archives hold; of destinations that they do not hold, what advisories tell."""
+    when = F.coalesce("sent_at", "in_at")
+    archived = messages.where(F.col("role") == MESSAGES).withColumn("when", when)
+    rows = _sums(archived)
+    known = {row["destination"] for row in rows}
+    told = events.where((F.col("kind") == DELIVERED) & (F.size("path") == 0)).withColumn(
+        "when", F.coalesce("in_at", "at")
+    )
+    told = told.withColumn("redelivered", F.lit(False))
+    others = [row for row in _sums(told) if row["destination"] not in known]
+    table_rows = [_line(row, ARCHIVE) for row in rows] + [_line(row, ADVISORIES) for row in others]
+    found = [*rows, *others]
+    begins = [row["first"] for row in found if row["first"] is not None]
+    ends = [row["last"] for row in found if row["last"] is not None]
+    begin, end = min(begins, default=None), max(ends, default=None)
+    chart = None
+    if begin is not None and end is not None:
+        names = {row["destination"] for row in others}
+        both = archived.select("destination", "when").unionByName(
+            told.where(F.col("destination").isin(sorted(names)[:MAX_DESTINATIONS])).select("destination", "when")
+        )
+        largest = sorted(found, key=lambda row: (-row["messages"], row["destination"] or ""))[:MAX_SERIES]
+        chart = rates(both, [row["destination"] for row in largest], len(found) > len(largest), begin, end)
+    return Traffic(
+        cut("destinations", "Destinations", ABOUT, COLUMNS, table_rows),
+        chart,
+        sum(row["messages"] for row in found),
+        sum(row["bytes"] or 0 for row in found),
+        begin,
+        end,
+    )
+
+
+def step_of(begin: datetime, end: datetime) -> int:
+    """Seconds of one step of a chart over that time."""
+    span_s = max((end - begin).total_seconds(), 1.0)
+    return next((step for step in STEPS_S if span_s / step <= MAX_STEPS), STEPS_S[-1])
+
+
+def rates(frame: DataFrame, names: list[str], has_others: bool, begin: datetime, end: datetime) -> LineChart:
+    """Messages per second of the destinations, and of all others together, over time."""
+    step_s = step_of(begin, end)
+    name = F.when(F.col("destination").isin(names), F.col("destination")).otherwise(OTHERS)
+    counts = frame.where(F.col("when").isNotNull()).groupBy(name.alias("name"), bucket(F.col("when"), step_s))
+    found = {(row["name"], row["bucket"]): row["count"] for row in counts.count().collect()}
+    shown = [*names, OTHERS] if has_others else names
+    first, last = int(begin.timestamp()) // step_s, int(end.timestamp()) // step_s
+    series = [
+        Series(
+            one,
+            [
+                (begin_of(number, step_s, begin), found.get((one, number), 0) / step_s)
+                for number in range(first, last + 1)
+            ],
+        )
+        for one in shown
+    ]
+    return LineChart("rates", "Messages over time", f"per second, in steps of {span_text(step_s)}", series)
+
+
+def bucket(when: SparkColumn, step_s: int) -> SparkColumn:
+    """The number of the step in which a time lies."""
+    return F.floor(F.unix_seconds(when) / step_s).alias("bucket")
+
+
+def begin_of(number: int, step_s: int, like: datetime) -> datetime:
+    """When a step begins, in the zone of another time."""
+    return datetime.fromtimestamp(0, like.tzinfo) + timedelta(seconds=number * step_s)
+
+
+def span_text(seconds: int) -> str:
+    """A length of time for people."""
+    for unit, name in ((86_400, "d"), (3600, "h"), (60, "min")):
+        if seconds >= unit and seconds % unit == 0:
+            return f"{seconds // unit} {name}"
+    return f"{seconds} s"
+
+
+def _sums(frame: DataFrame) -> list[Row]:
+    """The destinations, largest first."""
+    grouped = frame.where(F.col("destination").isNotNull()).groupBy("destination")
+    sums = grouped.agg(
+        F.count("*").alias("messages"),
+        F.sum("size").alias("bytes"),
+        F.percentile_approx("size", 0.95).alias("p95"),
+        F.max("size").alias("largest"),
+        F.count_if("redelivered").alias("redelivered"),
+        F.min("when").alias("first"),
+        F.max("when").alias("last"),
+    )
+    return list(sums.orderBy(F.desc("messages"), "destination").limit(MAX_DESTINATIONS).collect())
+
+
+def _line(row: Row, source: str) -> tuple[Value, ...]:
+    first, last, count, octets = row["first"], row["last"], row["messages"], row["bytes"] or 0
+    span_s = (last - first).total_seconds() if first is not None and last is not None else 0.0
+    return (
+        row["destination"],
+        source,
+        count,
+        count / span_s if span_s > 0 else None,
+        octets,
+        octets / count if count else None,
+        row["p95"],
+        row["largest"],
+        row["redelivered"],
+        first,
+        last,
+    )
