@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import pytest
 
+from spanwire.client import aio
 from spanwire.model.errors import JmsError, TransactionRolledBackError
 from tests.support.broker_process import BrokerProcess, spanwire_command
 from tests.support.classic import classic_broker
@@ -105,22 +106,55 @@ async def until(is_so: Any) -> None:
         await asyncio.sleep(0.02)
 
 
-def test_a_transaction_over_a_kill_is_rolled_back_as_a_whole(mortal: BrokerProcess, shell: str) -> None:
+def test_a_transaction_over_a_kill_is_done_as_a_whole_unless_it_received(mortal: BrokerProcess, shell: str) -> None:
     async def scenario() -> None:
         async with opened(shell, failover(mortal)) as connection, connection.session("transacted") as session:
             producer = await session.create_producer("queue://TX")
-            await producer.send("lost")
+            await producer.send("told again")
             await reborn(mortal)
-            await producer.send("lost, too")
-            with pytest.raises(TransactionRolledBackError):
-                await session.commit()
-            await producer.send("kept")
+            await producer.send("and the rest")
             await session.commit()
             consumer = await session.create_consumer("queue://TX")
-            message = await consumer.receive(PATIENCE)
-            assert message.body == "kept"
+            assert (await consumer.receive(PATIENCE)).body == "told again"
+            await producer.send("rolled back")
+            await reborn(mortal)
+            with pytest.raises(TransactionRolledBackError):
+                await session.commit()
+            again = [(await consumer.receive(PATIENCE)).body for _ in range(2)]
+            assert again == ["told again", "and the rest"]
             await session.commit()
-            assert await consumer.receive(0.3) is None
+            await producer.send("last")
+            await session.commit()
+            assert (await consumer.receive(PATIENCE)).body == "last", "and nothing before it"
+            await session.commit()
+
+    asyncio.run(asyncio.wait_for(scenario(), 2 * PATIENCE))
+
+
+def test_a_transaction_goes_on_over_a_cut_of_its_connection(mortal: BrokerProcess) -> None:
+    async def scenario() -> None:
+        async with aio.connect(failover(mortal)) as connection, connection.session("transacted") as session:
+            producer = await session.create_producer("queue://CUT")
+            await producer.send("before")
+            for number in range(3):
+                await producer.send(f"sent {number}")
+                cut = connection.shared.wire
+                assert cut is not None
+                cut.abort()
+                await until(lambda cut=cut: connection.shared.core.is_online and connection.shared.wire is not cut)
+            await session.commit()
+            consumer = await session.create_consumer("queue://CUT")
+            found = [await consumer.receive(PATIENCE) for _ in range(4)]
+            assert [message.body for message in found if message is not None] == [
+                "before", "sent 0", "sent 1", "sent 2",
+            ]  # fmt: skip
+            await session.commit()
+            await producer.send("last")
+            await session.commit()
+            last = await consumer.receive(PATIENCE)
+            assert last is not None
+            assert last.body == "last", "and nothing before it"
+            await session.commit()
 
     asyncio.run(asyncio.wait_for(scenario(), 2 * PATIENCE))
 

@@ -51,7 +51,7 @@ def test_no_message_is_handed_over_while_its_acknowledgement_has_nowhere_to_go(s
                 await producer.send(body)
             first = await consumer.receive(PATIENCE)
             assert first is not None
-            found = connection.shared._wire
+            found = connection.shared.wire
             assert found is not None
             found.pause()
             await asyncio.sleep(0)

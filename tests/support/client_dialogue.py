@@ -163,11 +163,11 @@ class PlayedBroker:
         return consumer
 
     def send(self, producer: ClientProducer, body: object, wait: bool | None = None) -> Request | None:
-        return producer.send(Outgoing(body), wait, self.now)
+        return producer.send(Outgoing(body), wait, self.now.wall_ms)
 
     def send_with(self, producer: ClientProducer, wait: bool | None, **said: object) -> Request | None:
         """A send with any of the arguments of `Outgoing`."""
-        return producer.send(Outgoing(**said), wait, self.now)  # type: ignore[arg-type]
+        return producer.send(Outgoing(**said), wait, self.now.wall_ms)  # type: ignore[arg-type]
 
     def dispatches(
         self, consumer: ClientConsumer, *bodies: str, redelivered: int = 0, expiration: int = 0

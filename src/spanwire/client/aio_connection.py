@@ -15,7 +15,15 @@ from spanwire.client.consumer import ClientConsumer
 from spanwire.client.discovering import look
 from spanwire.client.failover import Failover
 from spanwire.client.line import Request
-from spanwire.client.machine import Machine, check_process, in_process_transport, not_connected, silent, tls_context
+from spanwire.client.machine import (
+    FORKS,
+    Machine,
+    check_process,
+    in_process_transport,
+    not_connected,
+    silent,
+    tls_context,
+)
 from spanwire.model.errors import (
     AuthenticationError,
     ConfigurationError,
@@ -52,15 +60,16 @@ class CoreConnection(WireOwner, Beating):
         self.machine: Final = machine
         self._tls: Final = tls
         self._process: Final = os.getpid()
+        self.forks: Final = FORKS.watch()
         self._loop: Final = asyncio.get_running_loop()
-        self._wire: Wire | None = None
+        self.wire: Wire | None = None
         self._online: Final = asyncio.Event()
         self._lost: asyncio.Future[JmsError | None] | None = None  # while an address is tried
         self._futures: Final[dict[int, asyncio.Future[None]]] = {}
         self._sleepers: Final[dict[int, Sleeper]] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._timer_due = 0.0
-        self._flushing = False
+        self.is_flushing = False
         self.max_held_bytes = MAX_HELD_BYTES
         self.handed = 0  # messages, since something was written
         self._is_reading = True
@@ -119,7 +128,7 @@ class CoreConnection(WireOwner, Beating):
 
     async def room(self, timeout: float | None) -> None:
         """Before a send that is answered: wait while the broker takes nothing. Raises when ``timeout`` is over."""
-        wire = self._wire
+        wire = self.wire
         if wire is None or wire.is_writable:
             return
         try:
@@ -136,7 +145,7 @@ class CoreConnection(WireOwner, Beating):
             await asyncio.sleep(0)
         else:
             self.flush_soon()
-        wire = self._wire
+        wire = self.wire
         if wire is not None and not wire.is_writable:
             await wire.writable()
 
@@ -157,21 +166,21 @@ class CoreConnection(WireOwner, Beating):
         self.flush()
         await asyncio.sleep(0)
         self.flush()
-        while self.handed >= MAX_HANDED and self._wire is not None:
-            await self._wire.writable()
+        while self.handed >= MAX_HANDED and self.wire is not None:
+            await self.wire.writable()
             self.flush()
 
     def flush_soon(self) -> None:
         """Write what gathered at the end of this turn."""
-        if not self._flushing:
-            self._flushing = True
+        if not self.is_flushing:
+            self.is_flushing = True
             self._loop.call_soon(self.flush)
 
     def flush(self) -> None:
         """Write what gathered."""
-        self._flushing = False
+        self.is_flushing = False
         self.handed = 0
-        wire = self._wire
+        wire = self.wire
         if wire is None:
             return
         data = self.core.data_to_send()
@@ -203,12 +212,12 @@ class CoreConnection(WireOwner, Beating):
         if not self._is_reading:
             self._is_reading = True
             self.core.suspend(False, self.machine.now())
-            if self._wire is not None:
-                self._wire.resume_reading()
+            if self.wire is not None:
+                self.wire.resume_reading()
 
     def _hold_back(self) -> None:
         """Nobody waits and a lot is here: read nothing until that changes."""
-        wire = self._wire
+        wire = self.wire
         if self._is_reading and wire is not None and self._waiters == 0 and not self._futures and self.core.is_online:
             self._is_reading = False
             self.core.suspend(True, self.machine.now())
@@ -216,7 +225,7 @@ class CoreConnection(WireOwner, Beating):
 
     def beat(self, now: float) -> float:
         """From the thread of `aio_heart`: say that we live when the loop has no time to."""
-        wire, patience = self._wire, self._patience
+        wire, patience = self.wire, self._patience
         if wire is None:
             return now + RECONNECTING
         if patience <= 0.0:
@@ -232,7 +241,7 @@ class CoreConnection(WireOwner, Beating):
 
     def received(self, wire: Wire, data: bytes) -> None:
         """Bytes from the broker."""
-        if wire is not self._wire:
+        if wire is not self.wire:
             return
         self.core.is_congested = not wire.is_writable
         try:
@@ -245,7 +254,7 @@ class CoreConnection(WireOwner, Beating):
 
     def ended(self, wire: Wire, reason: str) -> None:
         """The broker is gone."""
-        if wire is self._wire:
+        if wire is self.wire:
             self._lose(self.core.broken(reason))
             self._after_input()
 
@@ -276,7 +285,7 @@ class CoreConnection(WireOwner, Beating):
         """Look again when a keep-alive or the broker's silence is due."""
         self._timer = None
         due = self.core.next_timeout()
-        if due is not None and self._wire is not None:
+        if due is not None and self.wire is not None:
             self._timer_due = due
             self._timer = self._loop.call_later(max(0.0, due - self.machine.now().monotonic), self._on_timer)
 
@@ -294,8 +303,8 @@ class CoreConnection(WireOwner, Beating):
 
     def _lose(self, error: JmsError) -> None:
         """The wire is of no use any more."""
-        wire = self._wire
-        self._wire = None
+        wire = self.wire
+        self.wire = None
         self._online.clear()
         if wire is not None:
             wire.abort()
@@ -310,14 +319,14 @@ class CoreConnection(WireOwner, Beating):
 
     async def _look_for_better(self) -> None:
         """While another broker is preferred to that of now, see now and then whether it is back."""
-        failover, wire = self.core.failover, self._wire
-        while self._wire is wire and (due := failover.probe_at()) is not None:
+        failover, wire = self.core.failover, self.wire
+        while self.wire is wire and (due := failover.probe_at()) is not None:
             left = due - self.machine.now().monotonic
             if left > 0:
                 await asyncio.sleep(left)
                 continue
             address = failover.next_probe(self.machine.now().monotonic)
-            if await self._can_open(address) and self._wire is wire and not self.core.is_in_transaction:
+            if await self._can_open(address) and self.wire is wire and not self.core.is_in_transaction:
                 self._lose(failover.prefer(address))
                 self._after_input()
                 return
@@ -340,9 +349,9 @@ class CoreConnection(WireOwner, Beating):
             HEART.add(self)
         except BaseException:
             self.core.closed()
-            if self._wire is not None:
-                self._wire.abort()
-                self._wire = None
+            if self.wire is not None:
+                self.wire.abort()
+                self.wire = None
             raise
 
     async def _reconnect(self) -> None:
@@ -397,7 +406,7 @@ class CoreConnection(WireOwner, Beating):
             async with asyncio.timeout(timeout):
                 wire = await self._open_wire(address)
                 is_open = True
-                self._wire = wire
+                self.wire = wire
                 self.core.opened(address, self.machine.now())
                 wire.begin()
                 self.flush()
@@ -417,8 +426,8 @@ class CoreConnection(WireOwner, Beating):
             failure = refused
         finally:
             self._lost = None
-        wire_left = self._wire
-        self._wire = None
+        wire_left = self.wire
+        self.wire = None
         self._online.clear()
         if wire_left is not None:
             wire_left.abort()
@@ -472,8 +481,8 @@ class CoreConnection(WireOwner, Beating):
             if self._timer is not None:
                 self._timer.cancel()
             self._after_input()
-            wire = self._wire
-            self._wire = None
+            wire = self.wire
+            self.wire = None
             if wire is not None and wire.is_writable:
                 wire.close()
             elif wire is not None:

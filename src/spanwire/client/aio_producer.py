@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from time import time_ns
 from types import TracebackType
 from typing import Final, Self
 
-from spanwire.client.aio_connection import CoreConnection
+from spanwire.client.aio_connection import FLUSH_BYTES, CoreConnection
+from spanwire.client.machine import FORKS
 from spanwire.client.outgoing import Outgoing
 from spanwire.client.producer import ClientProducer
 from spanwire.client.session import ClientSession
 from spanwire.model.destination import Destination
+
+NANOSECONDS: Final = 1_000_000  # in a millisecond
 
 
 class Producer:
@@ -56,12 +60,30 @@ class Producer:
         its way when this returns.
         """
         shared = self._shared
-        shared.check_process()
-        if not shared.core.is_online:
-            await shared.ready()
-        timeout_ms = shared.core.settings.send_timeout_ms
-        timeout = timeout_ms / 1000 if timeout_ms else None
-        await shared.room(timeout)
+        wire = shared.wire
+        if wire is not None and wire.is_writable and shared.forks == FORKS.count:
+            unsent = self.core.post(
+                body,
+                properties,
+                destination,
+                message_type,
+                correlation_id,
+                reply_to,
+                persistent,
+                priority,
+                time_to_live_ms,
+                group_id,
+                group_sequence,
+                wait,
+                time_ns() // NANOSECONDS,
+            )
+            if unsent >= FLUSH_BYTES:
+                await shared.sent()
+                return
+            if unsent >= 0:
+                if not shared.is_flushing:
+                    shared.flush_soon()
+                return
         outgoing = Outgoing(
             body,
             properties,
@@ -75,7 +97,18 @@ class Producer:
             group_id,
             group_sequence,
         )
-        request = self.core.send(outgoing, wait, shared.machine.now())
+        await self._send(outgoing, wait)
+
+    async def _send(self, outgoing: Outgoing, wait: bool | None) -> None:
+        """Wait for a connection, for room, for the answer."""
+        shared = self._shared
+        shared.check_process()
+        if not shared.core.is_online:
+            await shared.ready()
+        timeout_ms = shared.core.settings.send_timeout_ms
+        timeout = timeout_ms / 1000 if timeout_ms else None
+        await shared.room(timeout)
+        request = self.core.send(outgoing, wait, shared.machine.now().wall_ms)
         if request is None:
             await shared.sent()
             return

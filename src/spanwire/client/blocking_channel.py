@@ -29,7 +29,7 @@ class Channel:
     """One way to a broker."""
 
     @abstractmethod
-    def send(self, data: bytearray) -> int:
+    def send(self, data: bytes | bytearray) -> int:
         """Write what is taken without waiting; how much that was. Raises OSError."""
 
     @abstractmethod
@@ -78,7 +78,7 @@ class SocketChannel(Channel):
             raise not_connected(address, error) from error
         return cls(channel)
 
-    def send(self, data: bytearray) -> int:
+    def send(self, data: bytes | bytearray) -> int:
         """Write without waiting."""
         try:
             return self._channel.send(data)
@@ -174,7 +174,7 @@ class InProcessChannel(Channel):
             self._end = reason or "the broker closed it"
             self._changed.notify_all()
 
-    def send(self, data: bytearray) -> int:
+    def send(self, data: bytes | bytearray) -> int:
         """Hand over, unless the broker has enough."""
         if not self._is_writable:
             return 0

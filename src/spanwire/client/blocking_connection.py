@@ -20,7 +20,7 @@ from spanwire.client.consumer import ClientConsumer
 from spanwire.client.discovering import look
 from spanwire.client.failover import Failover
 from spanwire.client.line import Request
-from spanwire.client.machine import Machine, check_process, in_process_transport, silent, tls_context, told
+from spanwire.client.machine import FORKS, Machine, check_process, in_process_transport, silent, tls_context, told
 from spanwire.model.errors import (
     AuthenticationError,
     ConfigurationError,
@@ -31,7 +31,8 @@ from spanwire.model.errors import (
 from spanwire.tls.settings import ClientTlsSettings
 
 FLUSH_BYTES: Final = 64 * 1024  # of one-way commands that gather before they are written
-FLUSH_DELAY: Final = 0.0003  # seconds that the rest of a burst may wait to be written: some forty messages of 1 KiB
+FLUSH_DELAY: Final = 0.0003  # seconds after a write in which the next one makes a burst: some forty messages of 1 KiB
+GATHER_DELAY: Final = 0.001  # seconds that what gathers in a burst may wait to be written
 MAX_HELD_BYTES: Final = 64 * 1024 * 1024  # of messages that nobody takes: then only whoever waits for something reads
 LOOK_INTERVAL: Final = 1.0  # seconds until the keeper looks when nobody else does: the broker may be gone
 
@@ -66,13 +67,14 @@ class CoreConnection:
         self.core: Final = core
         self.machine: Final = machine
         self.process: Final = os.getpid()
+        self.forks: Final = FORKS.watch()
         self.lock: Final = threading.Lock()
         self._tls: Final = tls
         self._changed: Final = threading.Condition(self.lock)
         self._keeper_due: Final = threading.Condition(self.lock)
         self._ready: Final = Ready(self)
         self._channel: Channel | None = None
-        self._unsent = bytearray()
+        self.unsent = bytearray()
         self._is_driven = False
         self._is_over = False
         self._is_establishing = False
@@ -80,6 +82,7 @@ class CoreConnection:
         self._last_flush = 0.0
         self._last_look = 0.0
         self._flush_at: float | None = None
+        self.is_gathering = False  # in a burst: the keeper writes what gathers
 
     # -- checks --------------------------------------------------------------------------------------------------------
 
@@ -149,7 +152,7 @@ class CoreConnection:
 
     def _drive(self, channel: Channel, timeout: float | None) -> None:
         self._is_driven = True
-        for_writing = bool(self._unsent)
+        for_writing = bool(self.unsent)
         self.lock.release()
         try:
             channel.wait(timeout, True, for_writing)
@@ -179,7 +182,7 @@ class CoreConnection:
             return
         self.core.suspend(False, self.machine.now())
         self._last_look = self.machine.now().monotonic
-        self.core.is_congested = bool(self._unsent)
+        self.core.is_congested = bool(self.unsent)
         try:
             data = channel.receive()
             if data:
@@ -205,56 +208,56 @@ class CoreConnection:
         if size >= FLUSH_BYTES:
             self.flush()
             return
+        if not self.is_gathering and not self._gathers():
+            self.flush()
+
+    def _gathers(self) -> bool:
+        """Whether the keeper will write what is to be written: something was written just now, so more may follow."""
         now = self.machine.now().monotonic
         if now - self._last_flush > FLUSH_DELAY:
-            self.flush()
-        elif self._flush_at is None:
-            self._flush_at = now + FLUSH_DELAY
-            self._keeper_due.notify()
+            return False
+        self.is_gathering = True
+        self._flush_at = now + GATHER_DELAY
+        self._keeper_due.notify()
+        return True
 
     def acknowledged(self) -> None:
         """After a message was handed over: like `wrote`, and never waits; `takes` does, before the next one."""
         size = self.core.pending_bytes()
         if size == 0:
             return
-        now = self.machine.now().monotonic
-        if size >= FLUSH_BYTES or now - self._last_flush > FLUSH_DELAY:
-            self._flush_at = None
-            self._last_flush = now
+        if size >= FLUSH_BYTES or not (self.is_gathering or self._gathers()):
+            self._last_flush = self.machine.now().monotonic
             self._write()
-        elif self._flush_at is None:
-            self._flush_at = now + FLUSH_DELAY
-            self._keeper_due.notify()
 
     @property
     def is_congested(self) -> bool:
         """Whether something waits for the broker to take it."""
-        return bool(self._unsent)
+        return bool(self.unsent)
 
     def takes(self, timeout: float | None) -> bool:
         """Before a message is handed over, whose acknowledgement has to go somewhere: wait while the broker takes
         nothing. False when ``timeout`` is over.
         """
-        if self._unsent:
+        if self.unsent:
             self.flush(None if timeout is None else self.machine.now().monotonic + timeout)
-        return not self._unsent
+        return not self.unsent
 
     def room(self, timeout: float | None) -> None:
         """Before a send: wait while the broker takes nothing. Raises when ``timeout`` is over."""
-        if not self._unsent:
+        if not self.unsent:
             return
         self.flush(None if timeout is None else self.machine.now().monotonic + timeout)
-        if self._unsent:
+        if self.unsent:
             raise ResourceAllocationError(f"the broker has taken nothing for {timeout:g} s")
         if not self.core.is_online:
             self.wait_online()
 
     def flush(self, end: float | None = None) -> None:
         """Write everything; while the broker takes nothing, wait until ``end``, and read what it says meanwhile."""
-        self._flush_at = None
         self._last_flush = self.machine.now().monotonic
         self._write()
-        while self._unsent:
+        while self.unsent:
             channel = self._channel
             left = None if end is None else end - self.machine.now().monotonic
             if channel is None or (left is not None and left <= 0):
@@ -273,26 +276,31 @@ class CoreConnection:
     def _write(self) -> None:
         channel = self._channel
         if channel is None:
-            self._unsent.clear()
+            self.unsent.clear()
             return
-        if self.core.pending_bytes():
-            self._unsent += self.core.data_to_send()
-        if not self._unsent:
+        data: bytes | bytearray = self.core.data_to_send() if self.core.pending_bytes() else b""
+        if self.unsent:
+            self.unsent += data
+            data = self.unsent
+        if not data:
             return
         try:
-            count = channel.send(self._unsent)
+            count = channel.send(data)
         except OSError as error:
             self._lose(self.core.broken(told(error)))
             return
+        if data is self.unsent:
+            del self.unsent[:count]
+        elif count < len(data):
+            self.unsent += memoryview(data)[count:]
         if count:
-            del self._unsent[:count]
             self.core.sent(self.machine.now())
 
     def _lose(self, error: JmsError) -> None:
         """The channel is of no use any more."""
         channel = self._channel
         self._channel = None
-        self._unsent.clear()
+        self.unsent.clear()
         if channel is not None:
             channel.close()
         self.core.disconnected(error, self.machine.now())
@@ -436,15 +444,23 @@ class CoreConnection:
                     continue
                 now = self.machine.now().monotonic
                 if self._flush_at is not None and now >= self._flush_at:
-                    self._flush_at = None
-                    self._last_flush = now
-                    self._write()
+                    self._gathered(now)
                 due = self.core.next_timeout()
                 is_due = due is not None and now >= due
                 if not self._is_driven and (is_due or now >= self._last_look + LOOK_INTERVAL):
                     self._glance()
                 if is_due:
                     self._keep_alive()
+
+    def _gathered(self, now: float) -> None:
+        """Write what gathered; when nothing did since the last look, the burst is over."""
+        if self.core.pending_bytes() or now - self._last_flush <= GATHER_DELAY:
+            self._flush_at = now + GATHER_DELAY
+            self._last_flush = now
+            self._write()
+        else:
+            self.is_gathering = False
+            self._flush_at = None
 
     def _glance(self) -> None:
         """Nobody waits: take what came, unless a lot is here that nobody takes."""

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from time import time_ns
 from types import TracebackType
 from typing import Final, Self
 
-from spanwire.client.blocking_connection import CoreConnection
+from spanwire.client.blocking_connection import FLUSH_BYTES, CoreConnection
+from spanwire.client.machine import FORKS
 from spanwire.client.outgoing import Outgoing
 from spanwire.client.producer import ClientProducer
 from spanwire.client.session import ClientSession
 from spanwire.model.destination import Destination
+
+NANOSECONDS: Final = 1_000_000  # in a millisecond
 
 
 class Producer:
@@ -55,6 +59,29 @@ class Producer:
         transaction waits until the broker has it synced, unless the URL says ``jms.useAsyncSend=true``; any other is on
         its way when this returns.
         """
+        shared = self._shared
+        if shared.forks == FORKS.count:
+            with shared.lock:
+                if not shared.unsent:
+                    size = self.core.post(
+                        body,
+                        properties,
+                        destination,
+                        message_type,
+                        correlation_id,
+                        reply_to,
+                        persistent,
+                        priority,
+                        time_to_live_ms,
+                        group_id,
+                        group_sequence,
+                        wait,
+                        time_ns() // NANOSECONDS,
+                    )
+                    if size >= 0:
+                        if size >= FLUSH_BYTES or not shared.is_gathering:
+                            shared.wrote()
+                        return
         outgoing = Outgoing(
             body,
             properties,
@@ -68,12 +95,16 @@ class Producer:
             group_id,
             group_sequence,
         )
+        self._send(outgoing, wait)
+
+    def _send(self, outgoing: Outgoing, wait: bool | None) -> None:
+        """Wait for a connection, for room, for the answer."""
         shared = self._shared
         timeout_ms = shared.core.settings.send_timeout_ms
         timeout = timeout_ms / 1000 if timeout_ms else None
         with shared.ready():
             shared.room(timeout)
-            request = self.core.send(outgoing, wait, shared.machine.now())
+            request = self.core.send(outgoing, wait, shared.machine.now().wall_ms)
             if request is None:
                 shared.wrote()
                 return

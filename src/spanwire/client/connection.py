@@ -70,7 +70,9 @@ class ClientConnection(LinkReceiver):
         self.client_id: Final[str] = url.settings.client_id or prefixed(f"{made}:0", url.settings.client_id_prefix)
         self.url: Final[BrokerUrl] = url
         self.failover: Final[Failover] = Failover(url.addresses, url.reconnect, environment)
-        self.line: Final[Line] = Line(url.reconnect.cache_bytes)
+        self.line: Final[Line] = Line(
+            url.reconnect.cache_bytes, url.reconnect.max_attempts != 0, url.reconnect.keeps_producers
+        )
         self.state = State.OFFLINE
         self.broker_name: str | None = None
         self.is_congested = False  # the shell says that the broker takes nothing: it is sent no answers to keep-alives

@@ -48,10 +48,13 @@ class Request:
 
 class Line:
     """The connection's way out. With ``cache_bytes`` it keeps that much of the last one-way sends, for the next broker:
-    nobody says which of them this one has stored.
+    nobody says which of them this one has stored. ``keeps_transactions``: what is sent in open ones is kept, too, and
+    with ``keeps_producers`` also that of producers that are closed before.
     """
 
-    def __init__(self, cache_bytes: int = 0) -> None:
+    def __init__(self, cache_bytes: int = 0, keeps_transactions: bool = False, keeps_producers: bool = False) -> None:
+        self.keeps_transactions: Final[bool] = keeps_transactions
+        self.keeps_producers: Final[bool] = keeps_producers
         self._cache_bytes: Final[int] = cache_bytes
         self._cached: deque[Request] = deque()
         self._cached_bytes = 0
@@ -67,6 +70,11 @@ class Line:
         self._completed: list[Request] = []
         self._last_number = 0
         self._transactions = 0
+
+    @property
+    def caches(self) -> bool:
+        """Whether one-way sends are kept."""
+        return self._cache_bytes > 0
 
     def next_number(self) -> int:
         """The next command id; never one that still waits for its answer."""

@@ -59,7 +59,7 @@ class Link:
         self._frames: Final[FrameBuffer] = FrameBuffer(min(preferences.max_frame_size, MAX_OPENWIRE_FRAME_BEFORE_LOGIN))
         self._decoder = StructureDecoder(WireFormat())
         self._encoder = FrameEncoder()
-        self._passes_messages = True
+        self.passes_messages = True
         self._reader = LooseReader(self.wire_format.version, False)
         self._head = b""
         self._head_consumer: wire.ConsumerId | None = None
@@ -83,7 +83,7 @@ class Link:
         limit = self.wire_format.max_frame_size
         if limit > 0 and len(raw) > limit:
             raise ResourceAllocationError(f"a message of {len(raw)} bytes is larger than the broker's limit of {limit}")
-        if self._passes_messages:
+        if self.passes_messages:
             out = self.out
             write_i32_be(out, len(raw))
             out.write(raw)
@@ -92,7 +92,7 @@ class Link:
 
     def send_frame(self, octets: bytes) -> None:
         """A loose and uncached command from its type id on."""
-        if self._passes_messages:
+        if self.passes_messages:
             out = self.out
             write_i32_be(out, len(octets))
             out.write(octets)
@@ -152,7 +152,7 @@ class Link:
             self._negotiate(info, now)
         elif type_id == wire.WIRE_FORMAT_INFO:
             raise OpenWireProtocolError("a second WireFormatInfo came; the wire format is negotiated once")
-        elif type_id == wire.MESSAGE_DISPATCH and self._passes_messages:
+        elif type_id == wire.MESSAGE_DISPATCH and self.passes_messages:
             self._take_dispatch(octets, start, end)
         else:
             command = self._decoder.decode(octets, start, end)
@@ -167,7 +167,7 @@ class Link:
         self.is_negotiated = True
         self._decoder = StructureDecoder(found)
         self._encoder = FrameEncoder(found)
-        self._passes_messages = found.passes_messages()
+        self.passes_messages = found.passes_messages()
         self._reader = LooseReader(found.version, found.stack_traces)
         delay = found.max_inactivity_initial_delay_ms / 1000
         self._monitor = InactivityMonitor(found.max_inactivity_ms / 1000, delay, now)

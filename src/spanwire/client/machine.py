@@ -22,6 +22,27 @@ READ_BYTES: Final = 256 * 1024
 CLOCK_JUMP_MS: Final = 5_000  # a system clock set back by more is followed
 
 
+class Forks:
+    """How often this process is the child of a fork, so that a send need not ask the system for its process."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._is_watching = False
+
+    def watch(self) -> int:
+        """Count from now on; how many there have been."""
+        if not self._is_watching:
+            self._is_watching = True
+            os.register_at_fork(after_in_child=self._forked)
+        return self.count
+
+    def _forked(self) -> None:
+        self.count += 1
+
+
+FORKS: Final = Forks()
+
+
 class Machine:
     """Clocks, random bytes, host name: an `Environment`. The wall clock never goes back by a little."""
 

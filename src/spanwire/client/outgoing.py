@@ -16,6 +16,7 @@ from typing import Final
 from librt.strings import BytesWriter, write_i32_be, write_i64_be
 
 from spanwire.client.message import Message
+from spanwire.client.message_template import MessageTemplate
 from spanwire.client.values import MAX_DEPTH, Serialized, body_list, body_map, typed_properties
 from spanwire.model.destination import Destination
 from spanwire.model.errors import MessageFormatError, ProtocolError
@@ -87,6 +88,18 @@ class MessageEncoder:
         self._id_head: Final[bytes] = b"\x01\x6e\x00" if version >= TEXT_VIEW_VERSION else b"\x01\x6e"
         self._writer: Final[LooseWriter] = LooseWriter(version, False)
 
+    def template(
+        self, type_id: int, addressed: bytes, producer: bytes, persistent: bool, priority: int
+    ) -> MessageTemplate:
+        """For plain messages of one kind; ``addressed``: producer, destination and transaction."""
+        return MessageTemplate(type_id, addressed, self._id_head, producer, persistent, priority, self._tail)
+
+    def content(self, type_id: int, body: object) -> bytes | None:
+        """A body as a template takes it: the bare text of a string."""
+        if isinstance(body, str):
+            return text_octets(body)
+        return content_of(type_id, body, self._depth)
+
     def octets(self, outgoing: Outgoing, envelope: Envelope, command_id: int, response_required: bool) -> bytes:
         """The message from its type id on; raises `MessageFormatError` for what the wire cannot hold."""
         type_id = type_id_of(outgoing.body)
@@ -110,7 +123,13 @@ class MessageEncoder:
         except ProtocolError as error:
             raise MessageFormatError(f"a message header cannot be written: {error}") from None
         is_compressed = self._write_content(out, type_id, outgoing.body)
-        write_properties(out, outgoing)
+        properties = property_octets(outgoing.properties, outgoing.body)
+        if properties:
+            out.append(1)
+            write_i32_be(out, len(properties))
+            out.write(properties)
+        else:
+            out.append(0)
         out.write(self._compressed_tail if is_compressed else self._tail)
         return out.getvalue()
 
@@ -226,18 +245,10 @@ def content_of(type_id: int, body: object, depth: int = 1) -> bytes | None:
     return None
 
 
-def write_properties(out: BytesWriter, outgoing: Outgoing) -> None:
-    """The properties as a nullable byte array; those of a message that is sent on, unless others are given."""
-    octets = b""
-    properties = outgoing.properties
-    body = outgoing.body
+def property_octets(properties: Mapping[str, object] | None, body: object) -> bytes:
+    """The properties, nothing when there are none; those of a message that is sent on, unless others are given."""
     if properties:
-        octets = encode_map(typed_properties(properties))
-    elif properties is None and isinstance(body, Message):
-        octets = body.property_octets()
-    if not octets:
-        out.append(0)
-        return
-    out.append(1)
-    write_i32_be(out, len(octets))
-    out.write(octets)
+        return encode_map(typed_properties(properties))
+    if properties is None and isinstance(body, Message):
+        return body.property_octets()
+    return b""

@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from spanwire.client.line import Line, Request
+from spanwire.client.link import Link
+from spanwire.client.message_template import MessageTemplate
 from spanwire.client.options import ClientSettings
-from spanwire.client.outgoing import Envelope, MessageEncoder, Outgoing, nested_octets
+from spanwire.client.outgoing import (
+    NULL,
+    Envelope,
+    MessageEncoder,
+    Outgoing,
+    nested_octets,
+    property_octets,
+    type_id_of,
+)
 from spanwire.client.transaction import LocalTransaction
 from spanwire.model.destination import QUEUE, Destination, parse_destination
-from spanwire.model.environment import Time
 from spanwire.model.errors import IllegalStateError, InvalidDestinationError, MessageFormatError
 from spanwire.protocols.openwire import _marshallers as wire
 from spanwire.protocols.openwire.identities import wire_destination
@@ -19,6 +29,8 @@ from spanwire.protocols.openwire.identities import wire_destination
 MAX_PRIORITY: Final = 9
 MAX_REMEMBERED: Final = 256  # destinations whose octets a producer keeps; forgotten all at once when it is full
 MAX_TIME_TO_LIVE_MS: Final = 2**53
+NOT_POSTED: Final = -1
+PERSISTENT: Final = 1 << 12  # in the key of a template, beside its type (0 to 255) and its priority
 
 
 @dataclass(frozen=True)
@@ -32,6 +44,8 @@ class SendDefaults:
 
 class ClientProducer:
     """One producer of a session, with a destination of its own or without.
+
+    `post` is for what nobody waits for, `send` for everything.
 
     With a window (``jms.producerWindowSize``) the broker acknowledges each message that nobody waits for. Once as many
     bytes as the window holds are on their way, a send waits for its answer, so that a broker without room holds the
@@ -66,6 +80,11 @@ class ClientProducer:
         self._window_bytes: Final[int] = settings.producer_window_bytes
         self._in_window: Final[deque[int]] = deque()  # sizes of what the broker has not acknowledged
         self._in_window_bytes = 0
+        self._always_waits: Final[bool] = settings.always_sync_send or settings.send_timeout_ms > 0
+        self._is_plain: Final[bool] = not settings.use_compression and self._window_bytes == 0 and not line.caches
+        self._template: MessageTemplate | None = None
+        self._template_key = 0
+        self._template_transaction = NULL
 
     def announcement(self) -> wire.ProducerInfo:
         """The producer itself. Nothing that went over an earlier link is acknowledged any more."""
@@ -97,7 +116,101 @@ class ClientProducer:
         request = self._announced
         return request is not None and request.error is not None
 
-    def send(self, outgoing: Outgoing, wait: bool | None, now: Time) -> Request | None:
+    def post(
+        self,
+        body: object,
+        properties: Mapping[str, object] | None,
+        destination: Destination | str | None,
+        message_type: str | None,
+        correlation_id: str | None,
+        reply_to: Destination | str | None,
+        persistent: bool | None,
+        priority: int | None,
+        time_to_live_ms: int | None,
+        group_id: str | None,
+        group_sequence: int,
+        wait: bool | None,
+        wall_ms: int,
+    ) -> int:
+        """One message that is to be on its way, by the shortest way. How many bytes wait to be written then; or
+        `NOT_POSTED`, and nothing has happened: `send` is for messages that are answered, and tells why there is no
+        link. Raises `JmsError` for a message that cannot be sent.
+        """
+        line = self._line
+        link = line.link
+        if wait or link is None or not line.is_online or self.is_closed:
+            return NOT_POSTED
+        is_persistent = self._defaults.persistent if persistent is None else persistent
+        if wait is None and self._waits(is_persistent, self._transaction.is_transacted):
+            return NOT_POSTED
+        if (
+            destination is None
+            and message_type is None
+            and correlation_id is None
+            and reply_to is None
+            and priority is None
+            and time_to_live_ms is None
+            and group_id is None
+            and group_sequence == 0
+            and self._append_plain(link, body, properties, is_persistent, wall_ms)
+        ):
+            return len(link.out)
+        outgoing = Outgoing(
+            body,
+            properties,
+            destination,
+            message_type,
+            correlation_id,
+            reply_to,
+            persistent,
+            priority,
+            time_to_live_ms,
+            group_id,
+            group_sequence,
+        )
+        self.send(outgoing, False, wall_ms)
+        return len(link.out)
+
+    def _append_plain(
+        self, link: Link, body: object, properties: Mapping[str, object] | None, persistent: bool, wall_ms: int
+    ) -> bool:
+        """Write a message with the producer's defaults over its template; False for one that needs more than that."""
+        transaction = self._transaction
+        if not self._is_plain or not self._own_octets or not link.passes_messages or transaction.is_broken:
+            return False
+        if self._line.deleted or transaction.is_kept or link.wire_format.version != self._encoder.version:
+            return False
+        type_id = type_id_of(body)
+        content = self._encoder.content(type_id, body)
+        octets = property_octets(properties, body)
+        transaction.begin()
+        template = self._template
+        key = type_id + PERSISTENT if persistent else type_id
+        if template is None or key != self._template_key or self._template_transaction != transaction.octets:
+            template = self._prepare(key, type_id, persistent)
+        size = template.size(content, octets)
+        limit = link.wire_format.max_frame_size
+        if size > limit > 0:
+            return False
+        self._sent += 1
+        defaults = self._defaults
+        expires_ms = wall_ms + defaults.time_to_live_ms if defaults.time_to_live_ms > 0 else 0
+        timestamp_ms = wall_ms if self._settings.timestamps else 0
+        out = link.out
+        template.write(out, size, self._sent, expires_ms, timestamp_ms, content)
+        template.finish(out, octets)
+        return True
+
+    def _prepare(self, key: int, type_id: int, persistent: bool) -> MessageTemplate:
+        octets = self._transaction.octets
+        addressed = self._id_octets + self._own_octets + octets
+        found = self._encoder.template(type_id, addressed, self._id_octets, persistent, self._defaults.priority)
+        self._template = found
+        self._template_key = key
+        self._template_transaction = octets
+        return found
+
+    def send(self, outgoing: Outgoing, wait: bool | None, wall_ms: int) -> Request | None:
         """One message. None: it is on its way and nothing is to be waited for.
 
         Raises `JmsError` for a message that cannot be sent, and for a closed producer or connection.
@@ -106,7 +219,7 @@ class ClientProducer:
             raise IllegalStateError("the producer is closed")
         line = self._line
         line.check_open()
-        envelope = self._envelope(outgoing, now)
+        envelope = self._envelope(outgoing, wall_ms)
         in_transaction = self._transaction.is_transacted
         answered = wait if wait is not None else self._waits(envelope.persistent, in_transaction)
         number = line.next_number() if answered else 0
@@ -114,20 +227,24 @@ class ClientProducer:
         if encoder.version != line.version:
             encoder = MessageEncoder(line.version, self._settings.use_compression, self._settings.nested_values)
             self._encoder = encoder
+            self._template = None
         raw = encoder.octets(outgoing, envelope, number, answered)
         if in_transaction and self._transaction.is_broken:
             return None  # its commit fails anyway
         if self._window_bytes > 0 and not answered and line.is_online:
             self._in_window.append(len(raw))
             self._in_window_bytes += len(raw)
-        return line.send_message(raw, number, self.session, in_transaction)
+        request = line.send_message(raw, number, self.session, in_transaction)
+        if self._transaction.is_kept:
+            self._transaction.keep(raw, encoder.version, number, self.number)
+        return request
 
     def acknowledged(self) -> None:
         """The broker has taken, or refused, the oldest message in the window."""
         if self._in_window:
             self._in_window_bytes -= self._in_window.popleft()
 
-    def _envelope(self, outgoing: Outgoing, now: Time) -> Envelope:
+    def _envelope(self, outgoing: Outgoing, wall_ms: int) -> Envelope:
         destination = self._destination_octets(outgoing)
         defaults = self._defaults
         priority = defaults.priority if outgoing.priority is None else outgoing.priority
@@ -144,8 +261,8 @@ class ClientProducer:
         envelope = Envelope(self._id_octets, self._sent, destination, self._transaction.octets)
         envelope.persistent = defaults.persistent if outgoing.persistent is None else outgoing.persistent
         envelope.priority = priority
-        envelope.timestamp_ms = now.wall_ms if self._settings.timestamps else 0
-        envelope.expiration_ms = now.wall_ms + time_to_live_ms if time_to_live_ms > 0 else 0
+        envelope.timestamp_ms = wall_ms if self._settings.timestamps else 0
+        envelope.expiration_ms = wall_ms + time_to_live_ms if time_to_live_ms > 0 else 0
         if reply_to is not None:
             envelope.reply_to = self._octets_of(reply_to)
         return envelope
@@ -158,7 +275,7 @@ class ClientProducer:
             raise InvalidDestinationError(f"{target} has been deleted")
 
     def _waits(self, persistent: bool, in_transaction: bool) -> bool:
-        if self._settings.always_sync_send or self._settings.send_timeout_ms > 0:
+        if self._always_waits:
             return True
         if self._window_bytes > 0 and self._in_window_bytes >= self._window_bytes:
             return True

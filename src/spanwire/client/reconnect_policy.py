@@ -50,7 +50,8 @@ class ReconnectPolicy:
     """ActiveMQ's failover: how often and how soon. Attempts of -1 mean no limit, 0 that there is no reconnect.
 
     ``priority`` are the URLs to prefer, with none of them the first address is; ``cache_bytes`` of one-way sends are
-    kept for the next broker, ``tells`` says that each address is worth a line of the log.
+    kept for the next broker, ``tells`` says that each address is worth a line of the log, ``keeps_producers`` that an
+    open transaction outlives its broker though a producer that sent in it is closed.
     """
 
     initial_delay_ms: int = 10
@@ -68,6 +69,7 @@ class ReconnectPolicy:
     takes_rebalance: bool = True
     cache_bytes: int = 0
     tells: bool = False
+    keeps_producers: bool = True
 
 
 NO_RECONNECT: Final = ReconnectPolicy(
@@ -112,6 +114,7 @@ def reconnect_policy(options: Options, randomize: bool = True, tells: bool = Fal
         takes_rebalance=options.flag("rebalanceUpdateURIs", True) and attempts != 0,
         cache_bytes=options.number("maxCacheSize", CACHE_BYTES) if options.flag("trackMessages", False) else 0,
         tells=tells,
+        keeps_producers=options.flag("trackTransactionProducers", True),
     )
 
 

@@ -53,7 +53,13 @@ class ClientSession:
             None if branch is None else XaBranches(line, branch, self._end_of_branch, self._close_leaving)
         )
         self.transaction: Final[LocalTransaction] = (
-            LocalTransaction(line, session_id.connection_id, session_id.value, mode == TRANSACTED)
+            LocalTransaction(
+                line,
+                session_id.connection_id,
+                session_id.value,
+                mode == TRANSACTED,
+                mode == TRANSACTED and line.keeps_transactions,
+            )
             if branch is None
             else branch
         )
@@ -111,6 +117,8 @@ class ClientSession:
     def close_producer(self, producer: ClientProducer) -> Request | None:
         """The producer leaves."""
         self.producers.pop(producer.number, None)
+        if self.transaction.is_kept:
+            self.transaction.producer_leaves(producer.number, producer.announcement(), self._line.keeps_producers)
         return producer.close()
 
     def abandon_consumer(self, consumer: ClientConsumer) -> None:
@@ -189,12 +197,15 @@ class ClientSession:
             self._roll_consumers_back(now)
 
     def interrupted(self) -> None:
-        """The link is gone."""
+        """The link is gone, and with it the transaction, unless everything that was done in it is kept."""
+        transaction = self.transaction
         if self.xa is not None:
             self.xa.interrupted()
         elif self.mode == TRANSACTED and self._has_delivered():
-            self.transaction.begin()  # what was delivered in it is lost to it, too
-        self.transaction.broke()
+            transaction.begin()  # what was delivered in it is lost to it, too
+            transaction.forget()
+        if not transaction.is_kept:
+            transaction.broke()
         for consumer in self.consumers.values():
             consumer.interrupted()
         self._close_leaving()
@@ -247,7 +258,7 @@ class ClientSession:
         if self.is_closed:
             return None
         self.is_closed = True
-        if self.transaction.is_begun:
+        if self.transaction.is_begun and self._line.is_online:
             self.transaction.rollback()
         last_delivered = LAST_DELIVERED_UNSET
         for consumer in self.consumers.values():

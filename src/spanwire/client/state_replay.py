@@ -1,7 +1,8 @@
 """What a broker has to be told again after a reconnect, in the order in which it can understand it.
 
-Temporary destinations, sessions, producers, consumers; then whatever still waits for an answer, messages with the ids
-they had. Open transactions are not told again: the broker has rolled them back, and their commit says so.
+Temporary destinations, sessions, producers, consumers; then open transactions, and whatever still waits for an answer,
+messages with the ids they had. A transaction in which something was received, or whose commit is on its way, is not
+told again: the broker has rolled it back, or it is not known whether it has, and its commit says so.
 """
 
 from __future__ import annotations
@@ -9,11 +10,15 @@ from __future__ import annotations
 from typing import Final
 
 from spanwire.client.consumer import ClientConsumer
-from spanwire.client.line import COMMIT, XA, Line, Request
+from spanwire.client.line import COMMIT, XA, Line, Request, same_layout
+from spanwire.client.link import Link
+from spanwire.client.message_template import ONE_WAY
 from spanwire.client.session import ClientSession
+from spanwire.client.transaction import KeptSend
 from spanwire.model.destination import Destination
 from spanwire.model.errors import JmsError, TransactionRolledBackError
 from spanwire.protocols.openwire import _marshallers as wire
+from spanwire.protocols.openwire.codec import decode_message
 from spanwire.protocols.openwire.identities import wire_destination
 
 ADD: Final = 0
@@ -21,8 +26,11 @@ ADD: Final = 0
 
 def settle_interrupted(line: Line, sessions: list[ClientSession]) -> None:
     """The link is gone: end what cannot be told again, keep what can."""
+    survivors: set[int] = set()
     for session in sessions:
         session.interrupted()
+        if session.transaction.is_kept and session.transaction.is_begun:
+            survivors.add(session.number)
     for request in list(line.requests.values()):
         command = request.command
         if request.kind == COMMIT:
@@ -37,6 +45,8 @@ def settle_interrupted(line: Line, sessions: list[ClientSession]) -> None:
             line.complete(
                 request, JmsError("the connection broke during this step of the branch; xa.recover tells its state")
             )
+        elif request.in_transaction and request.owner in survivors:
+            continue
         elif request.in_transaction or isinstance(command, (wire.TransactionInfo, wire.RemoveInfo)):
             line.complete(request, None)  # the broker did it when the connection ended
     line.epoch += 1
@@ -60,18 +70,61 @@ def replay(
             if producer.is_announced:
                 link.send(producer.announcement())
     line.is_online = True
+    consumers = replay_consumers(sessions)
+    line.resend_cached()
+    for session in sessions:
+        replay_transaction(line, link, session)
+    for request in waiting:
+        if not request.in_transaction:
+            try:
+                line.resend(request)
+            except JmsError as error:
+                line.complete(request, error)  # this broker takes no message so large, say; the others go on
+    return consumers
+
+
+def replay_consumers(sessions: list[ClientSession]) -> list[tuple[ClientConsumer, Request]]:
+    """Those that were announced; a browse fails."""
     consumers: list[tuple[ClientConsumer, Request]] = []
     for session in sessions:
         for consumer in session.consumers.values():
             if consumer.is_announced and not consumer.is_browser and consumer.failure is None:
                 consumers.append((consumer, consumer.announce()))
-    line.resend_cached()
-    for request in waiting:
-        try:
-            line.resend(request)
-        except JmsError as error:
-            line.complete(request, error)  # this broker takes no message so large, say; the others go on
     return consumers
+
+
+def replay_transaction(line: Line, link: Link, session: ClientSession) -> None:
+    """Everything that was sent in an open transaction, once more, by the producers that sent it. One that the new
+    broker cannot take breaks the transaction.
+    """
+    transaction = session.transaction
+    if not transaction.is_kept or not transaction.is_begun:
+        return
+    link.send(transaction.beginning())
+    for info in transaction.left.values():
+        link.send(info)
+    try:
+        for sent in transaction.kept:
+            resend_kept(line, link, sent)
+    except JmsError:
+        transaction.forget()
+        transaction.broke()
+        for request in list(line.requests.values()):
+            if request.in_transaction and request.owner == session.number:
+                line.complete(request, None)  # the commit tells
+    for info in transaction.left.values():
+        link.send(wire.RemoveInfo(object_id=info.producer_id))
+
+
+def resend_kept(line: Line, link: Link, sent: KeptSend) -> None:
+    """One message of a transaction; it is answered if somebody waits for that still."""
+    raw = sent.raw
+    if sent.number not in line.requests:
+        raw = raw[:1] + ONE_WAY + raw[1 + len(ONE_WAY) :]
+    if same_layout(sent.version, link.wire_format.version):
+        link.send_message(raw)
+    else:
+        link.send(decode_message(raw, sent.version))
 
 
 def request_number(request: Request) -> int:

@@ -8,21 +8,38 @@ from spanwire.client.line import COMMIT, Line, Request
 from spanwire.client.outgoing import NULL, nested_octets
 from spanwire.protocols.openwire import _marshallers as wire
 
+MAX_KEPT_BYTES: Final = 64 * 1024 * 1024  # of one transaction; a larger one is rolled back when its connection breaks
 BEGIN: Final = 0
 COMMIT_ONE_PHASE: Final = 2
 ROLLBACK: Final = 4
 
 
+class KeptSend:
+    """A message of an open transaction, in the layout of ``version``; with a command id if it was answered."""
+
+    def __init__(self, raw: bytes, version: int, number: int) -> None:
+        self.raw: Final[bytes] = raw
+        self.version: Final[int] = version
+        self.number: Final[int] = number
+
+
 class LocalTransaction:
     """What of a session is not final yet. ``octets`` stand in its messages and acknowledgements.
 
-    A transaction whose link broke is *broken*: the broker has rolled it back, and so must its commit.
+    While it is *kept*, ``kept`` holds everything that was sent in it, so that another broker can be told. Otherwise a
+    transaction whose link broke is *broken*: the broker has rolled it back, and so must its commit.
     """
 
-    def __init__(self, line: Line, connection_id: str, session: int, is_transacted: bool) -> None:
+    def __init__(self, line: Line, connection_id: str, session: int, is_transacted: bool, keeps: bool = False) -> None:
         self.is_transacted: Final[bool] = is_transacted
         self.octets = NULL
         self.is_broken = False
+        self.is_kept: bool = keeps
+        self.kept: list[KeptSend] = []
+        self.left: dict[int, wire.ProducerInfo] = {}  # producers of what was sent that are closed already
+        self._keeps: Final[bool] = keeps
+        self._kept_bytes = 0
+        self._senders: dict[int, None] = {}
         self._line: Final[Line] = line
         self._connection_id: Final[wire.ConnectionId] = wire.ConnectionId(connection_id)
         self.session: Final[int] = session
@@ -39,7 +56,41 @@ class LocalTransaction:
             return
         transaction_id = wire.LocalTransactionId(value=self._line.next_transaction(), connection_id=self._connection_id)
         self.set_id(transaction_id)
-        self._line.send(self._info(BEGIN))
+        self._line.send(self.beginning())
+
+    def beginning(self) -> wire.TransactionInfo:
+        """The command that begins it."""
+        return self._info(BEGIN)
+
+    def keep(self, raw: bytes, version: int, number: int, producer: int) -> None:
+        """A message was sent; in a transaction of more than `MAX_KEPT_BYTES` they are kept no longer."""
+        self._kept_bytes += len(raw)
+        if self._kept_bytes > MAX_KEPT_BYTES:
+            self.forget()
+            return
+        self.kept.append(KeptSend(raw, version, number))
+        self._senders[producer] = None
+
+    def producer_leaves(self, number: int, info: wire.ProducerInfo, is_remembered: bool) -> None:
+        """A producer is closed before the transaction is over. If it is not remembered, what it sent is not kept."""
+        if not self.is_kept or number not in self._senders:
+            return
+        if is_remembered:
+            self.left[number] = info
+        else:
+            self.forget()
+
+    def forget(self) -> None:
+        """Keep nothing: the transaction ends with its link."""
+        self.is_kept = False
+        self._clear()
+
+    def _clear(self) -> None:
+        if self._senders:
+            self.kept = []
+            self.left = {}
+            self._senders = {}
+        self._kept_bytes = 0
 
     def set_id(self, transaction_id: wire.TransactionId) -> None:
         """The transaction that messages and acknowledgements name from now on."""
@@ -68,6 +119,8 @@ class LocalTransaction:
         """Messages and acknowledgements name no transaction."""
         self._id = None
         self.octets = NULL
+        self.is_kept = self._keeps
+        self._clear()
 
     def _info(self, kind: int) -> wire.TransactionInfo:
         return self.step(kind, self._id)

@@ -7,12 +7,14 @@ import pytest
 from spanwire.client.address import parse_url
 from spanwire.client.consumer_options import ConsumerOptions
 from spanwire.client.failover import Failover
+from spanwire.client.transaction import MAX_KEPT_BYTES
 from spanwire.model.errors import IllegalStateError, JmsError, ResourceAllocationError, TransactionRolledBackError
 from spanwire.protocols.openwire import _marshallers as wire
 from spanwire.protocols.openwire.schema import Throwable
 from spanwire.protocols.openwire.wire_format import WireFormatPreferences
 from tests.support.client_dialogue import PlayedBroker, Still, refusal_of
 
+STEPS = {0: "begin", 2: "commit", 4: "rollback"}
 URL = "failover:(tcp://a:1,tcp://b:2)?randomize=false"
 
 
@@ -45,6 +47,18 @@ def tried(failover: Failover, count: int, seconds: float = 0.0) -> list[tuple[st
         found.append((address.host, round(now - start, 3)))
         now += seconds
         failover.failed(JmsError("no"), now)
+    return found
+
+
+def transacted(commands: list[wire.Command]) -> list[str]:
+    """What of the commands belongs to transactions."""
+    found: list[str] = []
+    for command in commands:
+        if isinstance(command, wire.TransactionInfo):
+            assert isinstance(command.transaction_id, wire.LocalTransactionId)
+            found.append(f"{STEPS[command.type]} {command.transaction_id.value}")
+        elif isinstance(command, wire.Message) and isinstance(command.transaction_id, wire.LocalTransactionId):
+            found.append(f"{(command.content or b'')[4:].decode()[:20]} in {command.transaction_id.value}")
     return found
 
 
@@ -286,19 +300,127 @@ def test_messages_of_a_dead_connection_are_dropped_and_never_acknowledged(broker
     assert broker.acknowledgements() == ({"client": [(2, 4, 4)], "individual": [(4, 4, 4)]}.get(mode, []))
 
 
-def test_a_transaction_in_flight_is_rolled_back_and_its_commit_says_so(broker: PlayedBroker) -> None:
+def test_what_was_sent_in_an_open_transaction_is_told_again_and_its_commit_is_for_the_whole(
+    broker: PlayedBroker,
+) -> None:
     session = broker.session("transacted")
     producer = broker.producer(session)
     broker.send(producer, "a")
+    broker.send(producer, "b")
+    first = broker.receives()
+    assert transacted(comes_back(broker)) == transacted(first) == ["begin 1", "a in 1", "b in 1"]
+    broker.send(producer, "c")
+    assert transacted(comes_back(broker)) == ["begin 1", "a in 1", "b in 1", "c in 1"]
+    request = session.commit(broker.now)
+    assert transacted(broker.answers_all()) == ["commit 1"]
+    assert refusal_of(request) is None
+    assert transacted(comes_back(broker)) == []
+    broker.send(producer, "d")
+    assert transacted(comes_back(broker)) == ["begin 2", "d in 2"]
+
+
+def test_a_message_of_a_transaction_keeps_its_id_and_is_answered_if_somebody_waits(broker: PlayedBroker) -> None:
+    session = broker.session("transacted")
+    producer = broker.producer(session)
+    answered = broker.send(producer, "a", wait=True)
+    broker.answers_all()
+    waiting = broker.send(producer, "b", wait=True)
+    (first,) = [command for command in broker.receives() if isinstance(command, wire.Message)]
+    told = [command for command in comes_back(broker) if isinstance(command, wire.Message)]
+    assert [message.response_required for message in told] == [False, True]
+    assert [message.message_id.producer_sequence_id for message in told if message.message_id is not None] == [1, 2]
+    assert told[1].command_id == first.command_id
+    assert refusal_of(answered) is None
+    assert waiting is not None
+    assert not waiting.done
+    broker.answers(told[1])
+    assert refusal_of(waiting) is None
+
+
+def test_a_producer_that_is_closed_before_the_commit_is_there_while_its_messages_are_told_again(
+    broker: PlayedBroker,
+) -> None:
+    session = broker.session("transacted")
+    gone, silent = broker.producer(session), broker.producer(session)
+    broker.send(gone, "a")
+    for producer in (gone, silent):
+        session.close_producer(producer)
+        broker.answers_all()
     told = comes_back(broker)
-    assert not any(isinstance(command, (wire.Message, wire.TransactionInfo)) for command in told)
+    kinds = [type(command).__name__ for command in told]
+    assert kinds[-4:] == ["TransactionInfo", "ProducerInfo", "ActiveMQTextMessage", "RemoveInfo"]
+    producers = [command.producer_id for command in told if isinstance(command, wire.ProducerInfo)]
+    assert [found.value for found in producers if found is not None] == [gone.number]
+
+
+def test_without_the_producers_such_a_transaction_is_rolled_back() -> None:
+    broker = PlayedBroker(f"{URL}&trackTransactionProducers=false")
+    broker.client.failover.begin(True, broker.now.monotonic)
+    broker.client.failover.next_address()
+    broker.lets_in()
+    session = broker.session("transacted")
+    producer = broker.producer(session)
+    broker.send(producer, "a")
+    session.close_producer(producer)
+    assert transacted(comes_back(broker)) == []
+    with pytest.raises(TransactionRolledBackError):
+        session.commit(broker.now)
+
+
+def test_a_transaction_in_which_something_was_received_is_rolled_back_and_its_commit_says_so(
+    broker: PlayedBroker,
+) -> None:
+    session = broker.session("transacted")
+    consumer, producer = broker.consumer(session), broker.producer(session)
+    broker.send(producer, "a")
+    broker.dispatches(consumer, "x")
+    broker.takes(consumer)
+    assert transacted(comes_back(broker)) == []
     broker.send(producer, "b")
     assert broker.receives() == [], "the rest of a lost transaction is not sent"
     with pytest.raises(TransactionRolledBackError, match="the connection broke inside the transaction"):
         session.commit(broker.now)
     broker.send(producer, "c")
     session.commit(broker.now)
-    assert [command.type_id() for command in broker.answers_all()] == [7, 28, 7]
+    assert transacted(broker.answers_all()) == ["begin 2", "c in 2", "commit 2"]
+
+
+def test_a_transaction_too_large_to_be_kept_is_rolled_back(broker: PlayedBroker) -> None:
+    session = broker.session("transacted")
+    producer = broker.producer(session)
+    body = bytes(MAX_KEPT_BYTES // 2)
+    for _ in range(2):
+        broker.send(producer, body)
+        assert transacted(broker.receives())
+    assert transacted(comes_back(broker)) == []
+    with pytest.raises(TransactionRolledBackError):
+        session.commit(broker.now)
+    broker.send(producer, "a")
+    assert transacted(comes_back(broker)) == ["begin 2", "a in 2"], "the next one is kept again"
+
+
+def test_a_broker_that_cannot_take_a_message_of_a_transaction_breaks_it(broker: PlayedBroker) -> None:
+    session = broker.session("transacted")
+    producer = broker.producer(session)
+    waiting = broker.send(producer, "a" * 5_000, wait=True)
+    broker.receives()
+    assert broker.goes()
+    broker.client.failover.next_address()
+    broker.preferences = WireFormatPreferences(max_frame_size=4_000)
+    broker.lets_in()
+    assert refusal_of(waiting) is None
+    with pytest.raises(TransactionRolledBackError):
+        session.commit(broker.now)
+
+
+def test_a_session_that_is_closed_between_two_brokers_leaves_no_transaction(broker: PlayedBroker) -> None:
+    session = broker.session("transacted")
+    broker.send(broker.producer(session), "a")
+    broker.receives()
+    assert broker.goes()
+    assert broker.client.close_session(session) is None
+    broker.client.failover.next_address()
+    assert transacted(broker.lets_in()) == []
 
 
 def test_a_transaction_that_only_received_is_lost_too(broker: PlayedBroker) -> None:
@@ -314,10 +436,22 @@ def test_a_transaction_that_only_received_is_lost_too(broker: PlayedBroker) -> N
 
 def test_a_rollback_of_a_lost_transaction_just_works(broker: PlayedBroker) -> None:
     session = broker.session("transacted")
-    broker.send(broker.producer(session), "a")
+    consumer, producer = broker.consumer(session), broker.producer(session)
+    broker.send(producer, "a")
+    broker.dispatches(consumer, "x")
+    broker.takes(consumer)
     comes_back(broker)
     assert session.rollback(broker.now) is None
     assert session.commit(broker.now) is None
+
+
+def test_a_rollback_of_a_transaction_that_was_told_again_is_told_to_the_new_broker(broker: PlayedBroker) -> None:
+    session = broker.session("transacted")
+    broker.send(broker.producer(session), "a")
+    comes_back(broker)
+    assert session.rollback(broker.now) is not None
+    assert transacted(broker.answers_all()) == ["rollback 1"]
+    assert transacted(comes_back(broker)) == []
 
 
 def test_the_outcome_of_a_commit_on_its_way_is_not_known(broker: PlayedBroker) -> None:
