@@ -18,7 +18,11 @@ from spanwire.model.routing import NO_PATH, NetworkFilter, within
 from spanwire.network.settings import BridgeSettings
 
 MAX_KNOWN: Final = 1_000  # answers about one destination at one broker that are remembered
-MAX_STEPS: Final = 5_000  # subscriptions or hops followed for one question; a mesh without limits has very many ways
+MAX_STEPS: Final = 5_000  # subscriptions or hops followed for one question
+
+MAX_WAYS: Final = (
+    100  # of one consumer to one broker, the shortest; to a mesh of twelve without limits there are millions
+)
 
 RULE_STATIC: Final = "static bridge"
 RULE_ADVISORIES: Final = "advisories"
@@ -114,6 +118,22 @@ class _Asked:
         self.all_demand: Final[dict[str, list[Demand]]] = {}  # with what is there without any consumer
         self.refusals: Final[list[Refusal]] = []
         self.told: Final[set[str]] = set()
+        self._best: Final[dict[str, list[Demand]]] = {}
+        self._all_best: Final[dict[str, list[Demand]]] = {}
+
+    def best_at(self, name: str) -> list[Demand]:
+        """Of what a broker has because of these consumers, the best of each link."""
+        if name not in self._best:
+            self._best[name] = _best_of_links(self.demand.get(name, []))
+        return self._best[name]
+
+    def ways_from(self, name: str) -> list[Demand]:
+        """The same with what is there without any consumer. Whether a link is open to a message does not depend on
+        which of its subscriptions that is for.
+        """
+        if name not in self._all_best:
+            self._all_best[name] = _best_of_links(self.all_demand.get(name, []))
+        return self._all_best[name]
 
     def refuses(self, refusal: Refusal) -> None:
         """A link makes no subscription; each is told once for each reason."""
@@ -137,6 +157,10 @@ class NetworkPlan:
     def demand(self, destination: Destination, consumer_at: str) -> dict[str, list[Demand]]:
         """Which subscriptions a consumer at one broker leads to, by the broker where they are; best priority first."""
         return self._asked(destination, consumer_at).demand
+
+    def best_demand(self, destination: Destination, consumer_at: str, near: str) -> list[Demand]:
+        """Of those at the broker ``near`` the best one of each link."""
+        return self._asked(destination, consumer_at).best_at(near)
 
     def refusals(self, destination: Destination, consumer_at: str) -> list[Refusal]:
         """Which links make no subscription for it, and why."""
@@ -162,6 +186,8 @@ class NetworkPlan:
             steps += 1
             path, asked = (NO_PATH, 0) if behind is None else (behind.path, behind.priority)
             for link in self._leading_to[name]:
+                if len(found.get(link.near, [])) >= MAX_WAYS:
+                    continue
                 refusal = self._refuses_demand(link, destination, path)
                 if refusal is not None:
                     known.refuses(refusal)
@@ -226,7 +252,7 @@ class NetworkPlan:
             return Route(arrived=True)
         asked = self._asked(destination, consumer_at)
         walk = _Walk(self, destination, asked, consumer_at)
-        walk.follow(start, path)
+        walk.begin(start, path)
         if walk.route.arrived:
             walk.tell_others()
         return walk.route
@@ -297,18 +323,36 @@ class _Walk:
         self._demand: Final[dict[str, list[Demand]]] = asked.all_demand
         self._told: Final[set[str]] = set(asked.told)
         self._goal: Final[str] = goal
+        self._asked: Final[_Asked] = asked
+        self._seen: set[str] | None = None  # brokers, where it can arrive nowhere
         self._been: Final[list[str]] = []  # a message that goes back and forth arrives nowhere
         self._steps = 0
+
+    def begin(self, start: str, path: tuple[str, ...]) -> None:
+        """Go on from broker ``start``, to which the message came along ``path``.
+
+        A message that has been at its goal never comes there again unless it may go back somewhere; then what is left
+        to find is who refuses it, for which each broker is looked at once instead of all ways through all of them.
+        """
+        brokers = self._plan.brokers
+        if brokers[self._goal].broker_id in path:
+            if not any(broker.replays(self._destination) for broker in brokers.values()):
+                self._seen = set()
+        self.follow(start, path)
 
     def follow(self, name: str, path: tuple[str, ...]) -> bool:
         """Go on from broker ``name``, to which the message came along ``path``."""
         if name == self._goal:
             self.route.arrived = True
             return True
+        if self._seen is not None:
+            if name in self._seen:
+                return False
+            self._seen.add(name)
         self._been.append(name)
         came = (*path, self._plan.brokers[name].broker_id)
         tried: list[str] = []
-        for one in self._demand.get(name, []):
+        for one in self._asked.ways_from(name):
             link = one.link
             if link.far in tried:
                 continue
@@ -362,6 +406,17 @@ class _Walk:
         if key not in self._told:
             self._told.add(key)
             self.route.refusals.append(refusal)
+
+
+def _best_of_links(demand: list[Demand]) -> list[Demand]:
+    """The first of each link, in their order."""
+    best: list[Demand] = []
+    seen: set[int] = set()
+    for one in demand:
+        if id(one.link) not in seen:
+            seen.add(id(one.link))
+            best.append(one)
+    return best
 
 
 def _by_lists(link: PlannedLink, destination: Destination) -> Refusal:

@@ -12,6 +12,7 @@ from spanwire.broker.policy import PolicyEntry, PolicyMap
 from spanwire.broker.queue_policy import QueuePolicy
 from spanwire.model.destination import QUEUE, TEMP_QUEUE, Destination, parse_destination
 from spanwire.network.plan import (
+    MAX_WAYS,
     RULE_MESSAGE_TTL,
     RULE_PATH,
     RULE_PRIORITY,
@@ -161,6 +162,28 @@ def test_a_mesh_without_limits_is_looked_at_for_a_limited_time() -> None:
     unlimited = BridgeSettings(message_ttl=-1, consumer_ttl=-1)
     assert way(plan(mesh, unlimited), "A", "H") == "AH"
     assert way(plan(mesh, replace(unlimited, excluded=(Q,))), "A", "H") == ""
+
+
+def test_of_the_ways_through_a_large_mesh_the_shortest_are_followed_to_each_broker() -> None:
+    names = "ABCDEFGHIJKL"
+    mesh = plan(
+        " ".join(a + b for a in names for b in names if a != b), BridgeSettings(message_ttl=-1, consumer_ttl=-1)
+    )
+    found = mesh.demand(Q, "A")
+    assert {name: len(there) for name, there in found.items()} == dict.fromkeys(names[1:], MAX_WAYS)
+    for name, there in found.items():
+        assert [demand.link.far for demand in there if len(demand.path) == 1] == ["A"]
+        assert next(demand.link.far for demand in mesh.best_demand(Q, "A", name)) == "A"
+        assert sorted({len(demand.path) for demand in there}) == [1, 2, 3]
+
+
+def test_who_refuses_a_message_that_cannot_come_back_is_found_behind_another_broker() -> None:
+    mesh = plan("BC CA", BridgeSettings(message_ttl=-1, consumer_ttl=-1))
+    route = mesh.route("B", Q, "A", ("A",))
+    assert not route.arrived
+    assert [(refusal.link.near, refusal.rule) for refusal in route.refusals if refusal.rule == RULE_PATH] == [
+        ("C", RULE_PATH)
+    ]
 
 
 @pytest.mark.parametrize("seed", SEEDS[:40])

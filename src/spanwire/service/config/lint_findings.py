@@ -35,6 +35,7 @@ class LintFindings:
     """All of them, each once."""
 
     found: list[LintFinding] = field(default_factory=list)
+    told: set[tuple[str, int]] = field(default_factory=set)  # places and numbers
 
     def fault(self, place: str, number: int, why: str, mend: str) -> None:
         """Something does something else than its owner wants."""
@@ -50,11 +51,12 @@ class LintFindings:
 
     def has(self, place: str, number: int) -> bool:
         """Whether it was told of that place."""
-        return any(one.place == place and one.number == number for one in self.found)
+        return (place, number) in self.told
 
     def _add(self, finding: LintFinding) -> None:
         if finding not in self.found:
             self.found.append(finding)
+            self.told.add((finding.place, finding.number))
 
 
 def probe(settings: BridgeSettings, kind: int) -> Destination | None:

@@ -7,7 +7,7 @@ from typing import Final
 
 from spanwire.model.destination import QUEUE, TOPIC, Destination
 from spanwire.model.routing import UNLIMITED_TTL, within
-from spanwire.network.plan import RULE_MESSAGE_TTL, RULE_PATH, Demand, NetworkPlan, PlannedLink
+from spanwire.network.plan import MAX_WAYS, RULE_MESSAGE_TTL, RULE_PATH, Demand, NetworkPlan, PlannedLink
 from spanwire.service.config.lint_findings import LintFindings, apart, probe, probes
 from spanwire.service.config.network_plan import NetworkFiles
 
@@ -98,7 +98,7 @@ class RouteLint:
                 if len(demand.path) > 1 and not self._found.has(demand.link.place, 3):
                     self._found.fault(
                         demand.link.place, 3,
-                        f"a consumer at {goal} counts {len(paths)} times at {name}, once for every way to it, as "
+                        f"a consumer at {goal} counts {_times(len(paths))} at {name}, once for every way to it, as "
                         f"consumerTTL is {demand.link.settings.consumer_ttl}: messages go the long way, and are stuck "
                         f"there when the consumer moves",
                         'set consumerTTL="1" (messageTTL may be higher), or suppressDuplicateQueueSubscriptions="true"',
@@ -195,10 +195,10 @@ def astray(plan: NetworkPlan, queue: Destination, near: str, wrong: str, right: 
     """
     if wrong == right or near == wrong:
         return None
-    there = _passing(plan, near, plan.demand(queue, wrong))
+    there = _passing(plan, near, queue, wrong)
     if not there:
         return None
-    rivals = [] if right == near else _passing(plan, near, plan.demand(queue, right))
+    rivals = [] if right == near else _passing(plan, near, queue, right)
     if right != near and not rivals:
         return None
     asked = max([rival.priority for rival in rivals], default=0)
@@ -212,10 +212,9 @@ def astray(plan: NetworkPlan, queue: Destination, near: str, wrong: str, right: 
     return None
 
 
-def _passing(plan: NetworkPlan, near: str, demand: dict[str, list[Demand]]) -> list[Demand]:
+def _passing(plan: NetworkPlan, near: str, queue: Destination, goal: str) -> list[Demand]:
     """The best subscription of each link that may take a message from here."""
-    best = {id(one.link): one for one in reversed(demand.get(near, []))}
-    return [one for one in best.values() if plan.filter_of(one.link).passes(())]
+    return [one for one in plan.best_demand(queue, goal, near) if plan.filter_of(one.link).passes(())]
 
 
 def is_uneven(shares: dict[str, float], consumers: dict[str, int]) -> bool:
@@ -234,6 +233,10 @@ def no_way_back(plan: NetworkPlan, queue: Destination, start: str, consumer_at: 
     path = tuple(plan.brokers[link.near].broker_id for link in there.links)
     back = plan.route(consumer_at, queue, start, path)
     return not back.arrived and any(one.rule in (RULE_PATH, RULE_MESSAGE_TTL) for one in back.refusals)
+
+
+def _times(count: int) -> str:
+    return f"{count} times" if count < MAX_WAYS else f"at least {count} times"
 
 
 def _told(amount: float) -> str:
