@@ -9,11 +9,9 @@ Clients speak STOMP, so nothing of a broker's own client takes part in a count.
 
 from __future__ import annotations
 
-import queue
 import re
-import subprocess
+import signal
 import threading
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
@@ -21,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Self
 
+from tests.support.announcing_process import AnnouncingProcess
 from tests.support.broker_process import BrokerProcess, spanwire_command
 from tests.support.classic import classic_command
 from tests.support.ports import free_port
@@ -101,7 +100,7 @@ class ClassicRows:
         self._directory: Final = directory
         self._ports: Final = {row: {name: free_port() for name in NAMES} for row in ROWS}
         self._stomp: Final = {row: free_port() for row in ROWS}
-        self._process: subprocess.Popen[str] | None = None
+        self._process: AnnouncingProcess | None = None
         self.log: Final[list[str]] = []
 
     def __enter__(self) -> Self:
@@ -121,47 +120,21 @@ class ClassicRows:
                 )
             )
         (self._directory / "activemq.xml").write_text(BEANS.format(brokers="".join(texts)), "utf-8")
-        process = subprocess.Popen(
-            classic_command(self._directory),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-            cwd=self._directory,
-        )
+        started: set[str] = set()
+
+        def are_there(line: str) -> bool:
+            if match := STARTED.search(line):
+                started.add(match[1])
+            return len(started) == len(ROWS)
+
+        process = AnnouncingProcess(classic_command(self._directory), self._directory, self.log)
+        process.wait_until(are_there, PATIENCE_S)
         self._process = process
-        lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()
-        threading.Thread(target=self._read, args=(process, lines), daemon=True).start()
-        self._wait(lines)
         return self
 
     def __exit__(self, *_: object) -> None:
         assert self._process is not None
-        self._process.kill()
-        self._process.wait()
-
-    def _read(self, process: subprocess.Popen[str], lines: queue.SimpleQueue[str | None]) -> None:
-        assert process.stdout is not None
-        with process.stdout:
-            for line in process.stdout:
-                self.log.append(line.rstrip())
-                lines.put(line.rstrip())
-        lines.put(None)
-
-    def _wait(self, lines: queue.SimpleQueue[str | None]) -> None:
-        started: set[str] = set()
-        deadline = time.monotonic() + PATIENCE_S
-        while len(started) < len(ROWS):
-            try:
-                line = lines.get(timeout=max(0.0, deadline - time.monotonic()))
-            except queue.Empty:
-                line = None
-            if line is None:
-                self.__exit__()
-                raise RuntimeError("the brokers did not start:\n" + "\n".join(self.log[-60:]))
-            if match := STARTED.search(line):
-                started.add(match[1])
+        self._process.end(signal.SIGKILL)
 
     @contextmanager
     def row(self, place: int, duplex: bool) -> Iterator[Row]:

@@ -11,22 +11,18 @@ Knows nothing of tests; `tests/support/classic.py` runs ActiveMQ Classic through
 
 from __future__ import annotations
 
-import queue
 import re
 import signal
-import subprocess
 import sys
-import threading
-import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import IO, Final, Self
+from typing import Final, Self
 from urllib.parse import urlencode
 
+from tests.support.announcing_process import AnnouncingProcess
 from tests.support.ports import free_port
 
 START_TIMEOUT_S: Final = 60.0
-STOP_TIMEOUT_S: Final = 30.0
 STARTED: Final = re.compile(r"\(.*\) started$")
 BROKER_NAME: Final = "interop"
 CONFIGURATION: Final = """\
@@ -92,7 +88,7 @@ class BrokerProcess:
         self._command: Final = command
         self._host: Final = openwire_host
         self._ports: Final = {"tcp": openwire_port or free_port(), "stomp": free_port()}
-        self._process: subprocess.Popen[str] | None = None
+        self._process: AnnouncingProcess | None = None
 
     def __enter__(self) -> Self:
         self.start()
@@ -128,20 +124,9 @@ class BrokerProcess:
             connectors=self.connectors,
         )
         (self.directory / "activemq.xml").write_text(text, encoding="utf-8")
-        process = subprocess.Popen(
-            self._command(self.directory),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-            cwd=self.directory,
-        )
+        process = AnnouncingProcess(self._command(self.directory), self.directory, self.log)
+        process.wait_until(lambda line: self.started.search(line) is not None, START_TIMEOUT_S)
         self._process = process
-        assert process.stdout is not None
-        lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()
-        threading.Thread(target=self._read, args=(process.stdout, lines), daemon=True).start()
-        self._wait_until_started(lines)
 
     def stop(self) -> int:
         """Ask the broker to end in order; its exit status."""
@@ -158,34 +143,6 @@ class BrokerProcess:
         return self._process.pid
 
     def _end(self, number: signal.Signals) -> int:
-        process = self._process
+        process, self._process = self._process, None
         assert process is not None
-        process.send_signal(number)
-        try:
-            return process.wait(STOP_TIMEOUT_S)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-            raise RuntimeError(f"the broker did not end within {STOP_TIMEOUT_S} s of {number.name}") from None
-        finally:
-            self._process = None
-
-    def _read(self, stream: IO[str], lines: queue.SimpleQueue[str | None]) -> None:
-        with stream:
-            for line in stream:
-                self.log.append(line.rstrip())
-                lines.put(line.rstrip())
-        lines.put(None)
-
-    def _wait_until_started(self, lines: queue.SimpleQueue[str | None]) -> None:
-        deadline = time.monotonic() + START_TIMEOUT_S
-        while True:
-            try:
-                line = lines.get(timeout=max(0.0, deadline - time.monotonic()))
-            except queue.Empty:
-                line = None
-            if line is None:
-                self.kill()
-                raise RuntimeError("the broker did not start:\n" + "\n".join(self.log[-20:]))
-            if self.started.search(line):
-                return
+        return process.end(number)
