@@ -211,11 +211,13 @@ class Backlog:
                     self._left_memory(reference)
 
     def _left_memory(self, reference: MessageReference) -> None:
-        sequence = reference.sequence
-        count = reference.redelivery_count
+        self.note_deliveries(reference.sequence, reference.redelivery_count)
+        self._home.release(reference.message)
+
+    def note_deliveries(self, sequence: int, count: int) -> None:
+        """A message that only the store has was delivered ``count`` times."""
         if count > (1 if sequence <= self._uncertain_through else 0):
             self._redeliveries[sequence] = count
-        self._home.release(reference.message)
 
     def page(self, packed: Packed, start: int, end: int, most: int = MAX_PAGE_BYTES) -> Page:
         """What to read at a time of the packed messages from ``start`` to ``end``: at most ``most`` bytes by the

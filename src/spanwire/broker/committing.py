@@ -6,6 +6,7 @@ from typing import Final
 
 from spanwire.broker.connection_state import MAX_TRANSACTIONS_PER_CONNECTION, ConnectionState
 from spanwire.broker.context import BrokerContext
+from spanwire.broker.control_refusal import ControlRefusal
 from spanwire.broker.dead_letters import EXPIRED, DeadLetters
 from spanwire.broker.destinations import Destinations
 from spanwire.broker.flow_control import FlowControl
@@ -15,7 +16,7 @@ from spanwire.broker.queue import Queue
 from spanwire.broker.reference import give_back
 from spanwire.broker.schedule import Plans
 from spanwire.broker.sending import Sending
-from spanwire.broker.transactions import LocalTransaction, Transaction
+from spanwire.broker.transactions import LocalTransaction, Stager, Transaction
 from spanwire.broker.unstored import Unstored
 from spanwire.broker.waiting import Waiting, WithheldMessage
 from spanwire.model.acks import EXPIRED_ACK, POISON_ACK
@@ -92,6 +93,8 @@ class Committing:
 
         Raises `JmsError` when that cannot be: then it is rolled back, or, being prepared, left as it was.
         """
+        if transaction.stager is not None:
+            return self._stage(state, transaction, transaction.stager, token)
         try:
             check_refusal(transaction)
             sends = self._sends(state, transaction)
@@ -103,6 +106,24 @@ class Committing:
         transaction.end()
         self._settle(transaction)
         return self._dispatch(state, sends, token, stored)
+
+    def _stage(self, state: ConnectionState, transaction: Transaction, stager: Stager, token: int) -> bool:
+        """Its sends are kept for a batch (`spanwire.broker.sinks`); a client that reconnects may ask for that again."""
+        known = transaction if isinstance(transaction, LocalTransaction) and state.info.fault_tolerant else None
+        try:
+            check_refusal(transaction)
+            facts = [] if known is None else self._audit.committed(known.transaction_id)
+            try:
+                stager.keep(transaction, facts)
+            except JmsError:
+                if known is not None:
+                    self._audit.withdrawn(known.transaction_id)
+                raise
+        except JmsError:
+            self.undo(transaction)
+            raise
+        transaction.end()
+        return self._sending.answer_when_stored(state, token)
 
     def rollback(self, state: ConnectionState, transaction_id: TransactionId) -> None:
         """Forget the sends; the acknowledged messages are still with their consumers."""
@@ -249,6 +270,8 @@ class Committing:
 
 def check_refusal(transaction: Transaction) -> None:
     """Raises `XaError` when a message or acknowledgement of it was refused: it can only be rolled back."""
+    if isinstance(transaction.refusal, ControlRefusal):
+        raise transaction.refusal  # it says what to do
     if transaction.refusal is not None:
         raise xa_error("COMMIT FAILED: Transaction marked rollback only", XA_ROLLBACK_ONLY)
 

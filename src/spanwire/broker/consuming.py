@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, Protocol
 
 from spanwire.broker.advisory import Advisories
 from spanwire.broker.browse import Browse
 from spanwire.broker.connection_state import ConnectionState
 from spanwire.broker.context import BrokerContext, ConsumerRemover
+from spanwire.broker.control_destination import is_control
 from spanwire.broker.destination_map import DestinationMap
 from spanwire.broker.destinations import Destinations, attach, detach
 from spanwire.broker.durables import Durables
@@ -31,6 +32,18 @@ CLIENT_TOPIC_PREFETCHES: Final = (32_766, 32_767)  # Spanwire's and other client
 CLIENT_BROWSER_PREFETCH: Final = 500
 CLIENT_DURABLE_PREFETCHES: Final = (100, 1_000)  # the second with jms.optimizeAcknowledge
 PAGE_WAIT: Final = 1.0  # seconds a pull that wants no waiting waits for a page that is being read
+
+
+class RangeReads(Protocol):
+    """Who gives browsers of the control destination what cursors hold."""
+
+    def check(self, state: ConnectionState, selector: str | None) -> None:
+        """Raises `JmsError` unless the connection may read the range that ``selector`` names."""
+        ...
+
+    def begin(self, state: ConnectionState, subscription: Subscription) -> None:
+        """The browser is there; it gets messages from its start on."""
+        ...
 
 
 class Consuming(ConsumerRemover):
@@ -58,6 +71,7 @@ class Consuming(ConsumerRemover):
         self._selectors: Final[SelectorCache] = SelectorCache()
         self._pulling: Final[list[Subscription]] = []
         self._owners: Final[dict[Subscription, ConnectionState]] = {}
+        self.ranges: RangeReads | None = None
         context.remover = self
 
     def add(
@@ -78,8 +92,8 @@ class Consuming(ConsumerRemover):
         for part in parts:
             self._destinations.check_owner(state, part)
             self._rights.check_read(state, part)
-        if info.browser and (len(parts) != 1 or not parts[0].is_queue or parts[0].is_pattern):
-            raise InvalidDestinationError(f"{info.destination} cannot be browsed: only a single queue can")
+        if info.browser:
+            self._check_browse(state, info, parts)
         durable = None if info.subscription_name is None else self._durables.claim(state, info, selector)
         homes = self._destinations.ensure_all(state, [part for part in parts if not part.is_pattern])
         if durable is not None:
@@ -92,7 +106,7 @@ class Consuming(ConsumerRemover):
         if automatic:
             state.automatic.append(subscription)
         if info.browser:
-            self._browse(homes[0], subscription)
+            self._browse(state, homes[0], subscription)
         elif durable is not None:
             self._durables.attach(durable, subscription)
             self._announce(subscription, parts)
@@ -144,7 +158,16 @@ class Consuming(ConsumerRemover):
             return policy.topic.durable_prefetch if asked in CLIENT_DURABLE_PREFETCHES else -1
         return policy.topic_prefetch if asked in CLIENT_TOPIC_PREFETCHES else -1
 
-    def _browse(self, home: BrokerDestination, subscription: Subscription) -> None:
+    def _check_browse(self, state: ConnectionState, info: ConsumerInfo, parts: list[Destination]) -> None:
+        if len(parts) != 1 or not parts[0].is_queue or parts[0].is_pattern:
+            raise InvalidDestinationError(f"{info.destination} cannot be browsed: only a single queue can")
+        if self.ranges is not None and is_control(parts[0]):
+            self.ranges.check(state, info.selector)
+
+    def _browse(self, state: ConnectionState, home: BrokerDestination, subscription: Subscription) -> None:
+        if self.ranges is not None and is_control(home.destination):
+            self.ranges.begin(state, subscription)
+            return
         assert isinstance(home, Queue)
         Browse(home, subscription, self._context)
 

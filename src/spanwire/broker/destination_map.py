@@ -7,6 +7,7 @@ from __future__ import annotations
 from typing import Final
 
 from spanwire.broker.context import BrokerContext
+from spanwire.broker.control_destination import is_control
 from spanwire.broker.durable_subscription import DurableSubscription
 from spanwire.broker.policy import PolicyEntry, PolicyMap
 from spanwire.broker.queue import Queue
@@ -91,7 +92,7 @@ class DestinationMap:
             if destination.kind == QUEUE:
                 self.changes += 1
             queue.route = self._routes.find(destination)
-            queue.fans_out = queue.route is not None
+            queue.fans_out = queue.route is not None or is_control(destination)
             queue.slow_consumers = self.slow_consumers(policy)
             self.queues[destination.qualified_name] = queue
             self._note_swept(queue)

@@ -12,6 +12,7 @@ from typing import Final
 from spanwire.broker.advisory import Advisories
 from spanwire.broker.connection_state import ConnectionState
 from spanwire.broker.context import BrokerContext
+from spanwire.broker.control_destination import is_control
 from spanwire.broker.destination_map import DestinationMap, check_physical
 from spanwire.broker.queue import Queue
 from spanwire.broker.reference import BrokerDestination
@@ -95,7 +96,8 @@ class Destinations:
         if destination.is_temporary and not (by_send and self._temporary_by_send):
             raise DestinationDoesNotExistError(destination.qualified_name)
         check_physical(destination)
-        self._rights.check_create(state, destination)
+        if not is_control(destination):  # whoever may write there may ask, before anybody else has
+            self._rights.check_create(state, destination)
 
     def ensure_own(self, destination: Destination) -> BrokerDestination:
         """The same for the broker's own purposes: a dead letter queue, a configured destination."""
@@ -196,6 +198,8 @@ class Destinations:
             if found is not None:
                 if found.consumer_count > 0:
                     raise JmsError(f"Destination: {destination} still has an active subscription")
+                if isinstance(found, Queue) and found.cursors > 0:
+                    raise JmsError(f"Destination: {destination} still has a cursor: release it first")
                 homes.append(found)
         for home in homes:
             self._drop(home, state.connection_id)

@@ -82,6 +82,7 @@ class Durables:
         for part in terms.topic.parts():
             self._rights.check_create(state, part)
         if found is not None:
+            _check_cursors(found)
             self._delete(found)
         elif len(self._map.durables) >= MAX_DURABLE_SUBSCRIPTIONS:
             raise ResourceAllocationError(
@@ -171,6 +172,7 @@ class Durables:
             )
         if found.active:
             raise JmsError("Durable consumer is in use")
+        _check_cursors(found)
         self._delete(found)
         return found.terms
 
@@ -182,7 +184,10 @@ class Durables:
         gone = [
             durable
             for durable in self._map.durables.values()
-            if not durable.active and durable.offline_since <= since and durable.line.in_flight == 0
+            if not durable.active
+            and durable.offline_since <= since
+            and durable.line.in_flight == 0
+            and durable.line.cursors == 0
         ]
         for durable in gone[:at_most]:
             logger.info(
@@ -219,3 +224,11 @@ class Durables:
                 durable.line.recover(entry, clean)
             elif self._context.store is not None:
                 self._context.store.remove_destination(entry.destination)
+
+
+def _check_cursors(durable: DurableSubscription) -> None:
+    if durable.line.cursors > 0:
+        raise JmsError(
+            f"Durable subscription {printable(durable.terms.name)} of client {printable(durable.terms.client_id)} "
+            f"still has a cursor: release it first"
+        )

@@ -130,12 +130,65 @@ class MessageLine:
                 self._insert(index, references[done:end])
             lowest = index if lowest < 0 else lowest
             done = end
+        self._look_back(lowest)
+
+    def _look_back(self, lowest: int) -> None:
+        """Something came back, first into the piece at ``lowest``."""
         first = self._base + lowest
         for cursor in self._cursors:
             if cursor.looks_back and cursor.place >= first:
                 cursor.place = first
                 cursor.offset = 0
         self._settle_head()
+
+    def give_back_packed(self, numbers: array[int], orders: array[int], dues: array[int]) -> None:
+        """The same with messages that only the store has, by ascending order; ``dues`` are 0 for those that do not
+        expire.
+        """
+        self.epoch += 1
+        self.count += len(numbers)
+        lowest = -1
+        done = 0
+        index = 0
+        while done < len(numbers):
+            while index < len(self._chunks) and self._chunks[index].highest() < orders[done]:
+                index += 1
+            index = self._part_at(index, orders[done])
+            bound = NEVER_LOADED if index == len(self._chunks) else self._chunks[index].lowest()
+            end = min(max(bisect_left(orders, bound, done), done + 1), done + PACKED_MESSAGES)
+            packed = Packed(array("q"))
+            for place in range(done, end):
+                packed.add(numbers[place], dues[place])
+            packed.orders = orders[done:end]
+            chunk = Chunk()
+            chunk.packed = packed
+            chunk.live = end - done
+            self._insert_chunk(index, chunk)
+            lowest = index if lowest < 0 else lowest
+            index += 1
+            done = end
+        self._look_back(lowest)
+
+    def _part_at(self, index: int, order: int) -> int:
+        """Make room for ``order`` in the piece at ``index``; gives the index before which it belongs. A piece that is
+        being read stays whole.
+        """
+        if index == len(self._chunks) or self._chunks[index].reading or self._chunks[index].lowest() >= order:
+            return index
+        chunk = self._chunks[index]
+        if chunk.packed is not None:
+            return self._open_inside(index, order)
+        count = 0
+        for place, item in enumerate(chunk.items):
+            if item is not None and item.order < order:
+                count = place + 1
+        rest = Chunk()
+        rest.load(chunk.items[count:])
+        rest.epoch = chunk.epoch
+        chunk.items = chunk.items[:count]
+        chunk.live -= rest.live
+        self._insert_rest(index, count, rest)
+        return index + 1
 
     def _open_inside(self, index: int, order: int) -> int:
         """Make room for ``order`` in a packed piece; gives the index before which it belongs."""
@@ -358,6 +411,10 @@ class MessageLine:
         rest.live = rest.packed.live()
         rest.epoch = chunk.epoch
         chunk.live -= rest.live
+        self._insert_rest(index, count, rest)
+
+    def _insert_rest(self, index: int, count: int, rest: Chunk) -> None:
+        """The piece at ``index`` was cut: it has ``count`` messages now, ``rest`` the others."""
         place = self._base + index
         for cursor in self._cursors:
             if cursor.place > place:
@@ -370,6 +427,9 @@ class MessageLine:
     def _insert(self, index: int, references: list[MessageReference]) -> None:
         chunk = Chunk()
         chunk.load(list(references))
+        self._insert_chunk(index, chunk)
+
+    def _insert_chunk(self, index: int, chunk: Chunk) -> None:
         chunk.epoch = self.epoch
         place = self._base + index
         for cursor in self._cursors:

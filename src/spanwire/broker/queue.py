@@ -61,6 +61,8 @@ class Queue(BrokerDestination):
         self._mode = BY_PRIORITY if policy.queue.prioritized_messages else DIRECT
         self.in_flight = 0
         self.slow_consumers: SlowConsumerWatch | None = None  # where its policy ends those
+        self.cursors = 0  # that hold messages of it, or may
+        self._reserved = False  # for one of them: consumers get nothing
 
     # -- messages in ---------------------------------------------------------------------------------------------------
 
@@ -188,7 +190,7 @@ class Queue(BrokerDestination):
 
     def _choose_mode(self) -> None:
         before = self._mode
-        if self._paused or self._purge.is_under_way() or self._starts_at > self._context.monotonic:
+        if self._paused or self._reserved or self._purge.is_under_way() or self._starts_at > self._context.monotonic:
             self._mode = HELD
         elif self._consumers.selective > 0 or self._looking.groups is not None:
             self._mode = LOOKING
@@ -356,6 +358,28 @@ class Queue(BrokerDestination):
         self._paused = False
         self._choose_mode()
         self.fill()
+
+    def reserve(self, reserved: bool) -> None:
+        """Keep all that waits from consumers, or no longer: a cursor has the queue for itself."""
+        if reserved != self._reserved:
+            self._reserved = reserved
+            self._choose_mode()
+            self.fill()
+
+    def taken_away(self, count: int) -> None:
+        """A cursor took messages out of the line, of which only the store knows what they are."""
+        self.in_flight += count
+        self.dispatched += count
+
+    def came_back(self, count: int) -> None:
+        """They stand in the line again."""
+        self.in_flight -= count
+        self._context.schedule(self)
+        self.fill()
+
+    def note_deliveries(self, sequence: int, count: int) -> None:
+        """A message that only the store has was delivered ``count`` times."""
+        self._backlog.note_deliveries(sequence, count)
 
     def purge(self) -> int:
         """Remove every message that waits, a slice at a time, the first now; gives how many. Nothing is dispatched

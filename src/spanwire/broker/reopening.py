@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
+from spanwire.broker.cursors import Cursors
 from spanwire.broker.destinations import Destinations
 from spanwire.broker.durables import Durables
-from spanwire.broker.facts import SUBSCRIPTIONS, XA_BRANCHES
+from spanwire.broker.facts import CURSORS, SINK_LEDGERS, STAGED_BATCHES, SUBSCRIPTIONS, XA_BRANCHES
 from spanwire.broker.recovery import RecoveredDestination
 from spanwire.broker.scheduler import Scheduler, recover_jobs
+from spanwire.broker.sinks import Sinks
 from spanwire.broker.xa_transactions import XaTransactions
 from spanwire.model.destination import SUBSCRIPTION
 
@@ -17,19 +19,29 @@ class Reopening:
     """Hands out what a store found when it was opened. Each receiver makes of its part what it was before."""
 
     def __init__(
-        self, xa: XaTransactions, destinations: Destinations, durables: Durables, scheduler: Scheduler | None
+        self,
+        xa: XaTransactions,
+        destinations: Destinations,
+        durables: Durables,
+        scheduler: Scheduler | None,
+        cursors: Cursors,
+        sinks: Sinks,
     ) -> None:
         self._xa: Final[XaTransactions] = xa
         self._destinations: Final[Destinations] = destinations
         self._durables: Final[Durables] = durables
         self._scheduler: Final[Scheduler | None] = scheduler
+        self._cursors: Final[Cursors] = cursors
+        self._sinks: Final[Sinks] = sinks
 
     def recover(self, recovered: list[RecoveredDestination], clean: bool, facts: dict[int, dict[bytes, bytes]]) -> None:
-        """Lines of messages, and facts by table and key. Prepared branches come first: what they hold is nobody
-        else's. Raises `StoreError` when it makes no sense.
+        """Lines of messages, and facts by table and key. Cursors and prepared branches come first: what they hold
+        is nobody else's. Raises `StoreError` when it makes no sense.
         """
         lines: list[RecoveredDestination] = []
-        for entry in self._xa.recover(facts.get(XA_BRANCHES, {}), recovered):
+        free = self._cursors.recover(facts.get(CURSORS, {}), recovered)
+        free = self._sinks.recover(facts.get(SINK_LEDGERS, {}), facts.get(STAGED_BATCHES, {}), free)
+        for entry in self._xa.recover(facts.get(XA_BRANCHES, {}), free):
             if entry.destination.kind == SUBSCRIPTION:
                 lines.append(entry)
             elif entry.destination.is_queue:
@@ -37,3 +49,4 @@ class Reopening:
         self._durables.recover(facts.get(SUBSCRIPTIONS, {}), lines, clean)
         recover_jobs(self._scheduler, facts, recovered)
         self._xa.count_held()
+        self._cursors.count_held()

@@ -11,6 +11,9 @@ from spanwire.broker.committing import Committing
 from spanwire.broker.connections import Connections
 from spanwire.broker.consuming import Consuming
 from spanwire.broker.context import BrokerContext
+from spanwire.broker.control import Control
+from spanwire.broker.control_destination import CONTROL
+from spanwire.broker.cursors import Cursors
 from spanwire.broker.dead_letters import DeadLetters
 from spanwire.broker.departures import Departures
 from spanwire.broker.destination_map import DestinationMap
@@ -31,6 +34,7 @@ from spanwire.broker.ports import (
 )
 from spanwire.broker.producer_audit import ProducerAudit
 from spanwire.broker.producing import Producing
+from spanwire.broker.range_read import CursorRanges
 from spanwire.broker.reconfiguration import Reconfiguration
 from spanwire.broker.reopening import Reopening
 from spanwire.broker.rights import Rights
@@ -38,6 +42,7 @@ from spanwire.broker.schedule import SchedulerSettings
 from spanwire.broker.scheduler import Scheduler
 from spanwire.broker.sending import Sending
 from spanwire.broker.sessions import Sessions
+from spanwire.broker.sinks import Sinks
 from spanwire.broker.timers import Timers
 from spanwire.broker.unfinished_logins import UnfinishedLogins
 from spanwire.broker.unstored import Unstored, unstored_limit
@@ -144,6 +149,13 @@ class Rooms:
         self.acknowledgements: Final[Acknowledgements] = Acknowledgements(
             self.context, self.consuming, self.sending, self.flow
         )
+        self.cursors: Final[Cursors] = Cursors(self.context, self.map, self.destinations, self.rights, self.unstored)
+        self.consuming.ranges = CursorRanges(self.context, self.cursors)
+        self.sinks: Final[Sinks] = Sinks(self.context, self.rights, self.flow, self.unstored, CONTROL)
+        self.sending.control = Control(
+            self.context, self.cursors, self.sinks, self.map, self.destinations, self.sending, formats, self.rights,
+            self.unstored, ids,
+        )  # fmt: skip
         recovered = RecoveredBranches(self.context, self.map, self.destinations, self.scheduler)
         self.xa: Final[XaTransactions] = XaTransactions(
             self.context,
@@ -155,7 +167,9 @@ class Rooms:
             recovered,
         )
         self.sessions: Final[Sessions] = Sessions(self.consuming, self.producing)
-        self.reopening: Final[Reopening] = Reopening(self.xa, self.destinations, self.durables, self.scheduler)
+        self.reopening: Final[Reopening] = Reopening(
+            self.xa, self.destinations, self.durables, self.scheduler, self.cursors, self.sinks
+        )
         self.dirty: Final[list[Outlet]] = []
         self.connections: Final[Connections] = Connections(name, self.usage, self.dirty, max_uncommitted)
         self.departures: Final[Departures] = Departures(

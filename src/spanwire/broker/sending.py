@@ -8,6 +8,7 @@ from typing import Final, Protocol
 
 from spanwire.broker.connection_state import ConnectionState, ParkedSend
 from spanwire.broker.context import BrokerContext
+from spanwire.broker.control_destination import is_control
 from spanwire.broker.dead_letters import EXPIRED, DeadLetters
 from spanwire.broker.destination_map import DestinationMap
 from spanwire.broker.destinations import Destinations
@@ -46,6 +47,14 @@ class DelayedSender(Protocol):
         ...
 
 
+class ControlTaker(Protocol):
+    """Who takes requests to the control destination."""
+
+    def take(self, state: ConnectionState, message: Message, transaction: Transaction | None) -> None:
+        """Carry out what ``message`` asks for, or begin to, and answer. Raises `JmsError` where it cannot answer."""
+        ...
+
+
 class Sending(ParkedSender):
     """Takes messages from connections; those of a transaction are kept in it until `Committing` hands them in."""
 
@@ -75,6 +84,7 @@ class Sending(ParkedSender):
         self._audit: Final[ProducerAudit] = audit
         self._virtual: Final[VirtualDestinations] = virtual
         self.delayed: DelayedSender | None = None
+        self.control: ControlTaker | None = None
 
     # -- from a connection ---------------------------------------------------------------------------------------------
 
@@ -122,6 +132,9 @@ class Sending(ParkedSender):
         """Composites, wildcards, virtual destinations and those that do not exist yet: all are checked before the first
         gets a copy.
         """
+        if self.control is not None and is_control(message.destination):
+            self.control.take(state, message, transaction)
+            return True
         targets = self.targets(state, message)
         if state.parked and transaction is None and targets:
             return self._flow.park(state, targets[0].home, message, token, TURN)
@@ -257,6 +270,21 @@ class Sending(ParkedSender):
                 return False
         self._deliver_all(state, targets, self.copies(targets, message), NO_TOKEN)
         return True
+
+    def hand_in_when_stored(self, state: ConnectionState, message: Message) -> None:
+        """A message that tells of what the store was told: not before that is safe."""
+        store = self._context.store
+        targets = self.targets(state, message)
+        sends = [
+            WithheldMessage(target.home, copy, 0)
+            for target, copy in zip(targets, self.copies(targets, message), strict=True)
+        ]
+        position = 0 if store is None else store.position()
+        if store is None or self._waiting.is_stored(position):
+            for entry in sends:
+                self._deliver(state, entry.home, entry.message, NO_TOKEN)
+        else:
+            self.withhold(Waiting(position, state.outlet, NO_TOKEN, sends))
 
     # -- into the destination ------------------------------------------------------------------------------------------
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, Protocol
 
 from spanwire.broker.facts import Fact
 from spanwire.broker.ports import Principal
@@ -66,13 +66,21 @@ class TransactedAck:
         self.kept: Final[dict[MessageReference, None]] = {}
 
 
+class Stager(Protocol):
+    """Who keeps what a transaction sends instead of having it delivered."""
+
+    def keep(self, transaction: Transaction, facts: list[Fact]) -> None:
+        """Have the store take it, and ``facts``, in one unit. Raises `JmsError`: then nothing of it was done."""
+        ...
+
+
 class Transaction:
     """What one open transaction has gathered. Carrying it out is left to `Committing`.
 
     The messages it sends count in memory until it ends. One that ``is_repeated`` took effect before, on a connection
     of the client that broke before the answer came: it gathers nothing. ``removals`` and ``facts`` are what the store
     must do beside, in the same unit; ``lettered`` is how many of ``acks`` have their dead letters among ``sends``; one
-    that is ``prepared`` is never rolled back by the broker.
+    that is ``prepared`` is never rolled back by the broker. With a ``stager`` its commit delivers nothing.
     """
 
     def __init__(self, name: str, uncommitted: Uncommitted, is_repeated: bool) -> None:
@@ -89,6 +97,7 @@ class Transaction:
         self.removals: list[tuple[Destination, int]] = []
         self.facts: list[Fact] = []
         self.sender: Principal | None = None  # whose rights its scheduled messages are delivered with
+        self.stager: Stager | None = None
 
     def add_send(self, send: TransactedSend) -> None:
         """One more message; raises `ResourceAllocationError` over the limit."""

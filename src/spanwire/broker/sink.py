@@ -1,0 +1,172 @@
+"""A sink: the ledger of one query's batches, what is staged for it, and what the store keeps of both.
+
+The store has a fact for each sink (`spanwire.broker.facts.SINK_LEDGERS`) and one for each part that is staged
+(`STAGED_BATCHES`), which says where its messages, in a line of their own, are to go. A part comes with its
+messages in one unit, and goes with them in one.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Final
+
+from spanwire.broker.control_refusal import FENCED, MALFORMED, refusal, unreadable
+from spanwire.broker.facts import SINK_LEDGERS, STAGED_BATCHES, Fact
+from spanwire.broker.transactions import TransactedSend
+from spanwire.model.destination import QUEUE, SUBSCRIPTION, TOPIC, TRANSACTION, Destination
+
+NO_BATCH: Final = -1
+LINE_PREFIX: Final = "staged-"  # of the names of lines; those of XA branches are numbers alone
+
+
+class PartKey:
+    """Which part of which batch: the attempt is that of one task on one partition."""
+
+    __slots__ = ("attempt", "batch", "partition", "query")
+
+    def __init__(self, query: str, batch: int, partition: int, attempt: int) -> None:
+        self.query: Final[str] = query
+        self.batch: Final[int] = batch
+        self.partition: Final[int] = partition
+        self.attempt: Final[int] = attempt
+
+    @property
+    def text(self) -> str:
+        """Unique over all parts of all sinks: names have no blanks."""
+        return f"{self.query} {self.batch} {self.partition} {self.attempt}"
+
+
+class Part:
+    """What one attempt of one partition staged: ``targets`` say where the messages of the line are to go, one after
+    the other; ``sequences`` are those of the messages, which the line itself knows.
+    """
+
+    def __init__(self, key: PartKey, epoch: int, line: int) -> None:
+        self.key: Final[PartKey] = key
+        self.epoch: Final[int] = epoch
+        self.line: Final[int] = line
+        self.targets: Final[list[Destination]] = []
+        self.sequences: Final[list[int]] = []
+        self.bytes = 0
+
+    def removals(self) -> list[tuple[Destination, int]]:
+        """Its messages."""
+        line = line_of(self.line)
+        return [(line, sequence) for sequence in self.sequences]
+
+    def fact(self, more: list[TransactedSend]) -> Fact:
+        """What the store is to keep, with what is sent ``more``."""
+        places: dict[str, int] = {}
+        names: list[list[object]] = []
+        runs: list[list[int]] = []
+        for destination in [*self.targets, *[send.home.destination for send in more]]:
+            place = places.get(destination.qualified_name)
+            if place is None:
+                place = len(names)
+                places[destination.qualified_name] = place
+                names.append([destination.kind, destination.name])
+            if runs and runs[-1][0] == place:
+                runs[-1][1] += 1
+            else:
+                runs.append([place, 1])
+        fields: dict[str, object] = {"epoch": self.epoch, "line": self.line, "destinations": names, "sends": runs}
+        return Fact(STAGED_BATCHES, self.name, json.dumps(fields, separators=(",", ":")).encode("ascii"))
+
+    @property
+    def name(self) -> bytes:
+        """The key of its fact."""
+        return self.key.text.encode("ascii")
+
+    def end(self) -> Fact:
+        """The store is to forget it."""
+        return Fact(STAGED_BATCHES, self.name, None)
+
+
+class Sink:
+    """One sink: ``run`` has it in ``epoch``; ``batch`` was committed last. ``parts`` are staged, by their key's text;
+    ``committing`` is the batch whose messages are being read for its commit.
+    """
+
+    def __init__(self, query: str, user: str) -> None:
+        self.query: Final[str] = query
+        self.user: Final[str] = user
+        self.run = ""
+        self.epoch = 0
+        self.batch = NO_BATCH
+        self.parts: Final[dict[str, Part]] = {}
+        self.committing = NO_BATCH
+
+    def check_epoch(self, epoch: int) -> None:
+        """Raises `ControlRefusal` unless ``epoch`` is that of now."""
+        if epoch > self.epoch:
+            raise refusal(MALFORMED, f"sink {self.query} is at epoch {self.epoch}: there is no epoch {epoch} yet")
+        if epoch < self.epoch:
+            why = f"run {self.run} has it now"
+            raise refusal(FENCED, f"sink {self.query} is at epoch {self.epoch}, for {why}: epoch {epoch} has ended")
+
+    def staged(self) -> int:
+        """How many messages are staged."""
+        return sum([len(part.sequences) for part in self.parts.values()])
+
+    def fact(self, epoch: int, run: str, batch: int) -> Fact:
+        """What the store is to keep of it with these."""
+        fields: dict[str, object] = {"epoch": epoch, "run": run, "batch": batch, "user": self.user}
+        return Fact(SINK_LEDGERS, self.query.encode("ascii"), json.dumps(fields, separators=(",", ":")).encode("ascii"))
+
+    def row(self) -> dict[str, object]:
+        """As an operator sees it."""
+        return {
+            "query": self.query,
+            "epoch": self.epoch,
+            "run": self.run,
+            "batch": self.batch,
+            "staged": self.staged(),
+            "user": self.user,
+        }
+
+
+def line_of(number: int) -> Destination:
+    """The line of the store with this number."""
+    return Destination(TRANSACTION, f"{LINE_PREFIX}{number}")
+
+
+def decode_sink(key: bytes, value: bytes) -> Sink:
+    """Raises `StoreError` when ``value`` is not what `Sink.fact` gave."""
+    try:
+        found = json.loads(value)
+        user: str = found["user"]
+        run: str = found["run"]
+        epoch: int = found["epoch"]
+        batch: int = found["batch"]
+        sink = Sink(key.decode("ascii"), user)
+        sink.run = run
+        sink.epoch = epoch
+        sink.batch = batch
+        return sink
+    except (ValueError, KeyError, TypeError):
+        raise unreadable("a sink") from None
+
+
+def decode_part(key: bytes, value: bytes) -> Part:
+    """Raises `StoreError` when ``value`` is not what `Part.fact` gave."""
+    try:
+        query, batch, partition, attempt = key.decode("ascii").split(" ")
+        found = json.loads(value)
+        epoch: int = found["epoch"]
+        line: int = found["line"]
+        names: list[list[object]] = found["destinations"]
+        runs: list[list[int]] = found["sends"]
+        part = Part(PartKey(query, int(batch), int(partition), int(attempt)), epoch, line)
+        destinations = [_destination(entry) for entry in names]
+        for place, count in runs:
+            part.targets.extend([destinations[place]] * count)
+        return part
+    except (ValueError, KeyError, TypeError, IndexError):
+        raise unreadable("a staged batch") from None
+
+
+def _destination(entry: list[object]) -> Destination:
+    kind, name = entry
+    if not isinstance(kind, int) or not isinstance(name, str) or kind not in (QUEUE, TOPIC, SUBSCRIPTION):
+        raise ValueError("not a destination")
+    return Destination(kind, name)
