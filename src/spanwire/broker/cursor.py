@@ -18,6 +18,7 @@ from spanwire.model.destination import QUEUE, SUBSCRIPTION, Destination
 
 MAX_NAME: Final = 200  # characters of a cursor's, a sink's or a run's name
 NAME_MARKS: Final = "._-:/@#+"
+MAX_PAST_RUNS: Final = 64  # of a cursor or sink that are remembered, so that none of them comes back
 
 
 class Cursor:
@@ -34,6 +35,7 @@ class Cursor:
         self.exclusive = exclusive
         self.epoch = 0
         self.run = ""
+        self.past_runs: list[str] = []
         self.user = ""
         self.released = False
         self.held: HeldMessages = HeldMessages(0)
@@ -74,6 +76,7 @@ class Cursor:
             "exclusive": self.exclusive,
             "epoch": self.epoch,
             "run": self.run,
+            "past": self.past_runs,
             "user": self.user,
             "released": self.released,
             "from": held.first + without,
@@ -111,10 +114,12 @@ def decode_cursor(key: bytes, value: bytes) -> Cursor:
         cursor = Cursor(key.decode("utf-8"), Destination(kind, name), shown, exclusive)
         epoch: int = found["epoch"]
         run: str = found["run"]
+        past: list[str] = found["past"]
         user: str = found["user"]
         released: bool = found["released"]
         cursor.epoch = epoch
         cursor.run = run
+        cursor.past_runs = past
         cursor.user = user
         cursor.released = released
         cursor.held = HeldMessages(first)
@@ -122,6 +127,11 @@ def decode_cursor(key: bytes, value: bytes) -> Cursor:
         return cursor
     except (ValueError, KeyError, TypeError, OverflowError):
         raise unreadable("a cursor") from None
+
+
+def with_past(run: str, past_runs: list[str]) -> list[str]:
+    """The runs that have ended, when ``run`` does so as well."""
+    return [*past_runs, run][-MAX_PAST_RUNS:] if run else past_runs
 
 
 def is_name(text: str) -> bool:

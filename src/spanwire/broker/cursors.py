@@ -12,7 +12,7 @@ from typing import Final
 from spanwire.broker.connection_state import ConnectionState
 from spanwire.broker.context import BrokerContext
 from spanwire.broker.control_refusal import LIMIT, MALFORMED, UNAVAILABLE, UNKNOWN, refusal
-from spanwire.broker.cursor import Cursor, decode_cursor
+from spanwire.broker.cursor import Cursor, decode_cursor, with_past
 from spanwire.broker.cursor_taking import Taking, put_back
 from spanwire.broker.destination_map import DestinationMap
 from spanwire.broker.destinations import Destinations
@@ -95,6 +95,8 @@ class Cursors:
             if cursor.released:
                 raise cursor.fenced(f"run {run}")
             return cursor
+        if run in cursor.past_runs:
+            raise cursor.fenced(f"run {run}")
         home = cursor.home
         assert home is not None
         others = [other for other in self._of(home) if other is not cursor]
@@ -107,6 +109,7 @@ class Cursors:
             home.cursors += 1
             home.visitors += 1
         cursor.epoch += 1
+        cursor.past_runs = with_past(cursor.run, cursor.past_runs)
         cursor.run = run
         cursor.user = state.principal.name
         cursor.released = False

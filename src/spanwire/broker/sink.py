@@ -91,6 +91,7 @@ class Sink:
         self.query: Final[str] = query
         self.user: Final[str] = user
         self.run = ""
+        self.past_runs: list[str] = []
         self.epoch = 0
         self.batch = NO_BATCH
         self.parts: Final[dict[str, Part]] = {}
@@ -104,13 +105,23 @@ class Sink:
             why = f"run {self.run} has it now"
             raise refusal(FENCED, f"sink {self.query} is at epoch {self.epoch}, for {why}: epoch {epoch} has ended")
 
+    def check_run(self, run: str) -> None:
+        """Raises `ControlRefusal` for one that has ended."""
+        if run in self.past_runs:
+            raise refusal(
+                FENCED,
+                f"sink {self.query} is at epoch {self.epoch}, for run {self.run} has it now: run {run} has ended",
+            )
+
     def staged(self) -> int:
         """How many messages are staged."""
         return sum([len(part.sequences) for part in self.parts.values()])
 
-    def fact(self, epoch: int, run: str, batch: int) -> Fact:
+    def fact(self, epoch: int, run: str, past_runs: list[str], batch: int) -> Fact:
         """What the store is to keep of it with these."""
-        fields: dict[str, object] = {"epoch": epoch, "run": run, "batch": batch, "user": self.user}
+        fields: dict[str, object] = {
+            "epoch": epoch, "run": run, "past": past_runs, "batch": batch, "user": self.user,
+        }  # fmt: skip
         return Fact(SINK_LEDGERS, self.query.encode("ascii"), json.dumps(fields, separators=(",", ":")).encode("ascii"))
 
     def row(self) -> dict[str, object]:
@@ -136,10 +147,12 @@ def decode_sink(key: bytes, value: bytes) -> Sink:
         found = json.loads(value)
         user: str = found["user"]
         run: str = found["run"]
+        past: list[str] = found["past"]
         epoch: int = found["epoch"]
         batch: int = found["batch"]
         sink = Sink(key.decode("ascii"), user)
         sink.run = run
+        sink.past_runs = past
         sink.epoch = epoch
         sink.batch = batch
         return sink

@@ -12,6 +12,7 @@ from typing import Final
 from spanwire.broker.connection_state import ConnectionState
 from spanwire.broker.context import BrokerContext
 from spanwire.broker.control_refusal import LIMIT, MALFORMED, UNAVAILABLE, UNKNOWN, refusal
+from spanwire.broker.cursor import with_past
 from spanwire.broker.facts import SINK_LEDGERS, Fact
 from spanwire.broker.flow_control import FlowControl
 from spanwire.broker.ports import MessageStore
@@ -66,11 +67,14 @@ class Sinks:
         else:
             self._check(state, sink)
         if run != sink.run:
-            fact = sink.fact(sink.epoch + 1, run, sink.batch)
-            self.carry_out(store, [], list(sink.parts.values()), [fact])
+            sink.check_run(run)
+            past = with_past(sink.run, sink.past_runs)
+            parts = list(sink.parts.values())
+            self.carry_out(store, [], parts, [sink.fact(sink.epoch + 1, run, past, sink.batch)])
             sink.epoch += 1
             sink.run = run
-            self.ended(sink, list(sink.parts.values()))
+            sink.past_runs = past
+            self.ended(sink, parts)
         return sink
 
     def current(self, state: ConnectionState, query: str, epoch: int) -> Sink:
