@@ -22,6 +22,7 @@ from typing import Final, Protocol, cast
 
 from spanwire import registry
 from spanwire.cli.arguments import Parser
+from spanwire.cli.pipeline_cursors import run_cursors, run_release
 from spanwire.cli.pipeline_report import run_report
 from spanwire.model.errors import ConfigurationError
 from spanwire.pipeline.routes.supervisor import News
@@ -29,6 +30,7 @@ from spanwire.pipeline.routes.supervisor import News
 USAGE_ERROR: Final = 2
 FAILURE: Final = 1
 NEEDED: Final = ("pyspark", "pyarrow", "yaml")  # what the extra `spark` brings
+WITHOUT_SPARK: Final = ("cursors", "release")
 AVAILABLE_NOW: Final = "available-now"
 INTERVAL: Final = "interval"
 DEFAULT_INTERVAL: Final = "1 second"
@@ -73,7 +75,7 @@ def run(arguments: Sequence[str]) -> int:
         sys.stderr.write(f"spanwire pipeline: there is no command {words[0][:60]!r}; the closest is {close[0]!r}\n")
         return USAGE_ERROR
     missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
-    if missing:
+    if missing and words[0] not in WITHOUT_SPARK:
         raise ConfigurationError(f"{missing[0]} is not installed; run: python -m pip install 'spanwire[spark]'")
     return found[0](words[1:])
 
@@ -295,4 +297,6 @@ COMMANDS: Final[dict[str, tuple[Callable[[Sequence[str]], int], str]]] = {
     "replay": (run_replay, "send messages of an archive again"),
     "redrive": (run_redrive, "show dead letters by cause, or send them back"),
     "report": (run_report, "rates, times, who sends to whom, lost and doubled messages, from archives"),
+    "cursors": (run_cursors, "list cursors and what they hold"),
+    "release": (run_release, "end a cursor whose program will not come back"),
 }

@@ -1,0 +1,71 @@
+"""``spanwire pipeline cursors`` and ``release`` against a running broker."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from spanwire.cli.main import main
+from spanwire.client import blocking
+from spanwire.pipeline.control import Control
+from spanwire.testing.broker import Broker
+
+
+class Terminal(io.StringIO):
+    """Standard input at which somebody sits."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> Iterator[str]:
+    """A broker with a cursor that holds two messages."""
+    with Broker(directory=tmp_path / "data") as broker, blocking.connect(broker.url) as connection:
+        with connection.session() as session:
+            producer = session.create_producer("ORDERS")
+            for text in ("a", "b", "c"):
+                producer.send(text)
+        control = Control(connection)
+        control.open_cursor("nightly", "ORDERS", "run-1", exclusive=True)
+        control.reserve("nightly", 1, 2)
+        yield broker.url
+
+
+def test_cursors_are_listed_with_what_they_hold(url: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["pipeline", "cursors", "--url", url]) == 0
+    line = "nightly: queue://ORDERS, epoch 1, holds 2 messages, 0 to 2, exclusive, run run-1 of anonymous\n"
+    assert capsys.readouterr().out == line
+    assert main(["pipeline", "cursors", "--url", url, "--json"]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert (shown["name"], shown["start"], shown["end"], shown["released"]) == ("nightly", 0, 2, False)
+
+
+def test_a_release_wants_the_epoch_confirmed(
+    url: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert main(["pipeline", "release", "nightly", "--url", url]) == 1
+    assert "release needs --epoch 1 where nobody can be asked" in capsys.readouterr().err
+    assert main(["pipeline", "release", "nightly", "--url", url, "--epoch", "7"]) == 1
+    assert "is at epoch 1, not 7: nothing is done" in capsys.readouterr().err
+    monkeypatch.setattr("sys.stdin", Terminal("yes\n"))
+    assert main(["pipeline", "release", "nightly", "--url", url]) == 1
+    capsys.readouterr()
+    monkeypatch.setattr("sys.stdin", Terminal("1\n"))
+    assert main(["pipeline", "release", "nightly", "--url", url]) == 0
+    assert capsys.readouterr().out.endswith("cursor nightly of queue://ORDERS is ended, 2 messages went back\n")
+    assert main(["pipeline", "release", "nightly", "--url", url, "--epoch", "2"]) == 1
+    assert "was released already, at epoch 1" in capsys.readouterr().err
+    assert main(["pipeline", "cursors", "--url", url]) == 0
+    assert ", epoch 2, released, run run-1 " in capsys.readouterr().out
+
+
+def test_a_cursor_that_is_not_there_is_one_line(url: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["pipeline", "release", "weekly", "--url", url]) == 1
+    told = capsys.readouterr()
+    assert told.err.count("\n") == 1
+    assert "there is no cursor 'weekly'; spanwire pipeline cursors shows those there are" in told.err
