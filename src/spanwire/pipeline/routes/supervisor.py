@@ -7,6 +7,7 @@ end first; what is not committed then is done again by the next start.
 from __future__ import annotations
 
 import json
+import re
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -18,8 +19,13 @@ POLL_S: Final = 0.25
 MAX_PAUSE_S: Final = 60.0  # between two starts, however often it has failed
 DRAIN_S: Final = 60.0  # for the batch at hand when told to stop
 OURS: Final = "spanwire: "
-LASTING: Final = "ConfigurationError: "  # of ours: the next start would fail like this one
-MARKS: Final = ((LASTING, ""), (OURS, ""), ("JmsError: ", "JmsError: "))  # in a failure's lines, and what is told
+REFUSED: Final = "ConfigurationError: "  # of ours
+# The next start would fail like this one; the latter two for want of a jar.
+LASTING: Final = (REFUSED, "ClassNotFoundException: ", "[DATA_SOURCE_NOT_FOUND]")
+MARKS: Final = ((REFUSED, ""), (OURS, ""), ("JmsError: ", "JmsError: "))  # in a failure's lines, and what is told
+TRACEBACK: Final = "Traceback (most recent call last):"
+CAUSE: Final = re.compile(r"(?:: |Caused by: )?(?:[\w$]+\.)*(\w*(?:Exception|Error)): (.+)")
+WRAPPERS: Final = ("Py4JJavaError", "Py4JException", "SparkException", "StreamingQueryException")  # the cause is inside
 MAX_LINE: Final = 400  # characters of a failure that are told
 
 
@@ -108,7 +114,7 @@ class Supervised:
         if failure is None:
             self.is_over = True
         else:
-            self._fail(told(failure), now, is_lasting=LASTING in str(failure))
+            self._fail(told(failure), now, is_lasting=lasts(str(failure)))
 
     def stop(self, now: Callable[[], float], wait: Callable[[float], object]) -> None:
         """Let the batch at hand end, but not for ever."""
@@ -169,7 +175,14 @@ def told(failure: Exception) -> str:
         for line in lines:
             if mark in line:
                 return (kept + line.split(mark, 1)[1].removeprefix(OURS))[:MAX_LINE]
+    if lines and TRACEBACK in lines[0]:
+        lines = [f"{match[1]}: {match[2]}" for match in map(CAUSE.match, lines) if match and match[1] not in WRAPPERS]
     return (lines[0] if lines else type(failure).__name__)[:MAX_LINE]
+
+
+def lasts(failure: str) -> bool:
+    """Whether another start would find the same."""
+    return any(mark in failure for mark in LASTING)
 
 
 def behind_of(progress: dict[str, object]) -> int | None:

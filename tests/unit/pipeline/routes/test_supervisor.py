@@ -129,3 +129,18 @@ def test_the_line_for_people_is_found_in_sparks_many() -> None:
     assert told(RuntimeError("a\n b spanwire: the queue is gone\n at c")) == "the queue is gone"
     assert told(RuntimeError("x\n y.ConfigurationError: r.yaml:3: no column a\n z")) == "r.yaml:3: no column a"
     assert told(RuntimeError("only this\nand that")) == "only this"
+    proxied = "An exception was raised by the Python Proxy. Return Message: Traceback (most recent call last):"
+    lines = [
+        '  File "x.py", line 1, in f',
+        "py4j.protocol.Py4JJavaError: An error occurred",
+        ": java.sql.SQLException: no suit",
+    ]
+    assert told(RuntimeError("\n".join([proxied, *lines, "\tat y"]))) == "SQLException: no suit"
+
+
+def test_what_needs_a_jar_is_not_tried_again() -> None:
+    for text in ("x\n: java.lang.ClassNotFoundException: org.Driver\n", "[DATA_SOURCE_NOT_FOUND] Failed to find delta"):
+        route, startable, news = supervised(Patience())
+        startable.queries[-1].fail(text)
+        route.look(0.0)
+        assert route.has_failed and len(news) == 1
