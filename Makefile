@@ -136,7 +136,7 @@ demo: peers $(VENV)/.spark  ## real prices over two brokers, one of which is kil
 bench: peers venv  ## throughput beside ActiveMQ Classic
 	$(call with_best_build,-m tests.bench.run $(BENCH_ARGS))
 
-bench-spark: peers $(VENV)/.spark  ## a queue of 500,000 messages into Parquet on local[2]
+bench-spark: peers $(VENV)/.spark  ## queues through Spark on local[2], beside other ways (BENCH_ARGS="--only memory": ten minutes)
 	@if sh tools/find_compiler.sh $(BIN)/python >/dev/null; then $(MAKE) --no-print-directory $(COMPILED)/.spark; fi
 	$(call with_best_build,-m tests.bench.spark_load $(BENCH_ARGS))
 
