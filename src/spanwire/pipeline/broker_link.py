@@ -116,28 +116,14 @@ class QueueSink(MessageSink):
         self._connection: Final = connection
         try:
             self._session: Final = connection.session(acknowledge="transacted")
-            self._producer: Final = self._session.create_producer(
-                None, persistent=options.persistent, priority=options.priority, time_to_live_ms=options.time_to_live_ms
-            )
+            self._producer: Final = producer_of(self._session, options)
         except BaseException:
             self.close()
             raise
 
     def send(self, row: OutgoingRow) -> None:
         """One message into the transaction."""
-        self._producer.send(
-            row.body,
-            properties=row.properties,
-            destination=row.destination,
-            message_type=row.message_type,
-            correlation_id=row.correlation_id,
-            reply_to=row.reply_to,
-            persistent=row.persistent,
-            priority=row.priority,
-            time_to_live_ms=row.time_to_live_ms,
-            group_id=row.group_id,
-            group_sequence=row.group_sequence,
-        )
+        send_row(self._producer, row)
 
     def commit(self) -> None:
         """All that was sent, at once."""
@@ -147,3 +133,27 @@ class QueueSink(MessageSink):
         """Leave; what is not committed is forgotten."""
         with contextlib.suppress(JmsError):
             self._connection.close()
+
+
+def producer_of(session: blocking.Session, options: WriteOptions) -> blocking.Producer:
+    """A producer for any destination, with the defaults of the options. Raises `JmsError`."""
+    return session.create_producer(
+        None, persistent=options.persistent, priority=options.priority, time_to_live_ms=options.time_to_live_ms
+    )
+
+
+def send_row(producer: blocking.Producer, row: OutgoingRow) -> None:
+    """One row as a message. Raises `JmsError`."""
+    producer.send(
+        row.body,
+        properties=row.properties,
+        destination=row.destination,
+        message_type=row.message_type,
+        correlation_id=row.correlation_id,
+        reply_to=row.reply_to,
+        persistent=row.persistent,
+        priority=row.priority,
+        time_to_live_ms=row.time_to_live_ms,
+        group_id=row.group_id,
+        group_sequence=row.group_sequence,
+    )

@@ -1,4 +1,6 @@
-"""What Spark's checkpoint keeps of a source: the number of the last segment that belongs to a batch."""
+"""What Spark's checkpoint keeps of a source: the number of the last segment that belongs to a batch, or with a cursor
+the number of the first message that does not.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +10,8 @@ from typing import Final
 from spanwire.model.errors import ConfigurationError
 
 SEGMENT: Final = "segment"
+CURSOR: Final = "cursor"
+NUMBER: Final = "number"
 
 
 def offset(segment: int) -> dict[str, int]:
@@ -31,3 +35,20 @@ def segments_between(start: Mapping[str, object], end: Mapping[str, object]) -> 
     """
     last = segment_of(end)
     return [last] if last > segment_of(start) else []
+
+
+def cursor_offset(cursor: str, number: int) -> dict[str, object]:
+    """Everything of a cursor below that number."""
+    return {CURSOR: cursor, NUMBER: number}
+
+
+def number_of(found: Mapping[str, object], cursor: str) -> int:
+    """The number in an offset of this cursor. Raises `ConfigurationError` for an offset of something else."""
+    number = found.get(NUMBER)
+    if not isinstance(number, int) or number < 0 or found.get(CURSOR) != cursor:
+        other = "another source" if found.get(CURSOR) is None else f"the cursor {found.get(CURSOR)!r}"
+        raise ConfigurationError(
+            f"spanwire: the checkpoint belongs to {other}, not to the cursor {cursor!r}; choose another "
+            "checkpointLocation"
+        )
+    return number

@@ -9,7 +9,9 @@
 | mode | batch read | browse |
 | subscription | read of a topic | required there, with clientId: the durable subscription |
 | filterPushdown | browse | false |
-| stagingDirectory | stream read, mode consume | required |
+| stagingDirectory | stream read, mode consume | required, but with a cursor |
+| cursor, exclusive | stream read from Spanwire | none, false: the broker keeps what a batch holds |
+| qualityOfServiceMode | stream read | ONCE_AND_ONLY_ONCE |
 | maxRowsPerBatch | read | 100,000 |
 | maxBytesPerBatch | read | 128 MiB of bodies and properties |
 | receiveTimeoutMs | read | 200 |
@@ -19,6 +21,10 @@
 | duplicateIdProperty | write | _AMQ_DUPL_ID |
 | duplicateIdPrefix | batch write | a new one for each write |
 | maxRowsPerTransaction | write | 10,000 |
+| qualityOfServiceMode | write | DUPLICATES_OK |
+| exactlyOnceBy | write | auto: control with Spanwire, ledger with any other broker |
+| ledger, ledgerBatch | batch write | the name of a series of batches and the number of this one |
+| firstLedgerBatch | write | 0: the batch before which there is no ledger |
 | persistent, priority, timeToLiveMs | write | true, 4, 0 |
 
 Names count in any case, as everywhere in Spark. The password is in no text that these classes give.
@@ -27,6 +33,7 @@ Names count in any case, as everywhere in Spark. The password is in no text that
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -42,6 +49,17 @@ BROWSE: Final = "browse"
 CONSUME: Final = "consume"
 ALL_BODIES: Final = "all"
 NO_BODIES: Final = "none"
+AT_MOST_ONCE: Final = "AT_MOST_ONCE"  # the modes of the JMS bridge of HornetQ and ActiveMQ Artemis
+DUPLICATES_OK: Final = "DUPLICATES_OK"
+ONCE_AND_ONLY_ONCE: Final = "ONCE_AND_ONLY_ONCE"
+READ_QUALITIES: Final = (ONCE_AND_ONLY_ONCE, DUPLICATES_OK, AT_MOST_ONCE)
+WRITE_QUALITIES: Final = (DUPLICATES_OK, ONCE_AND_ONLY_ONCE, AT_MOST_ONCE)
+AUTO: Final = "auto"
+CONTROL: Final = "control"
+LEDGER: Final = "ledger"
+LEDGER_NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,100}")  # part of a queue's name
+MAX_CURSOR_NAME: Final = 100  # characters
+MAX_BATCH: Final = 2**63 - 1
 DUPLICATE_ID: Final = "_AMQ_DUPL_ID"  # the header by which ActiveMQ Artemis detects duplicates
 
 ADVISORIES: Final = "ActiveMQ.Advisory."  # topics on which a broker tells about itself, to whoever is there
@@ -62,6 +80,9 @@ READ: Final = (
     "subscription",
     "filterPushdown",
     "stagingDirectory",
+    "cursor",
+    "exclusive",
+    "qualityOfServiceMode",
     "maxRowsPerBatch",
     "maxBytesPerBatch",
     "receiveTimeoutMs",
@@ -73,6 +94,11 @@ WRITE: Final = (
     "duplicateIdProperty",
     "duplicateIdPrefix",
     "maxRowsPerTransaction",
+    "qualityOfServiceMode",
+    "exactlyOnceBy",
+    "ledger",
+    "ledgerBatch",
+    "firstLedgerBatch",
     "persistent",
     "priority",
     "timeToLiveMs",
@@ -101,6 +127,9 @@ class ReadOptions:
     subscription: str | None
     filter_pushdown: bool
     staging_directory: str | None
+    cursor: str | None
+    exclusive: bool
+    quality: str
     max_rows: int
     max_bytes: int
     receive_timeout_ms: int
@@ -123,9 +152,19 @@ class WriteOptions:
     duplicate_id_property: str | None
     duplicate_id_prefix: str | None
     max_transaction_rows: int
+    quality: str
+    exactly_once_by: str
+    ledger: str | None
+    ledger_batch: int | None
+    first_ledger_batch: int
     persistent: bool
     priority: int
     time_to_live_ms: int
+
+    @property
+    def is_committed_once(self) -> bool:
+        """Whether a batch that is repeated must not be sent again."""
+        return self.quality != DUPLICATES_OK
 
 
 def read_options(given: Mapping[str, str]) -> ReadOptions:
@@ -135,7 +174,7 @@ def read_options(given: Mapping[str, str]) -> ReadOptions:
     if name is None:
         raise ConfigurationError('spanwire: a reader needs .option("destination", "queue://NAME")')
     login, mode, subscription = words.login(), words.choice("mode", (BROWSE, CONSUME)), words.text("subscription")
-    return ReadOptions(
+    found = ReadOptions(
         login=login,
         destination=source_named(name, subscription, login.client_id),
         selector=words.text("selector"),
@@ -143,6 +182,9 @@ def read_options(given: Mapping[str, str]) -> ReadOptions:
         subscription=subscription,
         filter_pushdown=words.flag("filterPushdown", False),
         staging_directory=words.text("stagingDirectory"),
+        cursor=words.text("cursor"),
+        exclusive=words.flag("exclusive", False),
+        quality=words.quality(READ_QUALITIES),
         max_rows=words.number("maxRowsPerBatch", 100_000, 1, MAX_ROWS),
         max_bytes=words.number("maxBytesPerBatch", 128 * MIB, 1, MAX_BYTES),
         receive_timeout_ms=words.number("receiveTimeoutMs", 200, 1, MAX_RECEIVE_TIMEOUT_MS),
@@ -150,22 +192,78 @@ def read_options(given: Mapping[str, str]) -> ReadOptions:
         partitions=words.number("numPartitions", 2, 1, MAX_PARTITIONS),
         bodies=words.bodies(),
     )
+    _check_cursor(found)
+    return found
 
 
 def write_options(given: Mapping[str, str]) -> WriteOptions:
     """The options of a writer. Raises `ConfigurationError` in one line."""
     words = _Words(given, WRITE, "write", READ)
     name = words.text("destination")
-    return WriteOptions(
+    found = WriteOptions(
         login=words.login(),
         destination=None if name is None else target_named(name),
         duplicate_id_property=words.property_name("duplicateIdProperty", DUPLICATE_ID),
         duplicate_id_prefix=words.text("duplicateIdPrefix"),
         max_transaction_rows=words.number("maxRowsPerTransaction", 10_000, 1, MAX_TRANSACTION_ROWS),
+        quality=words.quality(WRITE_QUALITIES),
+        exactly_once_by=words.choice("exactlyOnceBy", (AUTO, CONTROL, LEDGER)),
+        ledger=words.text("ledger"),
+        ledger_batch=None if words.text("ledgerBatch") is None else words.number("ledgerBatch", 0, 0, MAX_BATCH),
+        first_ledger_batch=words.number("firstLedgerBatch", 0, 0, MAX_BATCH),
         persistent=words.flag("persistent", True),
         priority=words.number("priority", 4, 0, MAX_PRIORITY),
         time_to_live_ms=words.number("timeToLiveMs", 0, 0, MAX_TIME_TO_LIVE_MS),
     )
+    _check_ledger(found)
+    return found
+
+
+def _check_cursor(options: ReadOptions) -> None:
+    """A cursor holds what it reads where it is, at the broker."""
+    name = options.cursor
+    if name is None:
+        if options.exclusive:
+            raise ConfigurationError("spanwire: the option exclusive is for a cursor; name one or leave it out")
+        return
+    if len(name) > MAX_CURSOR_NAME or "'" in name:
+        raise ConfigurationError(
+            f"spanwire: the option cursor is {name[:60]!r}; it has at most {MAX_CURSOR_NAME} characters and no quote"
+        )
+    if options.staging_directory is not None:
+        raise ConfigurationError(
+            "spanwire: with a cursor nothing is staged; leave out either the option cursor or stagingDirectory"
+        )
+    if options.quality == AT_MOST_ONCE:
+        raise ConfigurationError("spanwire: a cursor loses nothing; for AT_MOST_ONCE use a stagingDirectory")
+    if options.selector is not None or options.has_many_sources:
+        raise ConfigurationError(
+            "spanwire: a cursor reads one queue or subscription as a whole; filter in Spark, or use a stagingDirectory"
+        )
+
+
+def _check_ledger(options: WriteOptions) -> None:
+    """A ledger is for those who commit once, under a login that is the sink's own."""
+    named = options.ledger is not None or options.ledger_batch is not None
+    if not options.is_committed_once:
+        if named or options.first_ledger_batch or options.exactly_once_by != AUTO:
+            raise ConfigurationError(
+                "spanwire: ledger, ledgerBatch, firstLedgerBatch and exactlyOnceBy are for "
+                f'.option("qualityOfServiceMode", "{ONCE_AND_ONLY_ONCE}")'
+            )
+        return
+    if options.login.url.lower().startswith("fanout:"):
+        raise ConfigurationError(f"spanwire: with {options.quality} there is one broker to commit; fanout: has several")
+    if options.login.client_id is not None:
+        raise ConfigurationError(
+            f"spanwire: with {options.quality} the sink has client ids of its own; leave the option clientId out"
+        )
+    if (options.ledger is None) != (options.ledger_batch is None):
+        raise ConfigurationError("spanwire: the options ledger and ledgerBatch belong together; set both or none")
+    if options.ledger is not None and LEDGER_NAME.fullmatch(options.ledger) is None:
+        raise ConfigurationError(
+            f"spanwire: the option ledger is {options.ledger[:60]!r}; a name has letters, digits and _ . - only"
+        )
 
 
 def staging_directory(options: ReadOptions) -> str:
@@ -284,6 +382,16 @@ class _Words:
         text = (self.text(name) or choices[0]).lower()
         if text not in choices:
             raise ConfigurationError(f"spanwire: the option {name} is {text[:60]!r}, not {' or '.join(choices)}")
+        return text
+
+    def quality(self, choices: tuple[str, ...]) -> str:
+        """A mode of the JMS bridge, the first of ``choices`` by default."""
+        text = (self.text("qualityOfServiceMode") or choices[0]).upper()
+        if text not in choices:
+            close = difflib.get_close_matches(text[:60], choices, n=1, cutoff=0.0)
+            raise ConfigurationError(
+                f"spanwire: the option qualityOfServiceMode is {text[:60]!r}; the closest mode is {close[0]!r}"
+            )
         return text
 
     def property_name(self, name: str, default: str) -> str | None:

@@ -9,6 +9,8 @@
 | before the note                | the same, but nothing comes again                                             |
 | before Spark has committed     | Spark reads the same segment again                                            |
 
+With AT_MOST_ONCE a batch is acknowledged before its segment is written, and is lost when that does not happen.
+
 Segments up to ``start`` are discarded when Spark asks for more, since it does so only after its commit.
 """
 
@@ -20,7 +22,7 @@ from pathlib import Path
 from typing import Final
 
 from spanwire.model.errors import JmsError
-from spanwire.pipeline.options import ReadOptions, staging_directory
+from spanwire.pipeline.options import AT_MOST_ONCE, ReadOptions, staging_directory
 from spanwire.pipeline.receiving import BatchReceiver, MessageSource, Received
 from spanwire.pipeline.segments import StagingDirectory
 
@@ -116,10 +118,15 @@ class Staging:
             if received.is_empty and not source.is_connected():  # it connects again by itself
                 raise JmsError("there is no broker at the moment, so nobody knows whether the queue is empty")
             self._last = received
+            is_acknowledged = self._options.quality == AT_MOST_ONCE and not received.is_empty
+            if is_acknowledged:
+                self._acknowledge_before(source)
             if received.ids:
                 segment.finish()
                 self._known[number] = received.ids
-        if not received.is_empty:
+        if is_acknowledged:
+            self._settle(number)
+        elif not received.is_empty:
             self._acknowledge(source, number, received)
         return number if received.ids else number - 1
 
@@ -139,6 +146,16 @@ class Staging:
             ids -= received.known
             if not ids:
                 self._settle(other)
+
+    def _acknowledge_before(self, source: MessageSource) -> None:
+        """The messages are safe nowhere. Raises `JmsError` when the broker may not have heard of it; they are lost
+        then, or come again.
+        """
+        try:
+            source.acknowledge()
+        except JmsError:
+            self._disconnect()
+            raise
 
     def _settle(self, number: int) -> None:
         self._known.pop(number, None)

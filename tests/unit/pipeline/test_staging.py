@@ -224,3 +224,37 @@ def test_a_message_twice_in_one_batch_is_one_row(tmp_path: Path) -> None:
     staging.next_segment(0, 10)
     assert ids(tmp_path, 1) == expected(1)
     staging.close()
+
+
+class KilledBehind(FakeQueue):
+    """A queue whose reader is killed right after its first acknowledgement."""
+
+    def acknowledge(self) -> None:
+        super().acknowledge()
+        if self.acknowledged == 3:
+            raise KeyboardInterrupt
+
+
+def test_at_most_once_acknowledges_before_it_stages_and_never_doubles(tmp_path: Path) -> None:
+    queue = KilledBehind(raw(number) for number in range(6))
+    staging = opened(tmp_path, queue, qualityOfServiceMode="AT_MOST_ONCE")
+    with pytest.raises(KeyboardInterrupt):
+        staging.next_segment(0, 3)
+    staging.close()
+    staging = opened(tmp_path, queue, qualityOfServiceMode="AT_MOST_ONCE")
+    assert staging.next_segment(0, 10) == 1
+    assert (ids(tmp_path, 1), queue.acknowledged) == (expected(3, 4, 5), 6)
+    assert staging.next_segment(1, 10) == 1
+    assert staging.numbers() == []
+    staging.close()
+
+
+def test_a_message_that_comes_again_after_its_segment_was_lost_is_not_known(tmp_path: Path) -> None:
+    queue = FakeQueue([raw(1)])
+    queue.fails_to_acknowledge = 1
+    staging = opened(tmp_path, queue, qualityOfServiceMode="AT_MOST_ONCE")
+    with pytest.raises(JmsError):
+        staging.next_segment(0, 3)
+    assert staging.next_segment(0, 3) == 1
+    assert ids(tmp_path, 1) == expected(1)
+    staging.close()

@@ -12,6 +12,8 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from spanwire.model.errors import ConfigurationError
+from spanwire.pipeline.datasource.cursor_reader import CursorStreamReader
+from spanwire.pipeline.datasource.exact_writer import ExactStreamWriter, ExactWriter
 from spanwire.pipeline.datasource.filtering_reader import FilteringReader
 from spanwire.pipeline.datasource.reader import SpanwireReader
 from spanwire.pipeline.datasource.stream_reader import SpanwireStreamReader
@@ -41,6 +43,8 @@ class SpanwireDataSource(DataSource):
         """Messages as they are in the queue now."""
         _check_schema(schema)
         options = read_options(self.options)
+        if options.cursor is not None:
+            raise ConfigurationError("spanwire: a cursor is for a stream; spark.readStream can end with availableNow")
         if options.mode != BROWSE:
             staging_directory(options)
             return SpanwireReader(dict(self.options))
@@ -51,20 +55,27 @@ class SpanwireDataSource(DataSource):
         """Messages as they come."""
         _check_schema(schema)
         options = read_options(self.options)
-        staging_directory(options)
         if options.mode == BROWSE and "mode" in self.options:
             raise ConfigurationError("spanwire: a stream consumes what it reads; leave the option mode out")
+        if options.cursor is not None:
+            return CursorStreamReader(dict(self.options))
+        staging_directory(options)
         return SpanwireStreamReader(dict(self.options))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
         """Rows as messages, once."""
         self._check_write(schema, overwrite)
-        return SpanwireWriter(dict(self.options))
+        given = dict(self.options)
+        options = write_options(given)
+        if options.is_committed_once:
+            return ExactWriter(given)
+        return SpanwireWriter(given)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:
         """Rows as messages, batch for batch."""
         self._check_write(schema, overwrite)
-        return SpanwireStreamWriter(dict(self.options))
+        given = dict(self.options)
+        return ExactStreamWriter(given) if write_options(given).is_committed_once else SpanwireStreamWriter(given)
 
     def _check_write(self, schema: StructType, overwrite: bool) -> None:
         if overwrite:

@@ -1,0 +1,133 @@
+"""The stream reader of a cursor: the driver asks the broker for numbers, each task for the messages of its own.
+
+Spark calls `latestOffset` with the end of a batch only after it has committed that batch, so this is where messages are
+acknowledged. Not with Spark's asynchronous progress tracking, under which that does not hold.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+import uuid
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
+
+from spanwire.client import blocking
+from spanwire.model.errors import ConfigurationError, JmsError
+from spanwire.pipeline.control import Control, FencedError, NotHeldError
+from spanwire.pipeline.cursor_reading import CursorReading, gathered_batches
+from spanwire.pipeline.datasource.partitions import MIN_PARTITION_ROWS
+from spanwire.pipeline.ledger_link import connected
+from spanwire.pipeline.offsets import cursor_offset, number_of
+from spanwire.pipeline.options import read_options
+from spanwire.pipeline.outage import PAUSE_S, Outage
+
+EMPTY_PAUSE_S: Final = 0.1  # before a query without a trigger interval asks an empty queue again
+WAITING: Final = "waiting"
+
+
+@dataclass(frozen=True)
+class CursorRange(InputPartition):
+    """Numbers of one cursor; plain values, for Spark pickles it."""
+
+    cursor: str
+    epoch: int
+    start: int
+    end: int
+
+
+class CursorStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Numbers and messages of a cursor. Copies of it in tasks only read ranges."""
+
+    def __init__(self, given: dict[str, str]) -> None:
+        self._given = given
+        self._options = read_options(given)
+        assert self._options.cursor is not None
+        self._cursor = self._options.cursor
+        self._connection: blocking.Connection | None = None
+        self._reading = CursorReading(self._options, uuid.uuid4().hex, self._control)
+        self._outage = Outage(time.monotonic)
+        self._ends_here = False
+
+    def __getstate__(self) -> dict[str, str]:
+        """The options alone: Spark pickles readers, and a connection stays where it is."""
+        return self._given
+
+    def __setstate__(self, given: dict[str, str]) -> None:
+        CursorStreamReader.__init__(self, given)
+
+    def initialOffset(self) -> dict[str, object]:
+        """Where the cursor stands: what it holds for nobody is the first batch."""
+        return cursor_offset(self._cursor, self._reading.begin())
+
+    def latestOffset(self, start: dict[str, object], limit: ReadLimit) -> dict[str, object]:
+        """One batch further than ``start``, or ``start`` when the queue is empty."""
+        number = number_of(start, self._cursor)
+        rows = min(self._options.max_rows, limit.max_rows) if isinstance(limit, ReadMaxRows) else self._options.max_rows
+        while True:
+            try:
+                end = self._reading.next_end(number, rows)
+            except ConfigurationError:
+                raise
+            except JmsError as error:
+                self._leave()
+                self._outage.bear(error)
+                time.sleep(PAUSE_S)
+                if not self._ends_here:
+                    return start
+                continue
+            self._outage.over()
+            if end == number and not self._ends_here:
+                time.sleep(EMPTY_PAUSE_S)
+            return cursor_offset(self._cursor, end)
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        """From now on read what is there."""
+        self._reading.end_here()
+        self._ends_here = True
+
+    def reportLatestOffset(self) -> dict[str, object]:
+        """For the progress report: what is reserved, and how many messages wait behind it."""
+        return {**cursor_offset(self._cursor, self._reading.end), WAITING: self._reading.waiting}
+
+    def partitions(self, start: dict[str, object], end: dict[str, object]) -> Sequence[InputPartition]:
+        """The numbers of a batch."""
+        first, last = number_of(start, self._cursor), number_of(end, self._cursor)
+        ranges = self._reading.ranges(first, last, self._options.partitions, MIN_PARTITION_ROWS)
+        return [CursorRange(self._cursor, self._reading.epoch, low, high) for low, high in ranges]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of one partition, over a connection of the task's own."""
+        assert isinstance(partition, CursorRange)
+        connection = connected(self._options.login, None)
+        try:
+            messages = Control(connection).read_range(partition.cursor, partition.epoch, partition.start, partition.end)
+            yield from gathered_batches(self._options, messages)
+        except (FencedError, NotHeldError) as error:
+            raise ConfigurationError(
+                f"spanwire: the numbers {partition.start} to {partition.end} of the cursor {partition.cursor!r} cannot "
+                f"be read any more: another query has taken it over, or it was released ({error})"
+            ) from None
+        finally:
+            with contextlib.suppress(JmsError):
+                connection.close()
+
+    def stop(self) -> None:
+        """Leave the broker; what is reserved stays reserved."""
+        self._leave()
+
+    def _control(self) -> Control:
+        if self._connection is None:
+            self._connection = connected(self._options.login, None)
+        return Control(self._connection)
+
+    def _leave(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            with contextlib.suppress(JmsError):
+                connection.close()

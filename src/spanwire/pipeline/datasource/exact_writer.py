@@ -1,0 +1,95 @@
+"""The writers that take every batch once: tasks stage, the driver commits.
+
+Spark makes a writer anew for each batch and each side, so the driver learns from the tasks which query and which run
+this is. A batch of a stream is named by Spark, one of a DataFrame by the options ledger and ledgerBatch.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
+
+from spanwire.model.errors import ConfigurationError
+from spanwire.pipeline.batch_sink import Batch, StagedPart
+from spanwire.pipeline.committing import batch_of_stream, commit_parts, stage_part
+from spanwire.pipeline.options import ONCE_AND_ONLY_ONCE, write_options
+from spanwire.pipeline.rows import RowReader
+
+# Names that Spark gives to what a task knows of its batch.
+QUERY_ID = "sql.streaming.queryId"
+BATCH_ID = "streaming.sql.batchId"
+RUN_ID = "spark.jobGroup.id"
+
+
+@dataclass(frozen=True)
+class Staged(WriterCommitMessage):
+    """What a task has staged, and for which batch."""
+
+    batch: Batch
+    part: StagedPart
+
+
+class ExactStreamWriter(DataSourceStreamArrowWriter):
+    """Once and only once for each batch of a query, through kills of anything. A batch that fails leaves what it has
+    staged to the next commit: whether it has failed is not for this side to say.
+    """
+
+    def __init__(self, given: dict[str, str]) -> None:
+        self._given = given
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Staged:
+        """Stage the rows of one partition."""
+        context = TaskContext.get()
+        batch = batch_of_stream(
+            context.getLocalProperty(QUERY_ID), context.getLocalProperty(RUN_ID), context.getLocalProperty(BATCH_ID)
+        )
+        return stage_rows(self._given, batch, iterator)
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's
+        """Deliver the batch, unless that was done."""
+        commit_staged(self._given, messages)
+
+
+class ExactWriter(DataSourceArrowWriter):
+    """Once and only once for each number of a series of writes, as in ``foreachBatch``."""
+
+    def __init__(self, given: dict[str, str]) -> None:
+        """Raises `ConfigurationError` when the options do not name the batch."""
+        options = write_options(given)
+        if options.ledger is None or options.ledger_batch is None:
+            raise ConfigurationError(
+                f"spanwire: {ONCE_AND_ONLY_ONCE} needs to know which write this is, to know it again: set the options "
+                "ledger, a name for a series of writes, and ledgerBatch, a number that rises, as that of foreachBatch"
+            )
+        self._given = given
+        self._batch = Batch(options.ledger, uuid.uuid4().hex, options.ledger_batch)
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Staged:
+        """Stage the rows of one partition."""
+        return stage_rows(self._given, self._batch, iterator)
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Deliver the batch, unless that was done."""
+        commit_staged(self._given, messages)
+
+
+def stage_rows(given: dict[str, str], batch: Batch, batches: Iterator[pa.RecordBatch]) -> Staged:
+    """Stage the partition of this task. Raises `SpanwireError` in one line."""
+    options = write_options(given)
+    rows = RowReader(options, lambda: time.time_ns() // 1_000_000)
+    outgoing = (row for one in batches for row in rows.rows(one))
+    context = TaskContext.get()
+    return Staged(batch, stage_part(options, batch, context.partitionId(), context.taskAttemptId(), outgoing))
+
+
+def commit_staged(given: dict[str, str], messages: list[WriterCommitMessage | None]) -> None:
+    """Deliver what the tasks have staged. Raises `SpanwireError` in one line."""
+    staged = [message for message in messages if isinstance(message, Staged)]
+    if staged:
+        commit_parts(write_options(given), staged[0].batch, [message.part for message in staged])

@@ -1,0 +1,64 @@
+"""Sinks that take every batch once, on both brokers: what a repeated batch and a wrong broker lead to."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.support.broker_process import BrokerProcess
+from tests.support.queues import take_all
+from tests.support.streams import run_to_the_end
+
+ONCE = "ONCE_AND_ONLY_ONCE"
+
+
+def numbers(url: str, queue: str) -> list[object]:
+    return [message.properties["n"] for message in take_all(url, queue)]
+
+
+def write_batch(spark: SparkSession, url: str, queue: str, number: int, way: str) -> None:
+    frame = spark.range(10).selectExpr("'x' AS text", f"map('n', {number} * 100 + id) AS properties")
+    options = {"url": url, "destination": queue, "qualityOfServiceMode": ONCE, "exactlyOnceBy": way}
+    frame.write.format("spanwire").mode("append").options(
+        **options, ledger=f"series-{queue}", ledgerBatch=str(number)
+    ).save()
+
+
+def test_a_stream_whose_last_batch_is_repeated_sends_it_once(spark: SparkSession, url: str, tmp_path: Path) -> None:
+    rows = spark.range(2500).coalesce(1).selectExpr("'x' AS text", "map('n', id) AS properties")
+    rows.write.parquet(str(tmp_path / "rows"))
+    stream = spark.readStream.schema(rows.schema).parquet(str(tmp_path / "rows")).repartition(2)
+    writer = stream.writeStream.format("spanwire").options(
+        url=url, destination="REPEATED", qualityOfServiceMode=ONCE, checkpointLocation=str(tmp_path / "checkpoint")
+    )
+    query = run_to_the_end(writer)
+    (tmp_path / "checkpoint/commits/0").unlink()  # as if the driver had been killed right before it wrote that
+    (tmp_path / "checkpoint/commits/.0.crc").unlink(missing_ok=True)
+    run_to_the_end(writer)
+    assert (tmp_path / "checkpoint/commits/0").exists()
+    messages = take_all(url, "REPEATED")
+    assert sorted(int(str(message.properties["n"])) for message in messages) == list(range(2500))
+    assert messages[0].properties["_AMQ_DUPL_ID"] == f"{query.id}/0/0/0"
+
+
+@pytest.mark.parametrize("way", ["auto", "ledger"])
+def test_a_series_of_writes_counts_each_number_once(spark: SparkSession, url: str, way: str, tmp_path: Path) -> None:
+    queue = f"SERIES.{tmp_path.name}"
+    for number in (0, 1, 1, 0, 2):
+        write_batch(spark, url, queue, number, way)
+    assert sorted(map(int, map(str, numbers(url, queue)))) == [n * 100 + i for n in range(3) for i in range(10)]
+
+
+def test_a_checkpoint_that_wrote_to_another_broker_is_refused(
+    spark: SparkSession, spanwire: BrokerProcess, classic: BrokerProcess
+) -> None:
+    queue = "MOVED"
+    write_batch(spark, spanwire.openwire_uri(), queue, 0, "ledger")
+    with pytest.raises(Exception, match="no ledger of the query series-MOVED, which is at batch 1") as caught:
+        write_batch(spark, classic.openwire_uri(), queue, 1, "ledger")
+    assert "firstLedgerBatch" in str(caught.value)
+    with pytest.raises(Exception, match="no ledger of the query series-MOVED"):
+        write_batch(spark, spanwire.openwire_uri(), queue, 1, "control")
+    assert numbers(classic.openwire_uri(), queue) == []
