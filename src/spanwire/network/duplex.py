@@ -1,7 +1,8 @@
 """The other direction of a duplex link at the end that was connected to: this broker's bridge over the peer's link.
 
 The peer's connector brings the settings along in its BrokerInfo. A connector is known as ``name@brokerId``: a newer
-link of the same name replaces the older one.
+link of the same name replaces the older one, unless it is another process that opens it and the older one answers. Then
+two brokers have one id and name, and the second is refused as long as the first is there.
 """
 
 from __future__ import annotations
@@ -33,6 +34,8 @@ from spanwire.protocols.openwire.wire_format import WireFormat
 
 ADVISORY_PREFIX: Final = "ActiveMQ.Advisory."
 MAX_DUPLEX_LINKS: Final = 1_000  # of one broker
+ANSWER_PATIENCE: Final = 5.0  # seconds in which an older link has to show that it lives, three tries of a newer one
+MAX_HEARD_OUT: Final = 4  # bridges that tell of subscriptions at length before their login: 4 MiB from anybody at most
 
 logger = logging.getLogger(__name__)
 
@@ -89,6 +92,7 @@ class DuplexBridge(ReverseBridge):
         connection: ClientConnection,
         crossing: Crossing,
         user: str,
+        process: str,
     ) -> None:
         self.key: Final[str] = key
         self.settings: Final[BridgeSettings] = settings
@@ -96,6 +100,9 @@ class DuplexBridge(ReverseBridge):
         self.connection: Final[ClientConnection] = connection
         self.crossing: Final[Crossing] = crossing
         self.user: Final[str] = user
+        self.process: Final[str] = process
+        self._asked_at = 0.0
+        self._was_heard = True
         self._acceptor: Final[DuplexAcceptor] = acceptor
         self._reason = ""
         self._is_over = False
@@ -106,6 +113,11 @@ class DuplexBridge(ReverseBridge):
         counts = self.crossing.counts()
         counts.received = self.received
         return counts
+
+    @property
+    def address(self) -> str:
+        """Where the peer is."""
+        return self.crossing.local.client.info.remote_address
 
     @property
     def reason(self) -> str:
@@ -145,8 +157,18 @@ class DuplexBridge(ReverseBridge):
         elif not crossing.refused(command, now):
             self._reason = f"the remote broker refused a request: {said(command.exception)}"
 
+    def lives(self, now: Time) -> bool:
+        """Whether the peer is there, as far as one can know: it is asked, and the answer may be on its way."""
+        if not self._was_heard:
+            return now.monotonic < self._asked_at + ANSWER_PATIENCE
+        self._was_heard = False
+        self._asked_at = now.monotonic
+        self.remote.says(wire.KeepAliveInfo(), answered=True)
+        return True
+
     def settle(self, now: Time) -> None:
         """Everything that came in one piece was taken."""
+        self._was_heard = True
         self.crossing.settle(now)
 
     def unsent(self, count: int, now: Time) -> None:
@@ -181,6 +203,7 @@ class DuplexAcceptor(NetworkAcceptor):
         self.links: Final[dict[str, AcceptedLink]] = {}
         self._broker: Final[Broker] = broker
         self._routes: Final[NetworkRoutes] = routes
+        self._heard_out: Final[list[ClientConnection]] = []
 
     def accept(
         self,
@@ -199,20 +222,16 @@ class DuplexAcceptor(NetworkAcceptor):
         if remote.broker_id == broker.broker_id:
             raise JmsError("the remote broker is this broker itself, or one with the same brokerId")
         key = f"{settings.name}@{remote.broker_id}"
+        process = process_of(state.connection_id)
         older = self.bridges.get(key)
         if older is not None:
-            if older.user != state.principal.name:
-                raise JmsError(f"duplex link {printable(key)} is there already and another user's")
-            del self.bridges[key]
-            logger.warning("duplex link %s is replaced by a newer one", printable(key))
-            older.connection.close_with(JmsError("a newer link of this connector has replaced this one"))
-            older.leave("replaced by a newer link", now)
+            self._replace(older, state, process, now)
         if len(self.bridges) >= self._most:
             raise JmsError(f"this broker has {self._most} duplex links of other brokers, more are refused")
         crossing = Crossing(
             broker, settings, remote, connection, _login(broker, settings, remote, state.info), self._routes, now
         )
-        made = DuplexBridge(self, key, settings, remote, connection, crossing, state.principal.name)
+        made = DuplexBridge(self, key, settings, remote, connection, crossing, state.principal.name, process)
         self.bridges[key] = made
         self._link(key, settings.name, remote.name).comes_up(made, state.info.remote_address, now)
         state.network_role = True
@@ -222,9 +241,38 @@ class DuplexAcceptor(NetworkAcceptor):
         logger.info("network connector %s of broker %s: duplex link is up", printable(settings.name), remote.name)
         return made
 
+    def _replace(self, older: DuplexBridge, state: ConnectionState, process: str, now: Time) -> None:
+        """The older link of a connector makes room for a newer one. Raises `JmsError` when it has not to."""
+        key = printable(older.key)
+        if older.user != state.principal.name:
+            raise JmsError(f"duplex link {key} is there already and another user's")
+        if process != older.process and process and older.process and older.lives(now):
+            self._broker.mark_dirty(older.crossing.local.client)
+            raise JmsError(
+                f"duplex link {key} is there already, to another process at {older.address}: give each broker a "
+                f"brokerId and a brokerName of its own (one that came back has to wait until that link is silent)"
+            )
+        del self.bridges[older.key]
+        logger.warning("duplex link %s is replaced by a newer one", key)
+        older.connection.close_with(JmsError("a newer link of this connector has replaced this one"))
+        older.leave("replaced by a newer link", now)
+
     def now(self) -> Time:
         """The time at this broker."""
         return self._broker.environment.now()
+
+    def hears_out(self, connection: ClientConnection) -> bool:
+        """Whether a bridge may tell of its durable subscriptions at length before its login, up to `falls_silent`.
+        Others try again later.
+        """
+        if len(self._heard_out) >= MAX_HEARD_OUT:
+            return False
+        self._heard_out.append(connection)
+        return True
+
+    def falls_silent(self, connection: ClientConnection) -> None:
+        """It has logged in, or is gone."""
+        self._heard_out.remove(connection)
 
     def enter(self, info: wire.BrokerInfo) -> None:
         """A bridge of the remote broker came in. Raises `JmsError` when another broker has its id or name."""
@@ -265,6 +313,13 @@ class DuplexAcceptor(NetworkAcceptor):
         link = found if found is not None else AcceptedLink(name, remote_name, "")
         self.links[key] = link
         return link
+
+
+def process_of(connection_id: str) -> str:
+    """What the ids of all connections of one process begin with: ``ID:host-port-millis``, without its last two numbers
+    (ActiveMQ, "IdGenerator"). Empty for an id of another form, which tells nothing.
+    """
+    return connection_id.rpartition(":")[0].rpartition("-")[0]
 
 
 def _id_of(info: wire.BrokerInfo) -> str:

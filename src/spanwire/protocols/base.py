@@ -18,6 +18,7 @@ from spanwire.protocols.cluster import ClusterClients
 MIB: Final = 1024 * 1024
 MAX_FRAME_SIZE: Final = 101 * MIB  # largest body (100 MiB) and its headers
 MAX_OPENWIRE_FRAME_BEFORE_LOGIN: Final = 64 * 1024  # a ConnectionInfo or BrokerInfo is far smaller
+MAX_INTRODUCTION: Final = 1024 * 1024  # bytes of a bridge's durable subscriptions, some thousand, before its login
 MAX_STOMP_FRAME_BEFORE_LOGIN: Final = 8 * 1024  # a CONNECT frame is far smaller
 LOGIN_DEADLINE: Final = 10.0  # seconds from the first byte of the connection to an accepted login
 

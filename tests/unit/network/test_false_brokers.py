@@ -12,6 +12,7 @@ from spanwire.broker.ports import ADMIN, Principal
 from spanwire.model.destination import Destination, parse_destination
 from spanwire.model.errors import AuthorizationError, JmsError
 from spanwire.model.info import ConnectionInfo
+from spanwire.network.duplex import MAX_HEARD_OUT
 from spanwire.network.linked import UNNAMED, LinkedBrokers
 from spanwire.network.properties import properties_of
 from spanwire.network.settings import BridgeSettings
@@ -78,6 +79,10 @@ class Impostor:
 
     def _octets(self, data: bytes) -> None:
         self.connection.receive_data(data, self.site.network.now)
+        self.hears()
+
+    def hears(self) -> None:
+        """Take what the broker has written."""
         commands: list[wire.Command] = self._decoder.feed(b"".join(self.connection.data_to_send()))
         while commands:
             self.heard.extend(commands)
@@ -233,3 +238,118 @@ def test_s39_the_duplex_link_of_another_user_cannot_be_replaced(caplog: pytest.L
     assert not newer.is_refused
     assert owner.connection.closed
     assert "replaced by a newer one" in caplog.text
+
+
+SYNCED = BridgeSettings(name="sync", duplex=True, sync_durable=True)
+
+
+def subscriptions(count: int) -> wire.BrokerSubscriptionInfo:
+    """Some 870 bytes for each."""
+    return wire.BrokerSubscriptionInfo(
+        broker_id=wire.BrokerId("X"),
+        broker_name="brokerX",
+        subscription_infos=[
+            wire.ConsumerInfo(
+                consumer_id=wire.ConsumerId(connection_id="c", session_id=1, value=number),
+                client_id="c" * 400,
+                destination=wire.ActiveMQTopic(f"T{number % 3}." + "t" * 400),
+                subscription_name=f"s{number}",
+                prefetch_size=100,
+            )
+            for number in range(count)
+        ],
+    )
+
+
+def test_s3_a_bridge_may_tell_of_its_durable_subscriptions_at_length_before_its_login_and_no_client() -> None:
+    _, site = hub()
+    bridge = Impostor(site, "bridge").introduces("X", "brokerX", SYNCED).says(subscriptions(900)).logs_in()
+    assert not bridge.is_refused
+    assert not bridge.connection.closed
+    crossing = site.acceptor.bridges["sync@X"].crossing
+    assert len(crossing.local.demand.subscriptions) == 3
+    for other in (
+        Impostor(site, "bridge", "plain").introduces("Y", "brokerY", None, network=False),
+        Impostor(site, "bridge", "quiet"),
+    ):
+        assert other.says(subscriptions(90)).connection.closed
+    too_much = Impostor(site, "bridge", "much").introduces("Y", "brokerY", SYNCED)
+    assert not too_much.connection.closed
+    assert too_much.says(subscriptions(1_500)).connection.closed
+
+
+def test_s3_only_so_many_bridges_tell_at_length_before_their_login_at_a_time() -> None:
+    _, site = hub()
+    waiting = [
+        Impostor(site, "bridge", f"b{number}").introduces(f"B{number}", f"broker{number}", SYNCED)
+        for number in range(MAX_HEARD_OUT)
+    ]
+    late = Impostor(site, "bridge", "late").introduces("L", "brokerL", SYNCED)
+    assert late.says(subscriptions(90)).connection.closed
+    for one in waiting[1:]:
+        one.connection.receive_eof(site.network.now)
+    waiting[0].says(subscriptions(90)).logs_in()
+    again = Impostor(site, "bridge", "again").introduces("L", "brokerL", SYNCED).says(subscriptions(90)).logs_in()
+    assert not again.is_refused
+    others = [Impostor(site, "bridge", f"o{number}") for number in range(MAX_HEARD_OUT)]
+    for number, one in enumerate(others):  # all places are free again
+        one.introduces(f"O{number}", f"other{number}", SYNCED).says(subscriptions(90))
+        assert not one.connection.closed
+
+
+def test_what_comes_after_the_durable_subscriptions_is_limited_as_ever() -> None:
+    _, site = hub()
+    bridge = Impostor(site, "bridge").introduces("X", "brokerX", SYNCED).says(subscriptions(90))
+    assert not bridge.connection.closed
+    assert bridge.says(
+        wire.ConnectionControl(connected_brokers="b" * 40_000, reconnect_to="r" * 40_000)
+    ).connection.closed
+
+
+def clone(site: Site, number: int, life: int = 1) -> Impostor:
+    """One of several processes that have the same broker id and name."""
+    return (
+        Impostor(site, "bridge", f"host{number}-4000-100{number}-0:{life}").logs_in().introduces("X", "brokerX", PULLS)
+    )
+
+
+def keep_alives(of: Impostor) -> int:
+    return sum(isinstance(command, wire.KeepAliveInfo) and command.response_required for command in of.heard)
+
+
+def test_of_two_brokers_with_one_id_and_name_the_second_gets_no_duplex_link_while_the_first_lives(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.WARNING)
+    network, site = hub()
+    first = clone(site, 1)
+    for life in range(10):
+        network.environment.advance(1.0)
+        second = clone(site, 2, life)
+        assert "duplex link pull@X is there already, to another process at tcp://10.0.0.9:4000" in second.errors()
+        assert "give each broker a brokerId and a brokerName of its own" in caplog.text
+        caplog.clear()
+        first.hears()
+        assert keep_alives(first) == life + 1
+        first.says(wire.KeepAliveInfo())
+        assert not first.connection.closed
+    assert site.acceptor.bridges["pull@X"].process == "ID:host1-4000-1001"
+
+
+def test_a_broker_that_has_come_back_is_let_in_when_its_older_link_does_not_answer() -> None:
+    network, site = hub()
+    first = clone(site, 1)
+    refused: list[bool] = []
+    for wait, life in ((0.0, 1), (1.0, 2), (2.0, 3), (4.0, 4)):
+        network.environment.advance(wait)
+        refused.append(clone(site, 2, life).is_refused)
+    assert refused == [True, True, True, False]
+    assert first.connection.closed
+    assert site.acceptor.bridges["pull@X"].process == "ID:host2-4000-1002"
+
+
+def test_the_same_process_replaces_its_older_link_at_once() -> None:
+    _, site = hub()
+    first = clone(site, 1)
+    assert not clone(site, 1, 2).is_refused
+    assert first.connection.closed

@@ -62,6 +62,7 @@ class OpenWireBrokerConnection(ClientConnection, ProtocolConnection, ClusterMemb
         self._broker: Final[Broker] = broker
         self._acceptor: Final[NetworkAcceptor | None] = acceptor
         self._reverse: ReverseBridge | None = None
+        self._is_heard_out = False
         self._settings: Final[ConnectionSettings] = settings
         self._preferences: Final[WireFormatPreferences] = preferences_of(settings)
         self._decoder: Final[FrameDecoder] = FrameDecoder(settings.max_frame_size)
@@ -289,8 +290,12 @@ class OpenWireBrokerConnection(ClientConnection, ProtocolConnection, ClusterMemb
             self._log_in(command, now)
         elif isinstance(command, wire.BrokerInfo):
             self._login.broker(command, self._wire_format)
+            if self._acceptor is not None and (command.network_connection or command.duplex_connection):
+                self._is_heard_out = self._acceptor.hears_out(self)
+                self._decoder.introduces(self._is_heard_out)
         elif isinstance(command, wire.BrokerSubscriptionInfo):
             self._login.subscribed(command, self._wire_format)
+            self._decoder.introduces(False)
         elif isinstance(command, wire.ConnectionControl):
             self._login.control(command)
         elif isinstance(command, wire.KeepAliveInfo) and command.response_required:
@@ -448,6 +453,11 @@ class OpenWireBrokerConnection(ClientConnection, ProtocolConnection, ClusterMemb
         self._state = state
         self._working = self._client if state is State.CONNECTED and self._reverse is None else None
         self._is_ending = state is State.CLOSING or state is State.CLOSED
+        if self._is_heard_out and state is not State.LOGIN and self._acceptor is not None:
+            self._is_heard_out = False
+            self._acceptor.falls_silent(self)
+            if self._is_ending:
+                self._login.subscriptions = None
 
     def _leave_broker(self, reason: str, now: Time) -> None:
         if self._reverse is not None:

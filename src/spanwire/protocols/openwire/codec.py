@@ -7,7 +7,7 @@
     encoder = FrameEncoder(wire_format); encoder.append(command, out)
 
 The frame limit is fixed before the first byte: 64 KiB until the login, the given size after it, and no frame of the
-peer changes that.
+peer changes that, but that a bridge's first words may be 1 MiB where the connection says so (``introduces``).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Final
 from librt.strings import BytesWriter, write_i32_be
 from mypy_extensions import i64
 
-from spanwire.protocols.base import MAX_FRAME_SIZE, MAX_OPENWIRE_FRAME_BEFORE_LOGIN
+from spanwire.protocols.base import MAX_FRAME_SIZE, MAX_INTRODUCTION, MAX_OPENWIRE_FRAME_BEFORE_LOGIN
 from spanwire.protocols.octets import patch_int
 from spanwire.protocols.openwire._marshallers import (
     MESSAGE_ACK,
@@ -100,6 +100,11 @@ class FrameDecoder:
     def pending_bytes(self) -> int:
         """Octets held of frames that are not decoded yet: what counts against the receive budget."""
         return self._frames.held
+
+    def introduces(self, at_length: bool) -> None:
+        """Before the login: allow frames up to `MAX_INTRODUCTION`, or no more."""
+        limit = MAX_INTRODUCTION if at_length else MAX_OPENWIRE_FRAME_BEFORE_LOGIN
+        self._frames.limit = min(limit, self._max_frame_size)
 
     def authenticated(self) -> None:
         """Allow frames up to the full size from now on."""

@@ -52,6 +52,14 @@ class ReverseBridge(Protocol):
 class NetworkAcceptor(Protocol):
     """Knows the bridges of remote brokers that come in, and makes the reverse ones of one broker."""
 
+    def hears_out(self, connection: ClientConnection) -> bool:
+        """Whether a bridge may tell of its durable subscriptions at length before its login, up to `falls_silent`."""
+        ...
+
+    def falls_silent(self, connection: ClientConnection) -> None:
+        """It has logged in, or is gone."""
+        ...
+
     def enter(self, info: wire.BrokerInfo) -> None:
         """A bridge of the remote broker came in. Raises `JmsError` when another broker has its id or name."""
         ...

@@ -61,8 +61,8 @@ class Login:
         self.broker_info = command
 
     def subscribed(self, command: wire.BrokerSubscriptionInfo, wire_format: WireFormat) -> None:
-        """Put aside what a duplex bridge tells of its durable subscriptions; no frame before the login is larger than
-        64 KiB. Raises `OpenWireProtocolError` for one without a BrokerInfo.
+        """Put aside what a bridge tells of its durable subscriptions, 1 MiB at most. Raises `OpenWireProtocolError` for
+        one without a BrokerInfo.
         """
         if self.broker_info is None:
             raise OpenWireProtocolError("a BrokerSubscriptionInfo came without a BrokerInfo")
