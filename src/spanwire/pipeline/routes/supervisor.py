@@ -43,6 +43,11 @@ class RunningQuery(Protocol):
         ...
 
     @property
+    def recentProgress(self) -> Sequence[object]:  # noqa: N802
+        """What its last hundred or so were like."""
+        ...
+
+    @property
     def status(self) -> dict[str, object]:
         """What it is doing."""
         ...
@@ -92,6 +97,7 @@ class Supervised:
         self._start_at = 0.0
         self._batch = -1
         self._said = ""
+        self._seen: tuple[object, object] = (-1, None)
 
     def start(self) -> None:
         """Start the query now. Raises `SpanwireError` for a route that cannot be."""
@@ -141,17 +147,24 @@ class Supervised:
             self._tell(News(self.name, f"{reason}; starting it again", is_failure=True))
 
     def _progress(self, query: RunningQuery) -> None:
-        progress = query.lastProgress
-        if not isinstance(progress, dict) or progress.get("batchId") == self._batch:
+        last = query.lastProgress
+        if not isinstance(last, dict):
             return
-        rows = int(progress.get("numInputRows") or 0)
-        if not rows:
+        seen = (last["batchId"], last.get("timestamp"))
+        if seen == self._seen:
             return
-        self._batch = int(progress["batchId"])
+        self._seen = seen
+        # Only when there may have been batches between two looks are they asked for.
+        for progress in query.recentProgress if int(last["batchId"]) > self._batch + 1 else [last]:
+            if isinstance(progress, dict) and int(progress["batchId"]) > self._batch and progress.get("numInputRows"):
+                self._tell_of(progress)
+
+    def _tell_of(self, progress: dict[str, object]) -> None:
+        rows = int(str(progress["numInputRows"]))
+        self._batch = int(str(progress["batchId"]))
         self._failures, self._said = 0, ""
-        speed = float(progress.get("processedRowsPerSecond") or 0.0)
-        behind = behind_of(progress)
-        self._tell(News(self.name, f"{rows} rows", self._batch, rows, speed, behind))
+        speed = float(str(progress.get("processedRowsPerSecond") or 0.0))
+        self._tell(News(self.name, f"{rows} rows", self._batch, rows, speed, behind_of(progress)))
 
 
 def run_all(routes: Sequence[Supervised], stop: threading.Event, now: Callable[[], float]) -> bool:

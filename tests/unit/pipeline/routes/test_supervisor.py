@@ -12,6 +12,7 @@ class Query:
     def __init__(self) -> None:
         self.isActive = True
         self.lastProgress: object = None
+        self.recentProgress: list[object] = []
         self.status: dict[str, object] = {"isTriggerActive": False}
         self.failure: Exception | None = None
         self.is_stopped = False
@@ -88,9 +89,22 @@ def test_a_batch_that_went_well_ends_the_count_of_failures() -> None:
         latest = '{"segment": 1, "behindMs": 40}'
         progress: dict[str, object] = {"batchId": int(now), "numInputRows": 3, "processedRowsPerSecond": 1.5}
         startable.queries[-1].lastProgress = progress | {"sources": [{"latestOffset": latest}]}
+        startable.queries[-1].recentProgress = [startable.queries[-1].lastProgress]
         route.look(now + 2.0)
     assert not route.is_over
     assert news[-1] == News("r", "3 rows", 20, 3, 1.5, 40)
+
+
+def test_every_batch_is_told_of_once_however_many_there_were_between_two_looks() -> None:
+    route, startable, news = supervised(Patience())
+    query = startable.queries[-1]
+    for number, rows in enumerate((5, 0, 7, 9)):
+        query.lastProgress = {"batchId": number, "numInputRows": rows, "timestamp": f"t{number}"}
+        query.recentProgress.append(query.lastProgress)
+        if number in (0, 3):
+            route.look(0.0)
+            route.look(0.0)
+    assert [(one.batch, one.rows) for one in news] == [(0, 5), (2, 7), (3, 9)]
 
 
 def test_a_mistake_in_the_file_is_not_tried_again() -> None:
