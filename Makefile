@@ -171,13 +171,14 @@ soak: venv  ## every fault with large counts, a million inputs for each codec an
 	@set -e; for target in openwire stomp selector; do \
 	    echo "fuzzing $$target with $(FUZZ_INPUTS) inputs"; $(BIN)/python -m tests.fuzz.fuzz_$$target $(FUZZ_INPUTS); done
 
-soak-load: venv  ## a million pending messages, a kill and a drain; how long one turn takes; synchronous sends; large messages; 10,000 idle connections
+soak-load: venv  ## a million pending messages, a kill and a drain; how long one turn takes; synchronous sends; large messages; 10,000 idle connections; 1,000 clients that come back
 	$(call with_best_build,-m tests.soak.deep_queue --count $(SOAK_PENDING) --resident-mib 400 --restart-seconds 5)
 	$(call with_best_build,-m tests.soak.turns --count $(SOAK_PENDING))
 	$(call with_best_build,-m tests.soak.sync_sends --require 500,8000,12000)
 	$(call with_best_build,-m tests.soak.large_messages --persistent --count 2)
 	$(call with_best_build,-m tests.soak.large_fan_out --openwire 10 --producer openwire --resident-mib 400)
 	$(call with_best_build,-m tests.soak.idle_connections --count 10000)
+	$(call with_best_build,-m tests.soak.reconnects --clients 1000)
 
 fuzz: venv  ## every property-based test with many more examples
 	HYPOTHESIS_PROFILE=fuzz $(BIN)/python -m pytest -n $(PARALLEL) --timeout 0 -m hypothesis $(PYTEST_ARGS)

@@ -1,8 +1,17 @@
-"""``make bench-spark``: a queue of half a million messages through Structured Streaming into Parquet on local[2].
+"""``make bench-spark``: Spanwire's data source on local[2], beside what one would write without it, in one run.
 
-Messages of 1 KiB with three properties lie persistent in one queue of a Spanwire in a process of its own; everything
-shares this machine's cores. A first small stream pays for the start of Spark's machinery and is not counted. The
-figure is rows per second from the start of the query to its end; afterwards every message is looked for in the files.
+| section | what | must |
+|---|---|---|
+| parquet | a queue of a million into files; in turn Spark's rate source, and a consumer without Spark | 60,000/s |
+| queue | from queue to queue, once and only once, in batches of 20,000; in turn stomp.py in foreachBatch | 30,000/s |
+| latency | a batch of one row over one partition, median | 300 ms |
+| route | ``spanwire pipeline run``: from the command to the first rows; what it takes when nothing comes | 15 s; 3 % |
+| memory | the same over ``--minutes`` and ten million rows (``--only memory``, not otherwise) | flat |
+| simulate | ``spanwire network simulate`` with a million brokers | 180 s |
+
+Messages of 1 KiB with three properties lie persistent in queues of a Spanwire in a process of its own; everything
+shares this machine's cores, and a small stream that is not counted pays for the start of Spark's machinery. Every
+message is looked for where it must have come to. The figures go to ``--output`` in JSON and Markdown.
 """
 
 from __future__ import annotations
@@ -11,122 +20,255 @@ import argparse
 import json
 import os
 import platform
+import shutil
+import statistics
+import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from pyspark.sql import SparkSession
 
 from spanwire._build import version_text
-from spanwire.client import blocking
 from spanwire.pipeline.session import local_session
-from tests.bench.brokers import spanwire
+from tests.bench import spark_runs as runs
+from tests.bench.brokers import Broker, spanwire
+from tests.bench.run import ROOT, commit
+from tests.bench.spark_runs import Run
 
-COUNT = 500_000
+SECTIONS = ("parquet", "queue", "latency", "route", "simulate")
+MEMORY = "memory"
+COUNT = 1_000_000
 SIZE = 1024
-WARM_UP = 2000
-FLOOR = 30_000  # rows per second
-PER_TRANSACTION = 5000
-SYMBOLS = ("AAPL", "GOOG", "IBM", "MSFT")
+WARM_UP = 20_000
+BATCHES = 40  # of the latency
+IDLE_S = 30.0
+MEMORY_ROWS = 10_000_000
+SIMULATE = ["network", "simulate", "--brokers", "1000000"]
+PARQUET_FLOOR = 60_000
+QUEUE_FLOOR = 30_000
+LATENCY_CEILING_MS = 300
+FIRST_ROWS_CEILING_S = 15
+IDLE_CEILING = 0.03
+SIMULATE_CEILING_S = 180
+GROWTH_CEILING = 1.15  # of resident memory, from the first third of a run to its last
 
 
-def fill(url: str, queue: str, count: int, size: int) -> float:
-    """Seconds to send ``count`` persistent messages."""
-    body = "x" * size
-    started = time.monotonic()
-    with blocking.connect(url) as connection, connection.session(acknowledge="transacted") as session:
-        producer = session.create_producer(f"queue://{queue}")
-        for n in range(count):
-            producer.send(body, properties={"n": n, "symbol": SYMBOLS[n % 4], "price": n / 7})
-            if n % PER_TRANSACTION == PER_TRANSACTION - 1:
-                session.commit()
-        session.commit()
-    return time.monotonic() - started
+@dataclass
+class Report:
+    """One line for each figure; a missed floor is told at the end."""
+
+    lines: list[tuple[str, str, str, str]] = field(default_factory=list)
+    missed: list[str] = field(default_factory=list)
+
+    def add(self, name: str, figure: str, must: str = "", is_met: bool = True, remark: str = "") -> None:
+        """Note a figure and show it."""
+        self.lines.append((name, figure, must, remark))
+        sys.stdout.write(f"{name}: {figure}" + (f" (must: {must})" if must else "") + f" {remark}\n")
+        sys.stdout.flush()
+        if not is_met:
+            self.missed.append(f"{name} is {figure}, which misses {must}")
+
+    def rates(self, name: str, measured: list[Run], floor: int = 0) -> None:
+        """The median rate of some runs, and the CPU of the median run."""
+        rate = statistics.median(run.rate for run in measured)
+        broker = statistics.median(run.broker_cpu / run.rows * 1e6 for run in measured)
+        other = statistics.median(run.other_cpu / run.rows * 1e6 for run in measured)
+        spread = f"{min(run.rate for run in measured):,.0f} to {max(run.rate for run in measured):,.0f}"
+        remark = f"{len(measured)} runs of {measured[0].rows:,} rows, {spread}; CPU a row: "
+        remark += f"broker {broker:.1f} µs, the rest {other:.1f} µs"
+        self.add(name, f"{rate:,.0f} rows/s", f"{floor:,} rows/s" if floor else "", rate >= floor, remark)
 
 
-def archive(spark: SparkSession, url: str, queue: str, folder: Path, options: dict[str, str]) -> float:
-    """Seconds from the start of the stream to its end."""
-    source = spark.readStream.format("spanwire").options(
-        url=url, destination=queue, stagingDirectory=str(folder / "staging"), **options
-    )
-    writer = source.load().writeStream.format("parquet").option("path", str(folder / "parquet"))
-    started = time.monotonic()
-    query = writer.option("checkpointLocation", str(folder / "checkpoint")).trigger(availableNow=True).start()
-    query.awaitTermination()
-    seconds = time.monotonic() - started
-    for progress in query.recentProgress:
-        durations = progress.durationMs
-        sys.stdout.write(
-            f"  batch {progress.batchId}: {progress.numInputRows} rows, "
-            f"receive {durations.get('latestOffset', 0)} ms, process {durations.get('addBatch', 0)} ms\n"
+class Bench:
+    """The sections, on one broker."""
+
+    def __init__(self, broker: Broker, folder: Path, options: argparse.Namespace, report: Report) -> None:
+        self._broker = broker
+        self._url = f"tcp://127.0.0.1:{broker.ports['openwire']}"
+        self._folder = folder
+        self._given = options
+        self._options = dict(word.split("=", 1) for word in options.option)
+        self._report = report
+        self._number = 0
+
+    def on_spark(self, sections: list[str]) -> None:
+        """All that share one session."""
+        with local_session("bench", 2, {"spark.sql.warehouse.dir": str(self._folder / "warehouse")}) as spark:
+            runs.fill(self._url, "WARM", WARM_UP, SIZE)
+            folder = self._new_folder()
+            runs.to_parquet(runs.source(spark, self._url, "WARM", folder, self._options), folder)
+            if "parquet" in sections:
+                self._parquet(spark)
+            if "queue" in sections:
+                self._queue(spark)
+            if "latency" in sections:
+                self._latency(spark)
+
+    def _parquet(self, spark: SparkSession) -> None:
+        count, size = self._given.count, self._given.size
+        ours, rate, loop = [], [], []
+        for number in range(self._given.rounds):
+            queue, folder = f"BENCH.{number}", self._new_folder()
+            runs.fill(self._url, queue, count, size)
+            frame = runs.source(spark, self._url, queue, folder, self._options)
+            ours.append(self._timed(count, partial(runs.to_parquet, frame, folder)))
+            runs.check_files(spark, folder, count)
+            self._clear(folder)
+            folder = self._new_folder()
+            rate.append(self._timed(count, partial(runs.rate_to_parquet, spark, count, size, folder)))
+            self._clear(folder)
+            queue, folder, fewer = f"LOOP.{number}", self._new_folder(), count // 5
+            runs.fill(self._url, queue, fewer, size)
+            loop.append(self._timed(fewer, partial(runs.consumer_loop, self._url, queue, fewer, folder)))
+            self._clear(folder)
+        self._report.rates("queue into Parquet", ours, PARQUET_FLOOR)
+        self._report.rates("Spark's rate source into Parquet", rate)
+        self._report.rates("a consumer loop into Parquet, without Spark", loop)
+
+    def _queue(self, spark: SparkSession) -> None:
+        count, size = self._given.count * 3 // 10, self._given.size
+        ours, stomp = [], []
+        options = {"maxRowsPerBatch": str(runs.FORWARDED), **self._options}
+        for number in range(self._given.rounds):
+            queue, target, folder = f"FROM.{number}", f"TO.{number}", self._new_folder()
+            runs.fill(self._url, queue, count, size)
+            frame = runs.source(spark, self._url, queue, folder, options)
+            frame = frame.select("properties", "body_type", "text")
+            ours.append(self._timed(count, partial(runs.to_queue, frame, self._url, target, folder)))
+            runs.check_queue(self._url, target, count)
+            self._clear(folder)
+            folder, fewer, port = self._new_folder(), count // 5, self._broker.ports["stomp"]
+            target = f"STOMP.{number}"
+            work = partial(runs.stomp_in_foreach_batch, spark, port, target, fewer, size, folder)
+            stomp.append(self._timed(fewer, work))
+            self._clear(folder)
+        mode = runs.quality().get("qualityOfServiceMode", "DUPLICATES_OK")
+        self._report.rates(f"queue to queue, {mode}, batches of {runs.FORWARDED:,}", ours, QUEUE_FLOOR)
+        self._report.rates("stomp.py in foreachBatch from the rate source", stomp)
+
+    def _latency(self, spark: SparkSession) -> None:
+        found = runs.batch_milliseconds(spark, self._url, self._new_folder(), BATCHES)
+        if not found:
+            raise SystemExit("bench: no batch of one row came to an end")
+        median = statistics.median(found)
+        remark = f"{len(found)} batches, {min(found)} to {max(found)} ms, without the wait for the message"
+        is_met = median <= LATENCY_CEILING_MS
+        self._report.add("a batch of one row", f"{median:.0f} ms", f"{LATENCY_CEILING_MS} ms", is_met, remark)
+
+    def route(self) -> None:
+        """``spanwire pipeline run`` from outside."""
+        first_s, share = runs.first_rows_and_idle(self._url, self._new_folder(), IDLE_S)
+        must = f"{FIRST_ROWS_CEILING_S} s"
+        self._report.add(
+            "from the command to the first rows", f"{first_s:.1f} s", must, first_s <= FIRST_ROWS_CEILING_S
         )
-    return seconds
+        is_met = share <= IDLE_CEILING
+        self._report.add("an idle route, trigger 1 s", f"{share:.1%} of a core", f"{IDLE_CEILING:.0%}", is_met)
+
+    def memory(self) -> None:
+        """Resident memory of a route that works for minutes."""
+        rows = self._given.rows
+        samples = runs.memory_over(self._url, self._new_folder(), self._given.minutes, rows)
+        for minute, java, others, done in samples[:: max(1, len(samples) // 20)]:
+            sys.stdout.write(f"  {minute:5.1f} min: JVM {java:.0f} MiB, Python {others:.0f} MiB, {done:,} rows\n")
+        third = max(1, len(samples) // 3)
+        for name, column in (("JVM", 1), ("Python processes", 2)):
+            early = statistics.median(sample[column] for sample in samples[third : 2 * third] or samples)
+            late = statistics.median(sample[column] for sample in samples[-third:])
+            figure = f"{early:.0f} to {late:.0f} MiB"
+            must = f"growth below {GROWTH_CEILING - 1:.0%} from the second third to the last"
+            remark = f"{rows:,} rows in {samples[-1][0]:.1f} minutes"
+            self._report.add(f"memory of the {name}", figure, must, late <= early * GROWTH_CEILING, remark)
+
+    def simulate(self) -> None:
+        """``spanwire network simulate``, where there is this command."""
+        command = [sys.executable, "-m", "spanwire", *SIMULATE]
+        if subprocess.run([*command[:5], "--help"], capture_output=True, check=False).returncode != 0:
+            self._report.add("network simulate", "there is no such command")
+            return
+        started = time.monotonic()
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        seconds = time.monotonic() - started
+        if done.returncode != 0:
+            raise SystemExit(f"bench: {' '.join(SIMULATE)} failed: {done.stderr.strip()[-500:]}")
+        is_met = seconds <= SIMULATE_CEILING_S
+        remark = f"spanwire {' '.join(SIMULATE)}"
+        self._report.add("a million brokers simulated", f"{seconds:.0f} s", f"{SIMULATE_CEILING_S} s", is_met, remark)
+
+    def _timed(self, rows: int, work: Callable[[], None]) -> Run:
+        mine, broker, started = runs.cpu_seconds(os.getpid()), self._broker.cpu_seconds(), time.monotonic()
+        work()
+        seconds = time.monotonic() - started
+        broker_cpu = self._broker.cpu_seconds() - broker
+        return Run(rows, seconds, broker_cpu, runs.cpu_seconds(os.getpid()) - mine - broker_cpu)
+
+    def _new_folder(self) -> Path:
+        self._number += 1
+        return self._folder / f"run{self._number}"
+
+    @staticmethod
+    def _clear(folder: Path) -> None:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
-def cpu_seconds() -> float:
-    """User and system time of this process and all below it so far; of what has ended, as far as it was waited for."""
-    ticks: dict[int, tuple[int, int]] = {}
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = path.read_text().rsplit(")", 1)[1].split()
-        except OSError:
-            continue
-        ticks[int(path.parent.name)] = (int(fields[1]), sum(int(field) for field in fields[11:15]))
-    family = {os.getpid()}
-    while True:
-        grown = family | {pid for pid, (parent, _) in ticks.items() if parent in family}
-        if grown == family:
-            break
-        family = grown
-    return sum(ticks[pid][1] for pid in family if pid in ticks) / os.sysconf("SC_CLK_TCK")
-
-
-def check(spark: SparkSession, folder: Path, count: int) -> None:
-    """Every number once; raises SystemExit otherwise."""
-    frame = spark.read.parquet(str(folder / "parquet")).selectExpr("properties['n']::int AS n")
-    row = frame.selectExpr("count(*)", "count(DISTINCT n)", "min(n)", "max(n)").first()
-    if row is None or tuple(row) != (count, count, 0, count - 1):
-        raise SystemExit(f"bench: {count} messages were sent, the files hold (rows, different, least, most) {row}")
+def write(report: Report, options: argparse.Namespace) -> Path:
+    """Keep the figures as JSON and Markdown."""
+    kernel = ".".join(platform.release().split(".")[:2])
+    name = f"spark-{time.strftime('%Y-%m-%d')}-{commit()}"
+    about = {
+        "commit": commit(),
+        "build": version_text(),
+        "machine": f"{os.cpu_count()} cores, {platform.machine()}, Linux {kernel}",
+        "load": "{:.1f} {:.1f} {:.1f}".format(*os.getloadavg()),
+        "rounds": options.rounds,
+        "bytes": options.size,
+    }
+    options.output.mkdir(parents=True, exist_ok=True)
+    kept = {"about": about, "figures": report.lines, "missed": report.missed}
+    (options.output / f"{name}.json").write_text(json.dumps(kept, indent=1) + "\n")
+    lines = [f"# Spark benchmark {name}", "", *(f"- {key}: {value}" for key, value in about.items()), ""]
+    lines += ["| | measured | must | |", "|---|---|---|---|"]
+    lines += [f"| {' | '.join(line)} |" for line in report.lines]
+    target: Path = options.output / f"{name}.md"
+    target.write_text("\n".join([*lines, "", *report.missed]).rstrip() + "\n")
+    return target
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Measure the way from a queue into Parquet.")
-    parser.add_argument("--count", type=int, default=COUNT)
+    parser = argparse.ArgumentParser(description="Measure the data source on Spark, beside others.")
+    parser.add_argument(
+        "--count", type=int, default=COUNT, help="messages into Parquet; a third of them between queues"
+    )
     parser.add_argument("--size", type=int, default=SIZE)
+    parser.add_argument("--rounds", type=int, default=1)
+    parser.add_argument("--only", action="append", default=[], choices=[*SECTIONS, MEMORY])
+    parser.add_argument("--minutes", type=float, default=10.0, help="of the section memory")
+    parser.add_argument("--rows", type=int, default=MEMORY_ROWS, help="of the section memory")
     parser.add_argument("--option", action="append", default=[], metavar="NAME=VALUE", help="of format spanwire")
-    arguments = parser.parse_args()
-    options = dict(word.split("=", 1) for word in arguments.option)
+    parser.add_argument("--output", type=Path, default=ROOT / "docs/benchmarks")
+    options = parser.parse_args()
+    sections = options.only or list(SECTIONS)
+    report = Report()
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        broker = spanwire("spanwire", Path(sys.executable), folder / "broker")
-        url = f"tcp://127.0.0.1:{broker.ports['openwire']}"
+        broker = spanwire("spanwire", Path(sys.executable), Path(name) / "broker")
         try:
-            fill(url, "WARM", WARM_UP, arguments.size)
-            seconds = fill(url, "BENCH", arguments.count, arguments.size)
-            sys.stdout.write(f"sent {arguments.count} messages of {arguments.size} bytes in {seconds:.1f} s\n")
-            with local_session("bench", 2, {"spark.sql.warehouse.dir": str(folder / "warehouse")}) as spark:
-                archive(spark, url, "WARM", folder / "warm", options)
-                cpu, all_cpu = broker.cpu_seconds(), cpu_seconds()
-                seconds = archive(spark, url, "BENCH", folder / "bench", options)
-                cpu, all_cpu = broker.cpu_seconds() - cpu, cpu_seconds() - all_cpu
-                check(spark, folder / "bench", arguments.count)
+            bench = Bench(broker, Path(name), options, report)
+            if {"parquet", "queue", "latency"} & set(sections):
+                bench.on_spark(sections)
+            for section, work in (("route", bench.route), (MEMORY, bench.memory), ("simulate", bench.simulate)):
+                if section in sections:
+                    work()
         finally:
             broker.stop()
-    result = {
-        "rows": arguments.count,
-        "bytes": arguments.size,
-        "seconds": round(seconds, 2),
-        "rows_per_second": round(arguments.count / seconds),
-        "floor": FLOOR,
-        "broker_cpu_us_per_row": round(cpu / arguments.count * 1e6, 1),
-        "spark_cpu_us_per_row": round((all_cpu - cpu) / arguments.count * 1e6, 1),
-        "cores": os.cpu_count(),
-        "python": platform.python_version(),
-        "build": version_text(),
-    }
-    sys.stdout.write(json.dumps(result) + "\n")
-    return 0 if arguments.count / seconds >= FLOOR else 1
+    sys.stdout.write(f"written to {write(report, options)}\n")
+    for line in report.missed:
+        sys.stdout.write(f"bench: {line}\n")
+    return 1 if report.missed else 0
 
 
 if __name__ == "__main__":

@@ -1,0 +1,354 @@
+"""What ``make bench-spark`` measures, each with its count of what arrived; order and report are `spark_load`'s."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.streaming.query import StreamingQuery
+
+from spanwire.client import blocking
+from spanwire.client.message import Message
+from spanwire.model.errors import ConfigurationError
+from spanwire.pipeline.options import write_options
+from spanwire.pipeline.parquet import with_parquet_options
+
+PER_TRANSACTION = 5000
+SYMBOLS = ("AAPL", "GOOG", "IBM", "MSFT")
+ONCE = {"qualityOfServiceMode": "ONCE_AND_ONLY_ONCE"}
+FORWARDED = 20_000  # rows of a batch from queue to queue
+PARTITIONS = 2
+END_S = 600.0  # for what must come to an end
+TICKS = float(os.sysconf("SC_CLK_TCK"))
+MIB = 1024 * 1024
+
+
+@dataclass(frozen=True)
+class Run:
+    """One measured run: how many rows in how many seconds, and the CPU of the broker and of everything else."""
+
+    rows: int
+    seconds: float
+    broker_cpu: float
+    other_cpu: float
+
+    @property
+    def rate(self) -> float:
+        """Rows per second."""
+        return self.rows / self.seconds
+
+
+def fill(url: str, queue: str, count: int, size: int, start: int = 0) -> None:
+    """Send ``count`` persistent messages."""
+    body = "x" * size
+    with blocking.connect(url) as connection, connection.session(acknowledge="transacted") as session:
+        producer = session.create_producer(f"queue://{queue}")
+        for n in range(start, start + count):
+            producer.send(body, properties={"n": n, "symbol": SYMBOLS[n % 4], "price": n / 7})
+            if n % PER_TRANSACTION == PER_TRANSACTION - 1:
+                session.commit()
+        session.commit()
+
+
+def source(spark: SparkSession, url: str, queue: str, folder: Path, options: dict[str, str]) -> DataFrame:
+    """The stream of a queue."""
+    given = {"url": url, "destination": queue, "stagingDirectory": str(folder / "staging"), **options}
+    return spark.readStream.format("spanwire").options(**given).load()
+
+
+def to_parquet(frame: DataFrame, folder: Path) -> None:
+    """Everything that is there into files; tells of each batch."""
+    options = with_parquet_options("parquet", {"path": str(folder / "parquet")})
+    writer = frame.writeStream.format("parquet").options(**options)
+    finish(writer.option("checkpointLocation", str(folder / "checkpoint")).trigger(availableNow=True).start())
+
+
+def to_queue(frame: DataFrame, url: str, queue: str, folder: Path) -> None:
+    """Everything that is there into another queue."""
+    writer = frame.writeStream.format("spanwire").options(url=url, destination=queue, **quality())
+    finish(writer.option("checkpointLocation", str(folder / "checkpoint")).trigger(availableNow=True).start())
+
+
+def quality() -> dict[str, str]:
+    """Once and only once, where the sink can do it."""
+    try:
+        write_options({"destination": "queue://X", **ONCE})
+    except ConfigurationError:
+        return {}
+    return ONCE
+
+
+def finish(query: StreamingQuery) -> None:
+    """Until it has ended."""
+    query.awaitTermination()
+    for progress in query.recentProgress:
+        durations = progress.durationMs
+        sys.stdout.write(
+            f"  batch {progress.batchId}: {progress.numInputRows} rows, "
+            f"receive {durations.get('latestOffset', 0)} ms, process {durations.get('addBatch', 0)} ms\n"
+        )
+    sys.stdout.flush()
+
+
+def check_files(spark: SparkSession, folder: Path, count: int) -> None:
+    """Every number once; raises SystemExit otherwise."""
+    frame = spark.read.parquet(str(folder / "parquet")).selectExpr("properties['n']::int AS n")
+    row = frame.selectExpr("count(*)", "count(DISTINCT n)", "min(n)", "max(n)").first()
+    if row is None or tuple(row) != (count, count, 0, count - 1):
+        raise SystemExit(f"bench: {count} messages were sent, the files hold (rows, different, least, most) {row}")
+
+
+def check_queue(url: str, queue: str, count: int) -> None:
+    """Every number once, by a consumer that knows nothing of Spark; raises SystemExit otherwise."""
+    found: list[int] = []
+    with blocking.connect(url) as connection, connection.session(acknowledge="client") as session:
+        consumer = session.create_consumer(f"queue://{queue}")
+        while len(found) < count and (message := consumer.receive(timeout=5.0)) is not None:
+            found.append(int(str(message.properties["n"])))
+        if found:
+            message_after = consumer.receive(timeout=1.0)
+            if message_after is not None:
+                raise SystemExit(f"bench: {queue} holds more than the {count} messages that were sent")
+    if sorted(found) != list(range(count)):
+        raise SystemExit(f"bench: {count} messages were sent, {queue} holds {len(found)}, {len(set(found))} different")
+
+
+def rate_frame(spark: SparkSession, count: int, size: int) -> DataFrame:
+    """Spark's own source of rows, through the same steps: the same columns in batches of the same size."""
+    rows = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", str(min(count, 100_000))).load()
+    symbols = ", ".join(f"'{symbol}'" for symbol in SYMBOLS)
+    symbol = f"element_at(array({symbols}), int(value % {len(SYMBOLS)}) + 1)::variant"
+    return rows.select(
+        F.concat(F.lit("ID:bench-1:1:1:"), F.col("value")).alias("JMSMessageID"),
+        F.lit("queue://BENCH").alias("JMSDestination"),
+        F.col("timestamp").alias("JMSTimestamp"),
+        F.expr(f"map('n', int(value)::variant, 'symbol', {symbol}, 'price', (value / 7)::variant)").alias("properties"),
+        F.lit("text").alias("body_type"),
+        F.lit("x" * size).alias("text"),
+        F.col("value").alias("sequence"),
+    )
+
+
+def rate_to_parquet(spark: SparkSession, count: int, size: int, folder: Path) -> None:
+    """Spark's rate source into files, until there are ``count`` rows."""
+    frame = rate_frame(spark, count, size)
+    options = with_parquet_options("parquet", {"path": str(folder / "parquet")})
+    writer = frame.writeStream.format("parquet").options(**options)
+    query = writer.option("checkpointLocation", str(folder / "checkpoint")).trigger(processingTime="0 seconds").start()
+    deadline = time.monotonic() + END_S
+    while sum(progress.numInputRows for progress in query.recentProgress) < count:
+        if time.monotonic() > deadline or not query.isActive:
+            raise SystemExit(f"bench: the rate source did not give {count} rows")
+        time.sleep(0.02)
+    query.stop()
+
+
+def consumer_loop(url: str, queue: str, count: int, folder: Path) -> None:
+    """What one writes without Spark: a consumer and a Parquet file; acknowledged when a group of rows is written."""
+    columns = pa.schema([("id", pa.string()), ("n", pa.int64()), ("symbol", pa.string()), ("text", pa.string())])
+    with (
+        blocking.connect(url) as connection,
+        connection.session(acknowledge="client") as session,
+        pq.ParquetWriter(str(folder / "loop.parquet"), columns) as writer,
+    ):
+        consumer = session.create_consumer(f"queue://{queue}")
+        done = 0
+        while done < count:
+            rows: list[Message] = []
+            while len(rows) < FORWARDED and done + len(rows) < count:
+                message = consumer.receive(timeout=30.0)
+                if message is None:
+                    raise SystemExit(f"bench: the consumer loop got {done + len(rows)} of {count} messages")
+                rows.append(message)
+            values = [
+                [str(one.message_id) for one in rows],
+                [one.properties["n"] for one in rows],
+                [one.properties["symbol"] for one in rows],
+                [one.body for one in rows],
+            ]
+            writer.write_table(pa.table(values, schema=columns))
+            rows[-1].acknowledge()
+            done += len(rows)
+
+
+def stomp_in_foreach_batch(spark: SparkSession, port: int, queue: str, count: int, size: int, folder: Path) -> None:
+    """What many write: stomp.py on the driver, a message for each row of a batch."""
+    import stomp  # noqa: PLC0415 - a peer that need not be installed
+
+    connection = stomp.Connection12([("127.0.0.1", port)])
+    connection.connect(wait=True)
+    sent = [0]
+
+    def deliver(batch: DataFrame, _: int) -> None:
+        for row in batch.toLocalIterator():
+            if sent[0] < count:
+                headers = {"n": row["sequence"], "persistent": "true"}
+                connection.send(f"/queue/{queue}", row["text"], headers=headers)
+                sent[0] += 1
+
+    frame = rate_frame(spark, min(count, FORWARDED), size).select("sequence", "text")
+    writer = frame.writeStream.foreachBatch(deliver).option("checkpointLocation", str(folder / "checkpoint"))
+    query = writer.trigger(processingTime="0 seconds").start()
+    deadline = time.monotonic() + END_S
+    while sent[0] < count and query.isActive and time.monotonic() < deadline:
+        time.sleep(0.02)
+    query.stop()
+    connection.disconnect()
+    if sent[0] < count:
+        raise SystemExit(f"bench: stomp.py in foreachBatch sent {sent[0]} of {count} messages")
+
+
+def batch_milliseconds(spark: SparkSession, url: str, folder: Path, batches: int) -> list[int]:
+    """How long each batch with rows took, one row at a time over one partition, without what the first ones cost."""
+    frame = source(spark, url, "LATENCY", folder, {"numPartitions": "1"})
+    writer = frame.writeStream.format("parquet").option("path", str(folder / "parquet"))
+    query = writer.option("checkpointLocation", str(folder / "checkpoint")).trigger(processingTime="0 seconds").start()
+    found: list[int] = []
+    try:
+        with blocking.connect(url) as connection, connection.session(acknowledge="auto") as session:
+            producer = session.create_producer("queue://LATENCY")
+            last = -1
+            deadline = time.monotonic() + END_S
+            while len(found) < batches and time.monotonic() < deadline and query.isActive:
+                producer.send("x", properties={"n": len(found)})
+                while query.isActive and time.monotonic() < deadline:
+                    progress = query.lastProgress
+                    if progress is not None and progress.batchId > last and progress.numInputRows:
+                        last = progress.batchId
+                        durations = progress.durationMs
+                        # The wait for a message is no part of the batch.
+                        found.append(durations["triggerExecution"] - durations.get("latestOffset", 0))
+                        break
+                    time.sleep(0.005)
+    finally:
+        query.stop()
+    return found[batches // 5 :]
+
+
+def family_of(root: int) -> dict[int, tuple[float, float]]:
+    """CPU seconds and resident MiB of a process and all below it. Who has ended counts when waited for."""
+    found: dict[int, tuple[int, float, float]] = {}
+    page = os.sysconf("SC_PAGE_SIZE")
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = path.read_text().rsplit(")", 1)[1].split()
+        except OSError:
+            continue
+        cpu = sum(int(field) for field in fields[11:15]) / TICKS
+        found[int(path.parent.name)] = (int(fields[1]), cpu, int(fields[21]) * page / MIB)
+    family = {root}
+    while True:
+        grown = family | {pid for pid, (parent, _, _) in found.items() if parent in family}
+        if grown == family:
+            break
+        family = grown
+    return {pid: found[pid][1:] for pid in family if pid in found}
+
+
+def cpu_seconds(root: int) -> float:
+    """User and system time of a process and all below it."""
+    return sum(cpu for cpu, _ in family_of(root).values())
+
+
+ROUTE = """
+- from:
+    uri: "spanwire:queue:ROUTE?brokerURL={url}"
+    steps: [{{to: "parquet:{files}"}}]
+"""
+
+
+@contextmanager
+def running_route(url: str, folder: Path) -> Iterator[subprocess.Popen[str]]:
+    """``spanwire pipeline run`` with a route from a queue into files."""
+    folder.mkdir()
+    (folder / "route.yaml").write_text(ROUTE.format(url=url, files=folder / "parquet"))
+    command = [sys.executable, "-m", "spanwire", "pipeline", "run", str(folder / "route.yaml")]
+    process = subprocess.Popen(
+        [*command, "--master", "local[2]", "--json"],
+        stdout=subprocess.PIPE,
+        stderr=(folder / "log").open("w"),
+        stdin=subprocess.DEVNULL,
+        text=True,
+    )
+    try:
+        yield process
+    finally:
+        process.send_signal(signal.SIGTERM)
+        try:
+            process.wait(120.0)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def next_rows(process: subprocess.Popen[str]) -> int:
+    """The rows of the next batch that the command tells of."""
+    assert process.stdout is not None
+    for line in process.stdout:
+        if line.startswith("{"):
+            told = json.loads(line)
+            if told["rows"]:
+                return int(told["rows"])
+    raise SystemExit("bench: spanwire pipeline run ended")
+
+
+def first_rows_and_idle(url: str, folder: Path, idle_s: float) -> tuple[float, float]:
+    """Seconds from the command to its first rows, and the share of a core that it takes when nothing comes."""
+    fill(url, "ROUTE", 1000, 1024)
+    started = time.monotonic()
+    with running_route(url, folder) as process:
+        next_rows(process)
+        first_s = time.monotonic() - started
+        time.sleep(idle_s / 2)  # the just-in-time compiler has caught up by then
+        before = cpu_seconds(process.pid)
+        time.sleep(idle_s)
+        return first_s, (cpu_seconds(process.pid) - before) / idle_s
+
+
+def memory_over(url: str, folder: Path, minutes: float, count: int) -> list[tuple[float, float, float, int]]:
+    """Minute, MiB of the JVM, MiB of all Python processes, rows: while ``count`` messages come evenly."""
+    samples: list[tuple[float, float, float, int]] = []
+    rows = sent = 0
+    portion = 5000
+    started = time.monotonic()
+    with running_route(url, folder) as process:
+        while sent < count:
+            fill(url, "ROUTE", min(portion, count - sent), 1024, sent)
+            sent += min(portion, count - sent)
+            while rows < sent - 10 * portion:
+                rows += next_rows(process)
+            elapsed = time.monotonic() - started
+            if elapsed > 6.0 * (len(samples) + 1):
+                samples.append((elapsed / 60, *resident(process.pid), rows))
+            ahead = minutes * 60 * sent / count - elapsed
+            if ahead > 0:
+                time.sleep(ahead)
+        while rows < count:
+            rows += next_rows(process)
+        samples.append(((time.monotonic() - started) / 60, *resident(process.pid), rows))
+    return samples
+
+
+def resident(root: int) -> tuple[float, float]:
+    """MiB of the Java process below ``root``, and of all others there."""
+    java = others = 0.0
+    for pid, (_, mib) in family_of(root).items():
+        try:
+            is_java = Path(f"/proc/{pid}/comm").read_text().strip() == "java"
+        except OSError:
+            continue
+        java += mib if is_java else 0.0
+        others += 0.0 if is_java else mib
+    return java, others
