@@ -56,91 +56,123 @@ class Tally:
         self._last = sequence
 
 
+class Stopwatch:
+    """Time and CPU from the first message to the last; what comes before and after is nobody's speed."""
+
+    def __init__(self) -> None:
+        self._begun = (0.0, 0.0)
+        self._ended: tuple[float, float] | None = None
+
+    def start(self) -> None:
+        """Everything is connected."""
+        self._begun = (time.perf_counter(), cpu_seconds())
+
+    def stop(self) -> None:
+        """The broker has taken the last message, or it is here."""
+        self._ended = (time.perf_counter(), cpu_seconds())
+
+    def numbers(self, count: int) -> Numbers:
+        """Rate and CPU."""
+        if self._ended is None:
+            self.stop()
+        assert self._ended is not None
+        seconds, used = self._ended[0] - self._begun[0], self._ended[1] - self._begun[1]
+        return {"per_second": round(count / seconds), "cpu_us": round(1e6 * used / count, 2)}
+
+
 def sequence_of(octets: bytes) -> int:
     """The producer's sequence in the octets of a message id."""
     return int.from_bytes(octets[-16:-8], "big")
 
 
-async def send_aio(url: str, queue: str, count: int) -> None:
+async def send_aio(url: str, queue: str, count: int, watch: Stopwatch) -> None:
     """One-way sends from a loop; the last one waits, so that the broker has everything."""
     async with aio.connect(url) as connection, connection.session() as session:
         producer = await session.create_producer(queue, persistent=False)
         send = producer.send
+        watch.start()
         for _ in range(count - 1):
             await send(BODY)
         await send(BODY, wait=True)
+        watch.stop()
 
 
-async def receive_aio(url: str, queue: str, count: int, mode: str) -> Tally:
+async def receive_aio(url: str, queue: str, count: int, mode: str, watch: Stopwatch) -> Tally:
     """Receive everything."""
     tally = Tally()
     async with aio.connect(url) as connection, connection.session(mode) as session:
+        watch.start()
         consumer = await session.create_consumer(queue)
         while tally.count < count and (message := await consumer.receive(PATIENCE)) is not None:
             tally.take(sequence_of(message.id_octets))
             if mode == "client" and tally.count % 100 == 0:
                 await message.acknowledge()
+        watch.stop()
     return tally
 
 
 async def both_aio(url: str, queue: str, count: int, mode: str) -> Tally:
     """A sending and a receiving task in one loop."""
-    receiving = asyncio.create_task(receive_aio(url, queue, count, mode))
-    await send_aio(url, queue, count)
+    receiving = asyncio.create_task(receive_aio(url, queue, count, mode, Stopwatch()))
+    await send_aio(url, queue, count, Stopwatch())
     return await receiving
 
 
-def send_blocking(url: str, queue: str, count: int) -> None:
+def send_blocking(url: str, queue: str, count: int, watch: Stopwatch) -> None:
     """The same from an ordinary thread."""
     with blocking.connect(url) as connection, connection.session() as session:
         producer = session.create_producer(queue, persistent=False)
+        watch.start()
         for _ in range(count - 1):
             producer.send(BODY)
         producer.send(BODY, wait=True)
+        watch.stop()
 
 
-def receive_blocking(url: str, queue: str, count: int, mode: str) -> Tally:
+def receive_blocking(url: str, queue: str, count: int, mode: str, watch: Stopwatch) -> Tally:
     """The same from an ordinary thread."""
     tally = Tally()
     with blocking.connect(url) as connection, connection.session(mode) as session:
+        watch.start()
         consumer = session.create_consumer(queue)
         while tally.count < count and (message := consumer.receive(PATIENCE)) is not None:
             tally.take(sequence_of(message.id_octets))
             if mode == "client" and tally.count % 100 == 0:
                 message.acknowledge()
+        watch.stop()
     return tally
 
 
-def send(shell: str, url: str, queue: str, count: int) -> None:
+def send(shell: str, url: str, queue: str, count: int, watch: Stopwatch) -> None:
     """Send with one of the shells."""
     if shell == "aio":
-        asyncio.run(send_aio(url, queue, count))
+        asyncio.run(send_aio(url, queue, count, watch))
     else:
-        send_blocking(url, queue, count)
+        send_blocking(url, queue, count, watch)
 
 
-def receive(shell: str, url: str, queue: str, count: int, mode: str) -> Tally:
+def receive(shell: str, url: str, queue: str, count: int, mode: str, watch: Stopwatch) -> Tally:
     """Receive with one of the shells."""
     if shell == "aio":
-        return asyncio.run(receive_aio(url, queue, count, mode))
-    return receive_blocking(url, queue, count, mode)
+        return asyncio.run(receive_aio(url, queue, count, mode, watch))
+    return receive_blocking(url, queue, count, mode, watch)
 
 
-def timed(work: Callable[[], object], count: int) -> Numbers:
-    """Rate and CPU of one piece of work."""
-    started, cpu = time.perf_counter(), cpu_seconds()
-    work()
-    seconds, used = time.perf_counter() - started, cpu_seconds() - cpu
-    return {"per_second": round(count / seconds), "cpu_us": round(1e6 * used / count, 2)}
+def timed(work: Callable[[Stopwatch], object], count: int) -> Numbers:
+    """Rate and CPU of one piece of work, all of it unless it starts and stops the watch."""
+    watch = Stopwatch()
+    watch.start()
+    work(watch)
+    return watch.numbers(count)
 
 
 def child(pipe: Pipe, shell: str, url: str, queue: str, count: int, mode: str) -> None:
     """The receiving half of two processes."""
     tally = Tally()
 
-    def work() -> None:
+    def work(watch: Stopwatch) -> None:
         nonlocal tally
-        tally = receive(shell, url, queue, count, mode)
+        tally = receive(shell, url, queue, count, mode, watch)
 
     numbers = timed(work, count)
     pipe.send({**numbers, "received": tally.count, "disordered": tally.disordered})
@@ -152,7 +184,7 @@ def in_two(shell: str, url: str, queue: str, count: int, mode: str) -> Numbers:
     ours, theirs = context.Pipe()
     receiver = context.Process(target=child, args=(theirs, shell, url, queue, count, mode))
     receiver.start()
-    sent = timed(lambda: send(shell, url, queue, count), count)
+    sent = timed(lambda watch: send(shell, url, queue, count, watch), count)
     received: Numbers = ours.recv()
     receiver.join()
     return {"send": sent, "receive": received}
@@ -162,15 +194,16 @@ def in_one(shell: str, url: str, queue: str, count: int, mode: str) -> Numbers:
     """First everything out, then everything in; with asyncio also both at once."""
     tally = Tally()
 
-    def take() -> None:
+    def take(watch: Stopwatch) -> None:
         nonlocal tally
-        tally = receive(shell, url, queue, count, mode)
+        tally = receive(shell, url, queue, count, mode, watch)
 
-    found: Numbers = {"send": timed(lambda: send(shell, url, queue, count), count), "receive": timed(take, count)}
+    sent = timed(lambda watch: send(shell, url, queue, count, watch), count)
+    found: Numbers = {"send": sent, "receive": timed(take, count)}
     found |= {"received": tally.count, "disordered": tally.disordered}
     if shell == "aio":
 
-        def at_once() -> None:
+        def at_once(_: Stopwatch) -> None:
             nonlocal tally
             tally = asyncio.run(both_aio(url, queue, count, mode))
 
@@ -182,8 +215,8 @@ def in_one(shell: str, url: str, queue: str, count: int, mode: str) -> Numbers:
 def measure(shell: str, url: str, count: int, mode: str) -> Numbers:
     """Everything about one shell."""
     queue = f"queue://BENCH.CLIENT.{shell.upper()}"
-    send(shell, url, queue, WARM_UP)
-    receive(shell, url, queue, WARM_UP, mode)
+    send(shell, url, queue, WARM_UP, Stopwatch())
+    receive(shell, url, queue, WARM_UP, mode, Stopwatch())
     return {
         "build": version_text(),
         "shell": shell,

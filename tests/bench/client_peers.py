@@ -1,11 +1,14 @@
 """The Python client beside stomp.py and stompman, and its round trips beside the Java client's.
 
-    python -m tests.bench.client_peers [--messages 100000] [--peer-messages 20000] [--sync 5000] [--repeats 3]
+    python -m tests.bench.client_peers [--messages 200000] [--peer-messages 50000] [--sync 5000] [--repeats 3]
                                        [--require]
 
 One Spanwire, of the same build. Each client sends non-persistent messages of 1 KiB to a queue of its own, the last one
 with a receipt, and then receives them in ``auto``; each in a process of its own, in turn, so that what the machine does
-meanwhile meets all of them. Printed are the medians, and how many times as fast ours are. With ``--require`` the run
+meanwhile meets all of them. The clock of a send runs from the first one, when everything is connected and warm, to the
+receipt of the last: then the broker has taken them all; that of a receive from the subscription to the last message.
+Printed are the medians of rate and of the client's CPU, how many times as fast ours are, and what the broker's CPU was
+for each message that it took, which is an end for every client. With ``--require`` the run
 fails below 100,000/s each way, 5 times stomp.py and 3 times stompman. A client that is not installed is left out, which
 is said.
 """
@@ -16,6 +19,7 @@ import argparse
 import asyncio
 import importlib.util
 import json
+import os
 import statistics
 import subprocess
 import sys
@@ -24,12 +28,13 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 from spanwire._build import version_text
 from spanwire.client import aio, blocking
-from tests.bench.client_load import BODY, Numbers, faults_of, receive, send, timed
+from tests.bench.client_load import BODY, WARM_UP, Numbers, Stopwatch, faults_of, receive, send, timed
 from tests.support.broker_process import BrokerProcess, spanwire_command
 from tests.support.java import compile_java
 from tests.support.peers import activemq_classpath, missing
@@ -49,6 +54,7 @@ class Place:
 
     openwire: int
     stomp: int
+    pid: int
 
     @property
     def url(self) -> str:
@@ -58,7 +64,7 @@ class Place:
 # -- the clients -------------------------------------------------------------------------------------------------------
 
 
-def stomp_py_send(place: Place, queue: str, count: int) -> None:
+def stomp_py_send(place: Place, queue: str, count: int, watch: Stopwatch) -> None:
     import stomp  # noqa: PLC0415 - a peer that need not be installed
 
     done = threading.Event()
@@ -70,15 +76,17 @@ def stomp_py_send(place: Place, queue: str, count: int) -> None:
     connection = stomp.Connection12([("127.0.0.1", place.stomp)])
     connection.set_listener("", Receipts())
     connection.connect(wait=True)
+    watch.start()
     for _ in range(count - 1):
         connection.send(f"/queue/{queue}", BODY)
     connection.send(f"/queue/{queue}", BODY, receipt="last")
     if not done.wait(PATIENCE):
         raise SystemExit("client_peers: stomp.py got no receipt")
+    watch.stop()
     connection.disconnect()
 
 
-def stomp_py_receive(place: Place, queue: str, count: int) -> int:
+def stomp_py_receive(place: Place, queue: str, count: int, watch: Stopwatch) -> int:
     import stomp  # noqa: PLC0415
 
     done = threading.Event()
@@ -94,22 +102,26 @@ def stomp_py_receive(place: Place, queue: str, count: int) -> int:
     connection = stomp.Connection12([("127.0.0.1", place.stomp)], auto_decode=False)
     connection.set_listener("", Messages())
     connection.connect(wait=True)
+    watch.start()
     connection.subscribe(f"/queue/{queue}", id="1", ack="auto")
     done.wait(PATIENCE)
+    watch.stop()
     connection.disconnect()
     return received
 
 
-async def stompman_send(place: Place, queue: str, count: int) -> None:
+async def stompman_send(place: Place, queue: str, count: int, watch: Stopwatch) -> None:
     import stompman  # noqa: PLC0415
 
     async with stompman.Client([stompman.ConnectionParameters("127.0.0.1", place.stomp, "", "")]) as client:
+        watch.start()
         for _ in range(count - 1):
             await client.send(BODY, f"/queue/{queue}")
         await client.send(BODY, f"/queue/{queue}", receipt_timeout=PATIENCE)
+        watch.stop()
 
 
-async def stompman_receive(place: Place, queue: str, count: int) -> int:
+async def stompman_receive(place: Place, queue: str, count: int, watch: Stopwatch) -> int:
     import stompman  # noqa: PLC0415
 
     received = 0
@@ -122,6 +134,7 @@ async def stompman_receive(place: Place, queue: str, count: int) -> int:
             done.set()
 
     async with stompman.Client([stompman.ConnectionParameters("127.0.0.1", place.stomp, "", "")]) as client:
+        watch.start()
         subscription = await client.subscribe(
             f"/queue/{queue}", take, ack="auto", on_suppressed_exception=lambda *_: None
         )
@@ -129,36 +142,51 @@ async def stompman_receive(place: Place, queue: str, count: int) -> int:
             await asyncio.wait_for(done.wait(), PATIENCE)
         except TimeoutError:
             pass
+        watch.stop()
         await subscription.unsubscribe()
     return received
 
 
 def run_client(name: str, place: Place, queue: str, count: int) -> Numbers:
-    """Everything out, then everything in, in this process."""
-    works: dict[str, tuple[Callable[[], object], Callable[[], int]]] = {
-        "stomp.py": (lambda: stomp_py_send(place, queue, count), lambda: stomp_py_receive(place, queue, count)),
-        "stompman": (
-            lambda: asyncio.run(stompman_send(place, queue, count)),
-            lambda: asyncio.run(stompman_receive(place, queue, count)),
-        ),
-    }
+    """Everything out, then everything in, in this process; before that a little of both, which is not counted."""
     disordered = 0
 
-    def ours() -> int:
+    def ours(queue: str, count: int, watch: Stopwatch) -> int:
         nonlocal disordered
-        tally = receive(name, place.url, f"queue://{queue}", count, "auto")
+        tally = receive(name, place.url, f"queue://{queue}", count, "auto", watch)
         disordered = tally.disordered
         return tally.count
 
-    out, into = works.get(name, (lambda: send(name, place.url, f"queue://{queue}", count), ours))
+    works: dict[str, tuple[Callable[[str, int, Stopwatch], object], Callable[[str, int, Stopwatch], int]]] = {
+        "stomp.py": (partial(stomp_py_send, place), partial(stomp_py_receive, place)),
+        "stompman": (
+            lambda *said: asyncio.run(stompman_send(place, *said)),
+            lambda *said: asyncio.run(stompman_receive(place, *said)),
+        ),
+    }
+    out, into = works.get(name, (lambda to, n, watch: send(name, place.url, f"queue://{to}", n, watch), ours))
+    out(f"{queue}.WARM", WARM_UP, Stopwatch())
+    into(f"{queue}.WARM", WARM_UP, Stopwatch())
     received = 0
 
-    def take() -> None:
+    def take(watch: Stopwatch) -> None:
         nonlocal received
-        received = into()
+        received = into(queue, count, watch)
 
-    found: Numbers = {"send": timed(out, count), "receive": timed(take, count)}
+    before = cpu_of(place.pid)
+    found: Numbers = {"send": timed(lambda watch: out(queue, count, watch), count)}
+    found["broker_us"] = round(1e6 * (cpu_of(place.pid) - before) / count, 2)
+    found["receive"] = timed(take, count)
     return {**found, "received": received, "disordered": disordered}
+
+
+def cpu_of(pid: int) -> float:
+    """Seconds of CPU of another process; 0 where the system does not tell."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text("ascii").rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 # -- round trips -------------------------------------------------------------------------------------------------------
@@ -168,22 +196,26 @@ def round_trips(shell: str, place: Place, count: int, persistent: bool) -> Numbe
     """Sends that wait for their answers, one after the other; those that nobody receives are purged with the broker."""
     queue = f"queue://SYNC.{shell}.{persistent}"
     if shell == "aio":
-        return timed(lambda: asyncio.run(sync_aio(place.url, queue, count, persistent)), count)
-    return timed(lambda: sync_blocking(place.url, queue, count, persistent), count)
+        return timed(lambda watch: asyncio.run(sync_aio(place.url, queue, count, persistent, watch)), count)
+    return timed(lambda watch: sync_blocking(place.url, queue, count, persistent, watch), count)
 
 
-async def sync_aio(url: str, queue: str, count: int, persistent: bool) -> None:
+async def sync_aio(url: str, queue: str, count: int, persistent: bool, watch: Stopwatch) -> None:
     async with aio.connect(url) as connection, connection.session() as session:
         producer = await session.create_producer(queue, persistent=persistent)
+        watch.start()
         for _ in range(count):
             await producer.send(BODY, wait=True)
+        watch.stop()
 
 
-def sync_blocking(url: str, queue: str, count: int, persistent: bool) -> None:
+def sync_blocking(url: str, queue: str, count: int, persistent: bool, watch: Stopwatch) -> None:
     with blocking.connect(url) as connection, connection.session() as session:
         producer = session.create_producer(queue, persistent=persistent)
+        watch.start()
         for _ in range(count):
             producer.send(BODY, wait=True)
+        watch.stop()
 
 
 def java_round_trips(classes: Path, place: Place, count: int, persistent: bool) -> Numbers:
@@ -204,7 +236,13 @@ def java_round_trips(classes: Path, place: Place, count: int, persistent: bool) 
 
 def in_child(place: Place, *arguments: str) -> Numbers:
     """One run in a process of its own."""
-    command = [sys.executable, "-m", "tests.bench.client_peers", "--place", f"{place.openwire}:{place.stomp}"]
+    command = [
+        sys.executable,
+        "-m",
+        "tests.bench.client_peers",
+        "--place",
+        f"{place.openwire}:{place.stomp}:{place.pid}",
+    ]
     done = subprocess.run([*command, *arguments], capture_output=True, text=True, timeout=RUN_DEADLINE, check=False)
     if done.returncode:
         raise SystemExit(f"client_peers: {' '.join(arguments)} failed:\n{done.stderr[-2000:]}")
@@ -221,13 +259,21 @@ def compare(place: Place, options: argparse.Namespace) -> Numbers:
             count = options.messages if name in OURS else options.peer_messages
             queue = f"BENCH.{name}.{number}"
             runs[name].append(in_child(place, "--client", name, "--queue", queue, "--messages", str(count)))
-    result: Numbers = {"build": version_text(), "left_out": sorted(set(OTHERS) - set(names))}
+    result: dict[str, Any] = {"build": version_text(), "left_out": sorted(set(OTHERS) - set(names))}
     for name in names:
         count = options.messages if name in OURS else options.peer_messages
         faults = [fault for run in runs[name] for fault in faults_of(run, count)]
         if faults:
             raise SystemExit(f"client_peers: {name}: {', '.join(faults)}")
-        result[name] = {way: round(statistics.median(run[way]["per_second"] for run in runs[name])) for way in WAYS}
+        result[name] = {way: round(statistics.median(run[way]["per_second"] for run in runs[name])) for way in WAYS} | {
+            f"{way} cpu us": round(statistics.median(run[way]["cpu_us"] for run in runs[name]), 2) for way in WAYS
+        }
+        result[name]["broker us of a send"] = round(statistics.median(run["broker_us"] for run in runs[name]), 2)
+    result["cpu_times"] = {
+        f"{ours} send / {other}": round(rate(result, other, "send cpu us") / rate(result, ours, "send cpu us"), 1)
+        for other in names[len(OURS) :]
+        for ours in OURS
+    }
     result["times"] = {
         f"{ours} {way} / {other}": round(rate(result, ours, way) / rate(result, other, way), 1)
         for other in names[len(OURS) :]
@@ -286,8 +332,8 @@ def shortfalls(result: Numbers) -> list[str]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="The Python client beside others.")
-    parser.add_argument("--messages", type=int, default=100_000)
-    parser.add_argument("--peer-messages", type=int, default=20_000)
+    parser.add_argument("--messages", type=int, default=200_000)
+    parser.add_argument("--peer-messages", type=int, default=50_000)
     parser.add_argument("--sync", type=int, default=5_000)
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--require", action="store_true")
@@ -299,8 +345,7 @@ def main() -> int:
     parser.add_argument("--non-persistent", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.place:
-        openwire, stomp = map(int, options.place.split(":"))
-        place = Place(openwire, stomp)
+        place = Place(*map(int, options.place.split(":")))
         if options.client:
             numbers = run_client(options.client, place, options.queue, options.messages)
         else:
@@ -310,7 +355,7 @@ def main() -> int:
     started = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
         with BrokerProcess(spanwire_command(), Path(folder, "broker")) as broker:
-            place = Place(broker.openwire_port, broker.stomp_port)
+            place = Place(broker.openwire_port, broker.stomp_port, broker.pid)
             result = {**compare(place, options), **compare_round_trips(place, options, Path(folder))}
     result["seconds"] = round(time.monotonic() - started)
     sys.stdout.write(json.dumps(result, indent=1) + "\n")

@@ -26,7 +26,7 @@ from tests.support.broker_process import BrokerProcess
 from tests.support.classic import JVM_OPTIONS
 from tests.support.ports import free_port
 
-CENTRAL: Final = "https://repo1.maven.org/maven2/org/apache/activemq"
+CENTRAL: Final = "https://repo1.maven.org/maven2/org/apache"
 TIMEOUT_S: Final = 60
 MAX_ARCHIVE: Final = 256 * 1024 * 1024  # bytes; the largest has less than a hundred million
 CREATE_TIMEOUT_S: Final = 120
@@ -40,6 +40,7 @@ class Distribution:
     version: str
     sha512: str
     variable: str
+    group: str = "activemq"
 
     @property
     def folder(self) -> str:
@@ -47,7 +48,7 @@ class Distribution:
 
     @property
     def url(self) -> str:
-        return f"{CENTRAL}/{self.name}/{self.version}/{self.folder}-bin.tar.gz"
+        return f"{CENTRAL}/{self.group}/{self.name}/{self.version}/{self.folder}-bin.tar.gz"
 
 
 CLASSIC: Final = Distribution(
@@ -61,12 +62,13 @@ CLASSIC: Final = Distribution(
 )
 ARTEMIS: Final = Distribution(
     "apache-artemis",
-    "2.31.2",
+    "2.56.0",
     (
-        "b1f2a9fc245db400982bed0fd8df0f5b1c25a42aa7170bda7b02e37ea92d1f59"
-        "fd4a290bd18e3b47f68735a0524cfc239db2a01838927c33a0fb654cacf8f095"
+        "441ad38aa1b0526e5709edf43542039f016669d24134056613e4cbafdf6b101e"
+        "5351f79f7ee190b43fc8031f6ec596a5fd075490dcee4d3eb3a88d8ed2cfc01b"
     ),
     "SPANWIRE_ARTEMIS_HOME",
+    "artemis",
 )
 
 

@@ -30,7 +30,7 @@ from spanwire.client.failover import Failover
 from spanwire.client.line import COMMIT, XA, Line, Request
 from spanwire.client.link import Link, LinkReceiver
 from spanwire.client.options import ClientSettings
-from spanwire.client.refusal import one_line, refusal
+from spanwire.client.refusal import branch_refusal, one_line, refusal
 from spanwire.client.session import ClientSession, mode_of
 from spanwire.client.state_replay import replay, settle_interrupted, temporary_info
 from spanwire.model.acks import LAST_DELIVERED_UNSET
@@ -426,6 +426,7 @@ class ClientConnection(LinkReceiver):
             if session is not None:
                 session.commit_answered(error, self._now)
         elif request.kind == XA:
+            error = branch_refusal(error)
             self._branch_answered(request, response, error)
         self.line.complete(request, error)
         if self._replays:

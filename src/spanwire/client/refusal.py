@@ -44,6 +44,11 @@ def refusal(thrown: Throwable | None, logging_in: bool = False) -> JmsError:
     return named_refusal(name, text, logging_in)
 
 
+def branch_refusal(error: JmsError | None) -> JmsError | None:
+    """The same for a step of a distributed transaction: not every broker says of an unknown branch that it is one."""
+    return XaError(str(error)) if isinstance(error, IllegalStateError) else error
+
+
 def named_refusal(name: str, text: str, logging_in: bool) -> JmsError:
     """The error for a class name without its package."""
     if name in SECURITY_NAMES:

@@ -151,10 +151,11 @@ def test_a_commit_that_the_broker_rolled_back_says_so_and_has_the_messages_come_
     assert broker.takes(consumer).delivery_count == 2
 
 
-def test_an_unknown_branch_is_an_xa_error(broker: PlayedBroker, session: ClientSession) -> None:
+@pytest.mark.parametrize("name", ["javax.transaction.xa.XAException", "jakarta.jms.IllegalStateException"])
+def test_an_unknown_branch_is_an_xa_error(broker: PlayedBroker, session: ClientSession, name: str) -> None:
     commit = xa_of(session).commit(XID, False)
     (command,) = broker.receives()
-    broker.answers(command, Throwable("javax.transaction.xa.XAException", "not started xaErrorCode:-4"))
+    broker.answers(command, Throwable(name, "not started xaErrorCode:-4"))
     assert isinstance(refusal_of(commit), XaError)
 
 
