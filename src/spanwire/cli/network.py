@@ -14,6 +14,7 @@ from typing import Final
 from spanwire.cli.arguments import Parser, broker_placement, placement
 from spanwire.cli.endpoint import login_options, password, printable, tls_settings
 from spanwire.cli.network_map import MAX_BROKERS, Login, ask, lines
+from spanwire.cli.network_simulate import run as simulate
 from spanwire.cli.running import control_client
 from spanwire.cli.status import counted
 from spanwire.model.destination import QUEUE, TOPIC, Destination
@@ -28,6 +29,7 @@ USAGE_ERROR: Final = 2
 USAGE: Final = """usage: spanwire network lint [--clients FILE] [--before FILE]... FILE...
        spanwire network route --from BROKER (--queue NAME | --topic NAME) [--to BROKER] FILE...
        spanwire network map [--ask] [--at URL]... [--user NAME --password SECRET] [--json]
+       spanwire network simulate (--topology KIND --brokers N | --edges FILE | FILE...) [OPTIONS]
        spanwire network start NAME...
        spanwire network stop NAME...
 
@@ -37,6 +39,8 @@ route  tells which way a message goes to a consumer at another broker, and why i
 map    shows the links of a running broker: state, demand by destination, what waits and what is on its way, and as
        far as consumers there tell of them the brokers behind, by their ids; --ask has the brokers of these links, and
        --at any others, tell of theirs, with the statistics plugin of Spanwire and ActiveMQ
+simulate  shows with Spark how demand, messages and advisories spread in a network of up to a million brokers;
+       spanwire network simulate --help
 start  lets network connectors connect that were stopped, or that have autoStart="false"
 stop   ends the links of network connectors until somebody starts them, or the broker is started again
 """
@@ -48,10 +52,12 @@ def run(arguments: Sequence[str]) -> int:
     if words and words[0] in ("-h", "--help"):
         sys.stdout.write(USAGE)
         raise SystemExit(0)
-    actions = {"lint": _lint, "route": _route, "map": _map, "start": _start, "stop": _stop}
+    actions = {"lint": _lint, "route": _route, "map": _map, "simulate": simulate, "start": _start, "stop": _stop}
     action = actions.get(words[0]) if words else None
     if action is None:
-        sys.stderr.write("spanwire network: say what: lint, route, map, start or stop; spanwire network --help\n")
+        sys.stderr.write(
+            "spanwire network: say what: lint, route, map, simulate, start or stop; spanwire network --help\n"
+        )
         return USAGE_ERROR
     return action(words[1:])
 

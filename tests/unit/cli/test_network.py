@@ -60,7 +60,7 @@ def test_lint_prints_a_fault_on_one_line_and_fails(tmp_path: Path, capsys: pytes
 
 def test_without_a_word_it_says_what_there_is(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["network"]) == 2
-    assert "say what: lint, route, map, start or stop" in capsys.readouterr().err
+    assert "say what: lint, route, map, simulate, start or stop" in capsys.readouterr().err
 
 
 def test_lint_knows_clients_that_are_described(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,121 @@
+"""A network of brokers as arrays: numbered brokers, and links by which messages go from one to another.
+
+    link        0   1   2   3   4        sorted by ``far``, otherwise as they were given
+    near        3   7   0   3   9        where messages come from, and where the bridge's subscriptions are
+    far         0   0   1   1   1        where they go, and where consumers are asked for
+    incoming    0       2           5    at broker b: links incoming[b] to incoming[b + 1] lead to b
+
+A duplex connector is two links. What passes which link is left to `spanwire.pipeline.simulation.rules`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from spanwire.model.errors import ConfigurationError
+
+MAX_BROKERS: Final = 1_000_000  # the size that is promised, in 3 GiB
+MAX_CONNECTORS: Final = 5_000_000  # each one link, or two if it is duplex
+
+
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """Brokers and links. ``given`` is the place of each link in the order in which they were given, ``outgoing`` and
+    ``by_near`` are to ``near`` what ``incoming`` is to ``far``: links by_near[outgoing[b]:outgoing[b + 1]] leave b.
+    """
+
+    brokers: int
+    near: np.ndarray  # int32
+    far: np.ndarray  # int32
+    incoming: np.ndarray  # int64
+    by_near: np.ndarray  # int32
+    outgoing: np.ndarray  # int64
+    given: np.ndarray  # int32
+
+    @property
+    def links(self) -> int:
+        """How many there are."""
+        return int(self.near.size)
+
+
+def graph_of(brokers: int, near: np.ndarray, far: np.ndarray) -> Graph:
+    """The graph of these links. Raises `ConfigurationError` for more brokers than `MAX_BROKERS`, or links than twice
+    `MAX_CONNECTORS`.
+    """
+    if brokers > MAX_BROKERS:
+        raise ConfigurationError(f"{brokers:,} brokers are more than the {MAX_BROKERS:,} that can be simulated")
+    if near.size > 2 * MAX_CONNECTORS:
+        raise ConfigurationError(
+            f"{near.size:,} links are more than the {2 * MAX_CONNECTORS:,} (a duplex one is two) that can be simulated"
+        )
+    given = np.argsort(far, kind="stable").astype(np.int32)
+    sorted_near = near[given].astype(np.int32)
+    by_near = np.argsort(sorted_near, kind="stable").astype(np.int32)
+    return Graph(
+        brokers,
+        sorted_near,
+        far[given].astype(np.int32),
+        _starts(far, brokers),
+        by_near,
+        _starts(near, brokers),
+        given,
+    )
+
+
+def _starts(ends: np.ndarray, brokers: int) -> np.ndarray:
+    return np.concatenate(([0], np.cumsum(np.bincount(ends, minlength=brokers))))
+
+
+class Opposites:
+    """The links that lead the other way, for each link of a graph."""
+
+    def __init__(self, graph: Graph) -> None:
+        keys, self._places, back = _pairs(graph)
+        self._size = int(keys.size)
+        self._found = np.minimum(np.searchsorted(keys, back), max(self._size - 1, 0)).astype(np.int32)
+        self._has = keys[self._found] == back if self._size else np.zeros(0, bool)
+
+    def sums(self, amounts: np.ndarray) -> np.ndarray:
+        """For each link the sum of ``amounts`` (one for each link) over those that lead the other way."""
+        sums = np.bincount(self._places, weights=amounts, minlength=self._size)
+        return np.where(self._has, sums[self._found], 0.0)
+
+
+def _pairs(graph: Graph) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Different ordered pairs of brokers with a link, the pair of each link, and the key of the opposite pair."""
+    ahead = graph.near.astype(np.int64) * graph.brokers + graph.far
+    keys, places = np.unique(ahead, return_inverse=True)
+    return keys, places.astype(np.int32), graph.far.astype(np.int64) * graph.brokers + graph.near
+
+
+def is_forest(graph: Graph) -> bool:
+    """Whether between any two brokers there is one way at most, whichever way links lead."""
+    if graph.links > 2 * (graph.brokers - 1):
+        return False
+    low = np.minimum(graph.near, graph.far).astype(np.int64)
+    high = np.maximum(graph.near, graph.far)
+    edges, first = np.unique(low * graph.brokers + high, return_index=True)
+    ahead = np.unique(graph.near.astype(np.int64) * graph.brokers + graph.far).size
+    if ahead != graph.links:
+        return False
+    return bool(edges.size + components(graph.brokers, graph.near[first], graph.far[first]) == graph.brokers)
+
+
+def components(brokers: int, one: np.ndarray, other: np.ndarray) -> int:
+    """How many parts there are that no link joins."""
+    part = np.arange(brokers, dtype=np.int64)
+    while True:
+        low = np.minimum(part[one], part[other])
+        before = part.copy()
+        np.minimum.at(part, part[one], low)
+        np.minimum.at(part, part[other], low)
+        while True:
+            shorter = part[part]
+            if np.array_equal(shorter, part):
+                break
+            part = shorter
+        if np.array_equal(part, before):
+            return int(np.unique(part).size)

@@ -1,0 +1,66 @@
+"""How far brokers are from each other along the links by which messages go.
+
+A search goes from consumers against the direction of messages. `nearest` looks for the nearest of all consumers from
+every broker; `within_reach` counts brokers by their distance to each of many consumers, 64 of which share the bits of a
+word, so that one pass over the links is one hop for all of them.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from spanwire.pipeline.simulation.following import expanded
+from spanwire.pipeline.simulation.graph import Graph
+
+WORD: Final = 64  # goals of one search
+UNREACHED: Final = -1
+
+
+def nearest(graph: Graph, goals: np.ndarray) -> np.ndarray:
+    """For each broker how many hops the nearest goal is away; `UNREACHED` where no way leads to any."""
+    hops = np.full(graph.brokers, UNREACHED, np.int32)
+    hops[goals] = 0
+    front = np.unique(goals)
+    distance = 0
+    while front.size:
+        distance += 1
+        _, links = expanded(graph.incoming, front)
+        found = graph.near[links]
+        found = found[hops[found] == UNREACHED]
+        hops[found] = distance
+        front = np.flatnonzero(hops == distance) if found.size > graph.brokers >> 5 else np.unique(found)
+    return hops
+
+
+def within_reach(
+    graph: Graph, goals: np.ndarray, ttl: int | np.ndarray, farthest: int, open_links: np.ndarray | None = None
+) -> np.ndarray:
+    """How many brokers are 1, 2 … ``farthest`` hops from one of `WORD` goals, all taken together; link by link no more
+    than ``ttl`` hops, and of ``open_links`` only, if there are such.
+    """
+    words = np.zeros(graph.brokers, np.uint64)
+    np.bitwise_or.at(words, goals, np.left_shift(np.uint64(1), np.arange(goals.size, dtype=np.uint64)))
+    seen = words.copy()
+    leaving = np.flatnonzero(np.diff(graph.outgoing))
+    far = graph.far[graph.by_near]
+    shut = None if open_links is None else ~open_links[graph.by_near]
+    limits = np.asarray(ttl) if np.ndim(ttl) == 0 else np.asarray(ttl)[graph.by_near]
+    counts = np.zeros(farthest + 1, np.int64)
+    for hops in range(1, farthest + 1):
+        if not leaving.size or hops > limits.max():
+            break
+        arriving = words[far]
+        if shut is not None:
+            arriving[shut] = 0
+        if limits.ndim:
+            arriving[hops > limits] = 0
+        words = np.zeros(graph.brokers, np.uint64)
+        words[leaving] = np.bitwise_or.reduceat(arriving, graph.outgoing[leaving])
+        words &= ~seen
+        counts[hops] = int(np.bitwise_count(words).sum(dtype=np.int64))
+        if not counts[hops]:
+            break
+        seen |= words
+    return counts

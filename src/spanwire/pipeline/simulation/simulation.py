@@ -1,0 +1,152 @@
+"""What a network does when there are consumers at some of its brokers, asked of all parts of the simulation.
+
+What takes more work than its limit here is not left out silently: demand is then counted instead of followed, and is
+the most that there can be; distances and messages are those of some brokers, and the outcome says of how many.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+from pyspark.sql import SparkSession
+
+from spanwire.pipeline.simulation.counting import count
+from spanwire.pipeline.simulation.following import Demand, Following
+from spanwire.pipeline.simulation.graph import is_forest
+from spanwire.pipeline.simulation.reach import UNREACHED, WORD, nearest
+from spanwire.pipeline.simulation.rules import Rules
+from spanwire.pipeline.simulation.spread import Network, Spread
+
+MAX_FOLLOWED: Final = 2_000_000_000  # advisories: 80 s of CPU
+MAX_SEARCHED: Final = 5_000_000_000  # links times hops times 64 consumers' brokers: 100 s of CPU
+MAX_STARTS: Final = 20_000  # brokers whose messages are followed; of more, so many are chosen
+
+
+@dataclass(frozen=True, slots=True)
+class Sharing:
+    """One message from each of ``starts`` brokers of a queue: how many arrived, and how many were stuck, after how many
+    hops; ``not_heard`` and ``no_way`` are those that stay where they are sent, as no consumer is heard of there, or no
+    link leads to any.
+    """
+
+    starts: int
+    arrived: np.ndarray
+    stuck: np.ndarray
+    not_heard: float
+    no_way: float
+
+
+@dataclass(frozen=True, slots=True)
+class Pairs:
+    """Brokers and consumers' brokers, of ``goals`` of them: how many of the first hear of how many of the others, by
+    hops, and how many copies of a topic's messages arrive (None: not looked at).
+    """
+
+    goals: int
+    heard: np.ndarray
+    arrived: np.ndarray | None
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """All that was found out. ``away`` is how far the nearest consumer of each broker is."""
+
+    network: Network
+    forest: bool
+    away: np.ndarray
+    demand: Demand
+    pairs: Pairs
+    sharing: Sharing | None
+
+
+def simulate(spark: SparkSession, network: Network, seed: int = 1) -> Outcome:
+    """Everything. Raises `ConfigurationError` for messages that have too many ways."""
+    graph, rules = network.graph, network.rules
+    forest = is_forest(graph)
+    away = nearest(graph, network.goals)
+    spread = Spread(spark, network)
+    try:
+        demand = _demand(spread, network, forest)
+        pairs = _pairs(spread, network, forest, demand)
+        sharing = None if rules.is_topic else _sharing(spread, network, away, demand, seed)
+    finally:
+        spread.close()
+    return Outcome(network, forest, away, demand, pairs, sharing)
+
+
+def _demand(spread: Spread, network: Network, forest: bool) -> Demand:
+    graph, rules = network.graph, network.rules
+    counted = count(graph, rules, network.goals, network.consumers, forest and not rules.any_joins)
+    if counted.exact or counted.frames.sum() > _most_followed(network):
+        return counted
+    if rules.any_joins:  # all goals have to do with each other
+        return Following(graph, rules, network.goals, network.consumers).run()
+    return spread.demand()
+
+
+def _most_followed(network: Network) -> float:
+    """Where each link has one subscription at most, not so many advisories are followed as are counted."""
+    graph = network.graph
+    if not np.all(network.rules.joins):
+        return MAX_FOLLOWED
+    told = float((np.diff(graph.incoming) * np.diff(graph.outgoing)).sum())
+    return np.inf if told <= MAX_FOLLOWED else MAX_FOLLOWED
+
+
+def _pairs(spread: Spread, network: Network, forest: bool, demand: Demand) -> Pairs:
+    graph, rules = network.graph, network.rules
+    farthest = rules.farthest_demand
+    wanted = None if rules.even else np.broadcast_to(np.asarray(rules.wants) & rules.hears, (graph.links,))
+    if forest and not rules.is_topic:
+        alone = replace(rules, conduit=True, joins=False, suppress=False)
+        heard = count(graph, alone, network.goals, 1, exact=True).by_hops[: farthest + 1]
+        return Pairs(network.goals.size, heard.astype(np.int64), None)
+    goals = _searched(network, farthest * (2 if rules.is_topic else 1))
+    heard = spread.reach(goals, rules.consumer_ttl, farthest, wanted)
+    arrived = None
+    if rules.is_topic and np.ndim(rules.message_ttl) == 0:
+        arrived = spread.reach(goals, rules.message_ttl, rules.farthest_message, demand.subscriptions > 0)
+    return Pairs(goals, heard, arrived)
+
+
+def _searched(network: Network, hops: int) -> int:
+    """For how many of the goals all distances are looked at."""
+    words = max(MAX_SEARCHED // max(network.graph.links * hops, 1), 1)
+    return min(int(network.goals.size), words * WORD)
+
+
+def _sharing(spread: Spread, network: Network, away: np.ndarray, demand: Demand, seed: int) -> Sharing | None:
+    rules = network.rules
+    if rules.even and rules.decreases and rules.priority_base < 0:
+        return shared_by_distance(rules, away)
+    if not demand.exact:
+        return None
+    brokers = network.graph.brokers
+    starts = np.arange(brokers)
+    if brokers > MAX_STARTS:
+        starts = np.sort(np.random.default_rng(seed).choice(brokers, MAX_STARTS, replace=False))
+    flow = spread.flows(demand, starts)
+    nobody = flow.starts[flow.no_consumers > 0]
+    return Sharing(
+        starts.size,
+        flow.arrived.sum(axis=0),
+        flow.stuck.sum(axis=0),
+        float((away[nobody] != UNREACHED).sum()),
+        float((away[nobody] == UNREACHED).sum()),
+    )
+
+
+def shared_by_distance(rules: Rules, away: np.ndarray) -> Sharing:
+    """Messages of all brokers where all connectors agree and the nearest consumers come first: each goes the shortest
+    way to one of those.
+    """
+    demand, message = rules.farthest_demand, rules.farthest_message
+    reach = min(demand, message)
+    hops = np.bincount(np.maximum(away, 0), weights=away >= 0, minlength=max(demand, message) + 2)
+    stuck = np.zeros(message + 1)
+    stuck[message] = hops[message + 1 : demand + 1].sum()
+    return Sharing(
+        away.size, hops[: reach + 1], stuck, float(hops[demand + 1 :].sum()), float((away == UNREACHED).sum())
+    )

@@ -1,0 +1,195 @@
+"""What is asked of all consumers or all senders, in tasks of Spark: each has the network and does a part of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+from pyspark import Broadcast
+from pyspark.sql import SparkSession
+
+from spanwire.model.errors import ConfigurationError
+from spanwire.model.routing import MAX_PATH
+from spanwire.pipeline.simulation.flows import MAX_WAYS, STARTS, Flow, Flows
+from spanwire.pipeline.simulation.following import Demand, Following, no_demand
+from spanwire.pipeline.simulation.graph import Graph
+from spanwire.pipeline.simulation.reach import WORD, within_reach
+from spanwire.pipeline.simulation.rules import Rules
+
+ROWS: Final = 1 << 18  # of one batch: 8 MB
+DEMAND: Final = "link int, subscriptions double, frames double, nearest byte, preferred double"
+COUNTS: Final = "hops int, brokers bigint"
+FLOWS: Final = "start int, arrived array<double>, stuck array<double>, no_consumers double"
+
+Task = Callable[[int], Iterator[pa.RecordBatch]]
+
+
+@dataclass(frozen=True, slots=True)
+class Network:
+    """What all tasks need: consumers are at ``goals``, ``consumers`` at each."""
+
+    graph: Graph
+    rules: Rules
+    goals: np.ndarray
+    consumers: int
+
+
+class Spread:
+    """The network on a Spark session; `close` frees it there."""
+
+    def __init__(self, spark: SparkSession, network: Network) -> None:
+        self._spark: Final = spark
+        self._network: Final = network
+        self._shared: Final[Broadcast] = spark.sparkContext.broadcast(network)
+        self._tasks: Final = max(spark.sparkContext.defaultParallelism, 1)
+
+    def close(self) -> None:
+        """Nothing is asked any more."""
+        self._shared.unpersist()
+
+    def demand(self) -> Demand:
+        """All demand, followed; that of each goal alone."""
+        tasks = min(self._tasks, self._network.goals.size)
+        shared = self._shared
+
+        def follow(part: int) -> Iterator[pa.RecordBatch]:
+            network: Network = shared.value
+            goals = network.goals[part::tasks]
+            return demand_batches(Following(network.graph, network.rules, goals, network.consumers).run())
+
+        return demand_of(self._run(follow, tasks, DEMAND), self._network.graph.links)
+
+    def reach(self, goals: int, ttl: int | np.ndarray, farthest: int, open_links: np.ndarray | None) -> np.ndarray:
+        """Over so many of the goals, how many brokers are so many hops away."""
+        shared = self._shared
+        links = None if open_links is None else self._spark.sparkContext.broadcast(open_links)
+
+        def search(word: int) -> Iterator[pa.RecordBatch]:
+            network: Network = shared.value
+            some = network.goals[word * WORD : min((word + 1) * WORD, goals)]
+            counts = within_reach(network.graph, some, ttl, farthest, None if links is None else links.value)
+            yield pa.record_batch({"hops": np.arange(counts.size, dtype=np.int32), "brokers": counts})
+
+        table = self._run(search, -(-goals // WORD), COUNTS)
+        total = np.zeros(farthest + 1, np.int64)
+        np.add.at(total, table.column("hops").to_numpy(), table.column("brokers").to_numpy())
+        return total
+
+    def flows(self, demand: Demand, starts: np.ndarray) -> Flow:
+        """What becomes of messages from these brokers. Raises `ConfigurationError` for too many ways."""
+        shared, told = self._shared, self._spark.sparkContext.broadcast((demand, starts))
+
+        def flow(part: int) -> Iterator[pa.RecordBatch]:
+            network: Network = shared.value
+            demand, starts = told.value
+            at = np.zeros(network.graph.brokers)
+            at[network.goals] = network.consumers
+            flows = Flows(network.graph, network.rules, demand, at)
+            for some in flows_of(flows, starts[part * STARTS : (part + 1) * STARTS]):
+                yield flow_batch(some)
+
+        return flow_of(self._run(flow, -(-starts.size // STARTS), FLOWS))
+
+    def _run(self, task: Task, count: int, schema: str) -> pa.Table:
+        def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            for batch in batches:
+                for number in batch.column(0).to_pylist():
+                    yield from task(number)
+
+        numbers = self._spark.range(0, count, 1, min(count, 4 * self._tasks))
+        return numbers.mapInArrow(run, schema).toArrow()
+
+
+def demand_batches(demand: Demand) -> Iterator[pa.RecordBatch]:
+    """The links that have any, and a line for each distance, whose link is -1 less so many hops."""
+    links = np.flatnonzero((demand.frames > 0) | (demand.subscriptions > 0)).astype(np.int32)
+    for start in range(0, links.size, ROWS):
+        some = links[start : start + ROWS]
+        yield _demand_batch(
+            some, demand.subscriptions[some], demand.frames[some], demand.nearest[some], demand.preferred[some]
+        )
+    hops = np.flatnonzero(demand.by_hops).astype(np.int32)
+    empty = np.zeros(hops.size)
+    yield _demand_batch(-1 - hops, demand.by_hops[hops], empty, empty.astype(np.int8), empty)
+
+
+def _demand_batch(
+    links: np.ndarray, subscriptions: np.ndarray, frames: np.ndarray, nearest: np.ndarray, preferred: np.ndarray
+) -> pa.RecordBatch:
+    names = ["link", "subscriptions", "frames", "nearest", "preferred"]
+    return pa.record_batch([pa.array(one) for one in (links, subscriptions, frames, nearest, preferred)], names)
+
+
+def demand_of(table: pa.Table, links: int) -> Demand:
+    """The sum of what `demand_batches` of several tasks gave."""
+    found = no_demand(links)
+    for batch in table.to_batches():
+        link, subscriptions, frames, nearest, preferred = (column.to_numpy() for column in batch.columns)
+        hops = link < 0
+        np.add.at(found.by_hops, -1 - link[hops], subscriptions[hops])
+        there = ~hops
+        _add(found, link[there], subscriptions[there], frames[there], nearest[there], preferred[there])
+    return found
+
+
+def _add(
+    found: Demand,
+    link: np.ndarray,
+    subscriptions: np.ndarray,
+    frames: np.ndarray,
+    nearest: np.ndarray,
+    preferred: np.ndarray,
+) -> None:
+    """Lines of one task, in which no link comes twice."""
+    found.subscriptions[link] += subscriptions
+    found.frames[link] += frames
+    known = found.nearest[link]
+    nearer = (nearest > 0) & ((known == 0) | (nearest < known))
+    found.preferred[link] = np.where(
+        nearer, preferred, found.preferred[link] + np.where(nearest == known, preferred, 0)
+    )
+    found.nearest[link] = np.where(nearer, nearest, known)
+
+
+def flows_of(flows: Flows, starts: np.ndarray) -> Iterator[Flow]:
+    """All ``starts``, in as large parts as there is room for; of one that has too many ways -1 less itself."""
+    try:
+        yield flows.of(starts)
+    except OverflowError:
+        if starts.size == 1:
+            nothing = np.zeros((1, MAX_PATH + 1))
+            yield Flow(-1 - starts, nothing, nothing, np.zeros(1))
+            return
+        middle = starts.size // 2
+        yield from flows_of(flows, starts[:middle])
+        yield from flows_of(flows, starts[middle:])
+
+
+def flow_batch(flow: Flow) -> pa.RecordBatch:
+    """A line for each start."""
+    return pa.record_batch(
+        {
+            "start": flow.starts.astype(np.int32),
+            "arrived": pa.array(list(flow.arrived), pa.list_(pa.float64())),
+            "stuck": pa.array(list(flow.stuck), pa.list_(pa.float64())),
+            "no_consumers": flow.no_consumers,
+        }
+    )
+
+
+def flow_of(table: pa.Table) -> Flow:
+    """What `flow_batch` gave. Raises `ConfigurationError` where a message had too many ways."""
+    starts = table.column("start").to_numpy()
+    if starts.size and starts.min() < 0:
+        raise ConfigurationError(
+            f"a message has more than {MAX_WAYS:,} ways here; set a lower messageTTL, or leave "
+            "decreaseNetworkConsumerPriority on"
+        )
+    arrived, stuck = (
+        table.column(name).combine_chunks().flatten().to_numpy().reshape(-1, MAX_PATH + 1)
+        for name in ("arrived", "stuck")
+    )
+    return Flow(starts, arrived, stuck, table.column("no_consumers").to_numpy())

@@ -1,0 +1,141 @@
+"""Connectors between generated brokers, as two columns of numbers: the broker that has the connector, and the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+import numpy as np
+
+from spanwire.model.errors import ConfigurationError
+from spanwire.pipeline.simulation.graph import MAX_BROKERS, MAX_CONNECTORS
+
+MAX_REPAIRS: Final = 1_000  # rounds; a few do unless nearly everybody is to be linked with everybody
+
+Connectors = tuple[np.ndarray, np.ndarray]
+
+
+def hub(brokers: int, degree: int, random: np.random.Generator) -> Connectors:
+    """Each spoke leads to broker 0."""
+    return np.arange(1, brokers), np.zeros(brokers - 1, np.int64)
+
+
+def ring(brokers: int, degree: int, random: np.random.Generator) -> Connectors:
+    """Each leads to the next."""
+    near = np.arange(brokers if brokers > 2 else brokers - 1)
+    return near, (near + 1) % brokers
+
+
+def tree(brokers: int, degree: int, random: np.random.Generator) -> Connectors:
+    """Each leads to the one above it, which has ``degree`` below."""
+    near = np.arange(1, brokers)
+    return near, (near - 1) // degree
+
+
+def grid(brokers: int, degree: int, random: np.random.Generator) -> Connectors:
+    """As many rows as columns, or nearly: each leads to its neighbour on the right and the one below."""
+    columns = int(np.ceil(np.sqrt(brokers)))
+    place = np.arange(brokers)
+    right = place[(place % columns < columns - 1) & (place + 1 < brokers)]
+    below = place[place + columns < brokers]
+    return np.concatenate((right, below)), np.concatenate((right + 1, below + columns))
+
+
+def mesh(brokers: int, degree: int, random: np.random.Generator) -> Connectors:
+    """Everybody with everybody."""
+    if brokers * (brokers - 1) // 2 > MAX_CONNECTORS:
+        raise too_many(f"a full mesh of {brokers:,} brokers", brokers * (brokers - 1) // 2)
+    near, far = np.triu_indices(brokers, 1)
+    return near, far
+
+
+def regular(brokers: int, degree: int, random: np.random.Generator) -> Connectors:
+    """Everybody has ``degree`` neighbours, drawn at random; pairs that are drawn twice are drawn again, with others."""
+    if degree >= brokers or brokers * degree % 2:
+        raise ConfigurationError(
+            f"there is no network in which each of {brokers:,} brokers has {degree} neighbours: "
+            "that takes more brokers than neighbours, and one of both even"
+        )
+    ends = random.permutation(np.repeat(np.arange(brokers, dtype=np.int64), degree)).reshape(-1, 2)
+    for _ in range(MAX_REPAIRS):
+        low, high = ends.min(axis=1), ends.max(axis=1)
+        wrong = np.ones(low.size, bool)
+        wrong[np.unique(low * brokers + high, return_index=True)[1]] = False
+        wrong |= low == high
+        bad = np.flatnonzero(wrong)
+        if not bad.size:
+            return low, high
+        others = random.choice(low.size, min(2 * bad.size + 4, low.size), replace=False)
+        drawn = np.union1d(bad, others)
+        ends[drawn] = random.permutation(ends[drawn].reshape(-1)).reshape(-1, 2)
+    raise ConfigurationError(
+        f"no network was found in which each of {brokers:,} brokers has {degree} neighbours; try another --seed"
+    )
+
+
+def scale_free(brokers: int, degree: int, random: np.random.Generator) -> Connectors:
+    """One comes after the other, each with half of ``degree`` connectors, to those that have many links already more
+    often than to others: a broker in proportion to its links (Barabasi and Albert, Emergence of Scaling in Random
+    Networks). One that draws the same twice has a connector less.
+    """
+    each = max(degree // 2, 1)
+    near = np.repeat(np.arange(1, brokers, dtype=np.int64), each)
+    first = (near - 1) * each  # of all connectors, the first of the same broker
+    # Both ends of all connectors before stand in a row: even places are known, odd ones are those that were drawn.
+    drawn = np.floor(random.random(near.size) * np.maximum(2 * first, 1)).astype(np.int64)
+    drawn[first == 0] = -1  # there is broker 0 alone
+    far = np.full(near.size, -1, np.int64)
+    far[first == 0] = 0
+    open_ones = np.flatnonzero(far < 0)
+    while open_ones.size:
+        place = drawn[open_ones]
+        even = place % 2 == 0
+        far[open_ones[even]] = near[place[even] // 2]
+        odd = open_ones[~even]
+        seen = place[~even] // 2
+        known = far[seen] >= 0
+        far[odd[known]] = far[seen[known]]
+        drawn[odd[~known]] = drawn[seen[~known]]
+        open_ones = odd[~known]
+    _, first_ones = np.unique(near * brokers + far, return_index=True)
+    chosen = np.sort(first_ones)
+    return near[chosen], far[chosen]
+
+
+TOPOLOGIES: Final[dict[str, tuple[Callable[[int, int, np.random.Generator], Connectors], int]]] = {
+    "hub": (hub, 0),
+    "ring": (ring, 0),
+    "tree": (tree, 2),
+    "grid": (grid, 0),
+    "regular": (regular, 4),
+    "scale-free": (scale_free, 4),
+    "mesh": (mesh, 0),
+}
+
+
+def generated(kind: str, brokers: int, degree: int | None, seed: int) -> Connectors:
+    """The connectors of a network of that kind. Raises `ConfigurationError` for what cannot be."""
+    make, usual = TOPOLOGIES[kind]
+    if degree is not None and not usual:
+        raise ConfigurationError(f"--degree: a {kind} network has none to choose")
+    if not 2 <= brokers <= MAX_BROKERS:
+        raise ConfigurationError(f"--brokers is {brokers:,}; 2 to {MAX_BROKERS:,} can be simulated")
+    chosen = usual if degree is None else degree
+    if usual and not 1 <= chosen <= brokers:
+        raise ConfigurationError(f"--degree is {chosen:,}; 1 to the number of brokers is possible")
+    if kind in ("regular", "scale-free") and brokers * chosen // 2 > MAX_CONNECTORS:
+        raise too_many(f"a network of {brokers:,} brokers with {chosen} links each", brokers * chosen // 2)
+    return make(brokers, chosen, np.random.default_rng(seed))
+
+
+def too_many(what: str, connectors: int) -> ConfigurationError:
+    """It cannot be simulated."""
+    return ConfigurationError(f"{what} has {connectors:,} connectors; {MAX_CONNECTORS:,} are the most")
+
+
+def both_ways(connectors: Connectors, duplex: bool) -> Connectors:
+    """The links of connectors that all are ``duplex``, or none: each followed by its way back."""
+    near, far = connectors
+    if not duplex:
+        return near, far
+    return np.stack((near, far), axis=1).reshape(-1), np.stack((far, near), axis=1).reshape(-1)
