@@ -137,7 +137,7 @@ def brokers_find_each_other_and_not_themselves(directory: Path) -> None:
         assert uris == {f"tcp://127.0.0.1:{one.ports['tcp']}" for one in (b, c)}
         assert send_and_receive(a.broker_url, b.broker_url, "FORTH", ["f"]) == ["f"]
         assert send_and_receive(b.broker_url, a.broker_url, "BACK", ["b"]) == ["b"]
-        assert any("stomp://" in line and "is not used" in line for line in a.errors)
+        assert eventually(lambda: any("stomp://" in line and "is not used" in line for line in a.errors)), a.errors
         for one in (a, b, c):
             assert one.stop() == 0
             assert not any("Traceback" in line for line in one.errors), one.errors
@@ -218,7 +218,7 @@ def whatever_a_rogue_announces_no_login_reaches_it(directory: Path) -> None:
     with Announced(directory / "b", "B", more=more, inside=LET_IN) as b, Rogue() as rogue:
         rogue.announces(f"tcp://127.0.0.1:{rogue.port}")
         assert eventually(lambda: rogue.connections == 1), b.errors
-        assert any("whoever is in reach of the group can ask for the login" in line for line in b.errors), b.errors
+        b.awaits("whoever is in reach of the group can ask for the login")
 
 
 def a_login_reaches_a_verified_broker(directory: Path) -> None:

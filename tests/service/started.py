@@ -14,7 +14,7 @@ import sys
 import threading
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Self
+from typing import IO, Final, Self
 
 from tests.support.ports import free_port
 
@@ -57,6 +57,7 @@ class Started:
         self.ports: Final[dict[str, int]] = {"tcp": free_port(), "stomp": free_port()}
         self.output: Final[list[str]] = []
         self.errors: Final[list[str]] = []
+        self._said: Final = threading.Condition()  # another line of ``errors``
         self._attributes: Final = attributes
         self._arguments: Final = arguments
         self._process: subprocess.Popen[str] | None = None
@@ -110,8 +111,7 @@ class Started:
         )
         self._process = process
         assert process.stderr is not None
-        error_stream = process.stderr
-        reader = threading.Thread(target=lambda: self.errors.extend(error_stream), daemon=True)
+        reader = threading.Thread(target=self._read, args=(process.stderr,), daemon=True)
         reader.start()
         self._readers = [reader]
         watch = threading.Timer(TIMEOUT_S, process.kill)
@@ -127,6 +127,18 @@ class Started:
                 return
         watch.cancel()
         raise AssertionError(f"the broker ended: {self.ended()} {self.errors}")
+
+    def _read(self, stream: IO[str]) -> None:
+        for line in stream:
+            with self._said:
+                self.errors.append(line)
+                self._said.notify_all()
+
+    def awaits(self, words: str, count: int = 1) -> None:
+        """Until so many lines of the log hold ``words``."""
+        with self._said:
+            are_there = self._said.wait_for(lambda: sum(words in line for line in self.errors) >= count, TIMEOUT_S)
+        assert are_there, (words, self.errors)
 
     def ended(self) -> int:
         """Wait for the end; the exit status."""

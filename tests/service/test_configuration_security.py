@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import socket
 import ssl
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -17,7 +16,6 @@ from tests.support.certificates import Authority, Certified
 
 HOST: Final = "127.0.0.1"
 PASSWORD: Final = "un-guess-able"
-RELOADED_WITHIN_S: Final = 20.0
 REALMS: Final = """
 activemq-domain { org.apache.activemq.jaas.PropertiesLoginModule required
     org.apache.activemq.jaas.properties.user="users.properties"
@@ -103,16 +101,5 @@ def test_a_name_that_is_added_to_the_file_of_certificates_can_log_in_soon(broker
     changed = broker.names.with_suffix(".new")
     changed.write_text("orders=CN=orders\nbilling=CN=billing\n", "utf-8")
     os.replace(changed, broker.names)
-    until(broker, "users read again: 2")
+    broker.awaits("users read again: 2")
     assert broker.log_in("stomp+ssl", billing) == "CONNECTED"
-
-
-def until(broker: Started, words: str) -> None:
-    """Waits for a line of the broker's log."""
-    deadline = time.monotonic() + RELOADED_WITHIN_S
-    while not any(words in line for line in list(broker.errors)):
-        assert time.monotonic() < deadline, words
-        with StompClient(broker.ports["stomp"], login=False) as client:
-            client.wait_at_most(0.1)
-            with pytest.raises(TimeoutError):
-                client.receive()

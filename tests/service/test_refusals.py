@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.service.started import Started, spanwire
+from tests.support.ports import free_port
 
 
 def listing(directory: Path) -> dict[str, bytes]:
@@ -48,9 +49,8 @@ def test_a_port_in_use_is_told_and_nothing_is_touched(tmp_path: Path) -> None:
 
 
 def test_the_second_of_two_ports_in_use_frees_the_first(tmp_path: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken, socket.create_server(("127.0.0.1", 0)) as other:
-        free, port = other.getsockname()[1], taken.getsockname()[1]
-        other.close()
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        free, port = free_port(), taken.getsockname()[1]
         path = write(
             tmp_path,
             f'<transportConnector uri="tcp://127.0.0.1:{free}"/><transportConnector uri="stomp://127.0.0.1:{port}"/>',

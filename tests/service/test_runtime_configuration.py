@@ -263,8 +263,5 @@ def test_the_command_and_the_signal_reload(tmp_path: Path) -> None:
         )
         broker.configuration.write_text(before, "utf-8")
         broker.signal(signal.SIGHUP)
-        deadline = time.monotonic() + PATIENCE_S
-        while sum("policies of" in line for line in broker.errors) < 2 and time.monotonic() < deadline:
-            time.sleep(0.01)
-        assert sum("policies of" in line for line in broker.errors) == 2
+        broker.awaits("policies of", 2)
         assert broker.stop() == 0

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
@@ -151,10 +150,10 @@ def test_user_files_are_read_again_when_they_change_and_kept_when_they_break(tmp
     with WithFiles(tmp_path) as broker:
         assert login(broker, "old", CANARY)[1].startswith("CONNECTED")
         _replace(users, "new=\n")
-        _until(broker, "users stay as they were: ")
+        broker.awaits("users stay as they were: ")
         assert login(broker, "old", CANARY)[1].startswith("CONNECTED")
         _replace(users, f"new={CANARY}\n")
-        _until(broker, "users read again: 1")
+        broker.awaits("users read again: 1")
         assert login(broker, "new", CANARY)[1].startswith("CONNECTED")
         assert "is invalid" in login(broker, "old", CANARY)[1]
         assert CANARY not in "".join(broker.errors)
@@ -164,14 +163,3 @@ def _replace(path: Path, text: str) -> None:
     other = path.with_suffix(".next")
     other.write_text(text)
     os.replace(other, path)
-
-
-def _until(broker: Started, text: str) -> None:
-    """Wait for a line of the log, at most as long as for everything else."""
-    deadline = time.monotonic() + TIMEOUT_S
-    while not any(text in line for line in list(broker.errors)):
-        assert time.monotonic() < deadline, broker.errors
-        with StompClient(broker.ports["stomp"], login=False) as client:
-            client.wait_at_most(0.1)
-            with pytest.raises(TimeoutError):
-                client.receive()

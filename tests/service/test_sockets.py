@@ -5,13 +5,14 @@ from __future__ import annotations
 import resource
 import socket
 import threading
+import time
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from tests.service.started import COMMAND, Started, StompClient, spanwire
+from tests.service.started import COMMAND, TIMEOUT_S, Started, StompClient, spanwire
 
 MIB = 1024 * 1024
 
@@ -74,17 +75,18 @@ def test_connections_above_the_limit_of_a_connector_are_closed_and_the_others_li
         assert third.at_end()
         first.close()
         second.transact("SEND\ndestination:/queue/A\nreceipt:1\n\nx", "1")
-        for _ in range(1000):  # until the broker has noticed that the first one is gone
+        deadline = time.monotonic() + TIMEOUT_S
+        while True:  # until the broker has noticed that the first one is gone
+            assert time.monotonic() < deadline, "the place of a closed connection was not given to another one"
             again = StompClient(broker.ports["stomp"], login=False)
             try:
                 again.send("CONNECT\naccept-version:1.2\nhost:x\n\n")
                 answer = again.receive()
             except (EOFError, ConnectionError):
+                again.close()
                 continue
             assert answer.startswith("CONNECTED")
             break
-        else:
-            raise AssertionError("the place of a closed connection was not given to another one")
     assert any("maximumConnections of connector stomp" in line for line in broker.errors)
 
 

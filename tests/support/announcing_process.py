@@ -44,8 +44,10 @@ class AnnouncingProcess:
     def pid(self) -> int:
         return self._process.pid
 
-    def wait_until(self, is_there: Callable[[str], bool], timeout_s: float) -> None:
-        """Until a line says so. Kills the process, and raises RuntimeError with its last lines, if none does."""
+    def wait_until(self, is_there: Callable[[str], bool], timeout_s: float, failure: str = "did not start") -> None:
+        """Until a line says so, of those behind the last one that did. Kills the process, and raises RuntimeError with
+        its last lines, if none does.
+        """
         deadline = time.monotonic() + timeout_s
         while True:
             try:
@@ -54,7 +56,7 @@ class AnnouncingProcess:
                 line = None
             if line is None:
                 self.end(signal.SIGKILL)
-                raise RuntimeError("the broker did not start:\n" + "\n".join(self._log[-SHOWN_LINES:]))
+                raise RuntimeError(f"the broker {failure}:\n" + "\n".join(self._log[-SHOWN_LINES:]))
             if is_there(line):
                 return
 

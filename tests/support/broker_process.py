@@ -128,6 +128,11 @@ class BrokerProcess:
         process.wait_until(lambda line: self.started.search(line) is not None, START_TIMEOUT_S)
         self._process = process
 
+    def awaits(self, words: str) -> None:
+        """Until a line of the log holds them, behind the line that was awaited last."""
+        assert self._process is not None
+        self._process.wait_until(lambda line: words in line, START_TIMEOUT_S, f"did not say {words!r}")
+
     def stop(self) -> int:
         """Ask the broker to end in order; its exit status."""
         return self._end(signal.SIGTERM)
