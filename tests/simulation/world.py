@@ -231,7 +231,9 @@ class World:
         policies = PolicyMap([PolicyEntry(parse_destination(SLOW), dispatch_before_sync=False)])
         store = self.store_of(opened.journal)
         self.broker = Broker("world", "ID:world", self.environment, store, self.formats, policies=policies)
-        self.broker.recover(opened.recovery.destinations(), self.was_clean(opened.recovery), self.now)
+        self.broker.recover(
+            opened.recovery.destinations(), self.was_clean(opened.recovery), self.now, opened.recovery.facts()
+        )
 
     def has_room(self) -> bool:
         """Whether the disk has room for messages."""

@@ -1,0 +1,42 @@
+"""Cursor and sink move every message once, whoever dies when: the program, its zombies, the broker's power.
+
+SPANWIRE_EXACTLY_ONCE_SEEDS sets how many worlds are lived through (15 unless told).
+"""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from tests.simulation.exactly_once_world import ExactlyOnceWorld
+
+SEEDS = int(os.environ.get("SPANWIRE_EXACTLY_ONCE_SEEDS", "15"))
+
+
+def doubles(came: list[str]) -> list[str]:
+    return sorted({text for text in came if came.count(text) > 1})
+
+
+@pytest.mark.timeout(0 if SEEDS > 15 else 120)
+def test_i21_every_message_is_moved_once_through_crashes_of_the_program_and_of_the_broker() -> None:
+    kills = cuts = late = batches = 0
+    for seed in range(SEEDS):
+        world = ExactlyOnceWorld(seed)
+        came = world.finish()
+        assert len(came) == len(set(came)), f"seed {seed}: doubled {doubles(came)}"
+        assert world.safe.issubset(came), f"seed {seed}: lost {sorted(world.safe.difference(came))}"
+        assert set(came).issubset(world.sent)
+        assert came == sorted(came), f"seed {seed}: out of order"
+        kills += world.kills
+        cuts += world.power_cuts
+        late += world.late
+        batches += world.checkpoint.done
+    print(f"{kills} kills, {cuts} power cuts, {late} steps of zombies, {batches} batches")
+    assert kills > SEEDS
+    assert cuts > SEEDS
+    assert late > 10 * SEEDS
+
+
+def test_the_counting_finds_what_a_naive_program_doubles() -> None:
+    assert any(doubles(ExactlyOnceWorld(seed, naive=True).finish()) for seed in range(5))
