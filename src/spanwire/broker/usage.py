@@ -5,12 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from mypy_extensions import i64
+
 MIB: Final = 1024 * 1024
 DEFAULT_MEMORY_LIMIT_BYTES: Final = 1024 * MIB  # memoryUsage of the broker when the configuration names none
 RESUME_SHARE: Final = 90  # percent of a limit below which waiting sends go on
 OVERSHOOT_SHARE: Final = 10  # percent over its limit that the last message taken may bring
 HOP_SHARE: Final = 2  # percent over that for messages from other brokers, for each broker that they have passed
 MAX_HOP_SHARES: Final = 5  # brokers for which it is given
+VAST_BYTES: Final = 1 << 54  # from here on a percentage of a limit may need more than 63 bits
 EMPTY_SHARE: Final = 30  # percent over that for the first message from another broker in a destination that is empty
 
 
@@ -79,7 +82,7 @@ class MemoryUsage:
         return self._is_below(percent)
 
     def _is_below(self, percent: int) -> bool:
-        if self.limit_bytes > 0 and self.used_bytes * 100 >= self.limit_bytes * percent:
+        if self.limit_bytes > 0 and _reaches(self.used_bytes, self.limit_bytes, percent):
             return False
         return self.parent is None or self.parent._is_below(percent)
 
@@ -99,7 +102,7 @@ class MemoryUsage:
 
     def is_above(self, percent: int) -> bool:
         """Whether ``percent`` of this or a parent's limit is in use."""
-        if self.limit_bytes > 0 and self.used_bytes * 100 >= self.limit_bytes * percent:
+        if self.limit_bytes > 0 and _reaches(self.used_bytes, self.limit_bytes, percent):
             return True
         return self.parent is not None and self.parent.is_above(percent)
 
@@ -115,4 +118,22 @@ class MemoryUsage:
         limit = self.limit_bytes
         if used >= limit:
             return False
-        return (used == 0 and self.parent is not None) or (used + size) * 100 <= limit * (100 + OVERSHOOT_SHARE)
+        return (used == 0 and self.parent is not None) or not _exceeds(used + size, limit, 100 + OVERSHOOT_SHARE)
+
+
+def _reaches(used: int, limit: int, percent: int) -> bool:
+    """Whether ``used`` is ``percent`` of ``limit`` or more; asked for each message."""
+    if limit >= VAST_BYTES or used >= VAST_BYTES:
+        return used * 100 >= limit * percent
+    whole: i64 = limit
+    part: i64 = used
+    return part * 100 >= whole * percent
+
+
+def _exceeds(used: int, limit: int, percent: int) -> bool:
+    """Whether ``used`` is more than ``percent`` of ``limit``."""
+    if limit >= VAST_BYTES or used >= VAST_BYTES:
+        return used * 100 > limit * percent
+    whole: i64 = limit
+    part: i64 = used
+    return part * 100 > whole * percent
