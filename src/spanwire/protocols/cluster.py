@@ -7,10 +7,12 @@ their list spread as well.
 
 from __future__ import annotations
 
+import re
 from typing import Final, Protocol
 
 MAX_BROKERS: Final = 64  # in one list: as many as a client takes
 SEPARATOR: Final = ","
+MAX_NAME: Final = 256  # characters of a broker's name that patterns are compared with; others choose it
 
 
 class ClusterMember(Protocol):
@@ -22,15 +24,26 @@ class ClusterMember(Protocol):
 
 
 class ClusterClients:
-    """The clients of one connector. Leaves finding brokers to the caller."""
+    """The clients of one connector. Leaves finding brokers to the caller, and asking whether one `may_be_told`:
+    ``patterns`` of names, any when there are none (updateClusterFilter).
+    """
 
-    def __init__(self, updates: bool, rebalances: bool, updates_on_remove: bool) -> None:
+    def __init__(
+        self, updates: bool, rebalances: bool, updates_on_remove: bool, patterns: tuple[str, ...] = ()
+    ) -> None:
         self.updates: Final[bool] = updates
         self.rebalances: Final[bool] = rebalances
         self.updates_on_remove: Final[bool] = updates_on_remove
         self.brokers: list[str] = []
+        self._patterns: Final[tuple[str, ...]] = patterns
         self._members: Final[dict[ClusterMember, None]] = {}
         self._told = 0
+
+    def may_be_told(self, name: str) -> bool:
+        """Whether clients hear of the broker of this name."""
+        if not self._patterns:
+            return True
+        return any(re.fullmatch(pattern, name[:MAX_NAME]) is not None for pattern in self._patterns)
 
     def join(self, member: ClusterMember, is_back: bool) -> None:
         """A client has logged in; one that ``is_back`` has had to move already and is not asked to."""

@@ -75,15 +75,17 @@ class Networking:
     async def _tell_clients(self, listening: Sequence[TransportConnector], host_name: str) -> None:
         """Clients of connectors that ask for it hear of the brokers that this one is linked to."""
         while True:
-            linked = [
-                view.uri
+            linked = sorted(
+                (view.uri, view.remote)
                 for connector in self._connectors.values()
                 for view in connector.views()
                 if view.state == RUNNING
-            ]
+            )
             for one in listening:
-                if one.cluster is not None:
-                    one.cluster.change(list(dict.fromkeys([announced_uri(one, host_name), *sorted(linked)])))
+                cluster = one.cluster
+                if cluster is not None:
+                    others = [uri for uri, name in linked if cluster.may_be_told(name)]
+                    cluster.change(list(dict.fromkeys([announced_uri(one, host_name), *others])))
             await asyncio.sleep(CLUSTER_INTERVAL)
 
     async def _announce(self, settings: AgentSettings, uri: str) -> None:

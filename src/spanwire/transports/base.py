@@ -152,7 +152,8 @@ class ConnectorSettings:
 
     ``protocol`` is `AUTO` when the first bytes of a client choose one of ``protocols``. ``discovery_uri`` is the agent
     that announces the connector, "" for none. With ``updates_clients`` they are told of other brokers, with
-    ``rebalances_clients`` asked to spread over these, with ``updates_on_remove`` told when one of them goes.
+    ``rebalances_clients`` asked to spread over these, with ``updates_on_remove`` told when one of them goes;
+    ``cluster_filter`` are patterns of the names of those that they are told of, any when there are none.
     """
 
     name: str
@@ -179,6 +180,7 @@ class ConnectorSettings:
     updates_clients: bool = False
     rebalances_clients: bool = False
     updates_on_remove: bool = False
+    cluster_filter: tuple[str, ...] = ()
 
     def spoken(self) -> tuple[str, ...]:
         """The protocols that clients may speak."""

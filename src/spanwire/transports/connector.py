@@ -46,7 +46,9 @@ class TransportConnector:
         self._hosts: Final[dict[StreamTransport, str]] = {}
         updates, rebalances = settings.updates_clients, settings.rebalances_clients
         self.cluster: Final = (
-            ClusterClients(updates, rebalances, settings.updates_on_remove) if updates or rebalances else None
+            ClusterClients(updates, rebalances, settings.updates_on_remove, settings.cluster_filter)
+            if updates or rebalances
+            else None
         )
 
     @property

@@ -28,6 +28,21 @@ def test_a_client_hears_of_the_brokers_at_its_login_and_of_new_ones() -> None:
     assert client.heard == [(A, False), (f"{A},{B}", False)]
 
 
+@pytest.mark.parametrize(
+    ("patterns", "told"),
+    [((), ["east1", "west1", ""]), (("east.*",), ["east1"]), (("east", "w.st1"), ["west1"]), (("",), [""])],
+)
+def test_patterns_say_the_whole_names_of_those_that_clients_hear_of(patterns: tuple[str, ...], told: list[str]) -> None:
+    cluster = ClusterClients(True, False, False, patterns)
+    assert [name for name in ("east1", "west1", "") if cluster.may_be_told(name)] == told
+
+
+def test_of_a_long_name_patterns_see_the_beginning() -> None:
+    cluster = ClusterClients(True, False, False, ("a{256}",))
+    assert cluster.may_be_told("a" * 256 + "b" * 100_000)
+    assert not cluster.may_be_told("a" * 255)
+
+
 @pytest.mark.parametrize(("on_remove", "heard"), [(False, []), (True, [(A, False)])])
 def test_of_one_that_goes_it_hears_if_the_connector_says_so(on_remove: bool, heard: list[tuple[str, bool]]) -> None:
     cluster, client = ClusterClients(True, False, on_remove), Told()

@@ -263,7 +263,21 @@ class Interpreter:
             updates_clients=values.flag("updateClusterClients", False),
             rebalances_clients=values.flag("rebalanceClusterClients", False),
             updates_on_remove=values.flag("updateClusterClientsOnRemove", False),
+            cluster_filter=self._patterns(connector, "updateClusterFilter"),
         )
+
+    def _patterns(self, element: Element, name: str) -> tuple[str, ...]:
+        """Regular expressions with commas between them."""
+        found: list[str] = []
+        for pattern in (Settings(element, self.findings).text(name) or "").split(","):
+            try:
+                re.compile(pattern.strip())
+            except re.error as error:
+                line = element.attributes[name].line
+                self.findings.error(line, f"{name}: {pattern.strip()!r} is no regular expression: {error}")
+            else:
+                found += [pattern.strip()] if pattern.strip() else []
+        return tuple(found)
 
     def _destinations(self, broker: Element) -> tuple[Destination, ...]:
         found: list[Destination] = []

@@ -175,10 +175,10 @@ TRANSPORT_CONNECTOR: Final = Words(
         **_all(_only("false", "dispatch by the sender's thread"), "disableAsyncDispatch"),
         "displayStackTrace": Rule(NO_EFFECT, ("false",), "errors are one line and go to the log"),
         **_all(_only("false", "monitoring of connectors"), "enableStatusMonitor"),
-        **_all(YES, "rebalanceClusterClients updateClusterClients updateClusterClientsOnRemove"),
+        **_all(YES, "rebalanceClusterClients updateClusterClients updateClusterClientsOnRemove updateClusterFilter"),
         **_all(JAVA, "warnOnRemoteClose id"),
         **_all(_later(DISCOVERY, "write discoveryUri, remove it"), "discoveryAgent"),
-        **_all(_later("lists of brokers for clients"), "updateClusterFilter connectURI publishedAddressPolicy"),
+        **_all(_later("lists of brokers for clients"), "connectURI publishedAddressPolicy"),
         **_all(_later(ENTRY_TABLES), "brokerInfo server"),
     },
     children={

@@ -1,5 +1,5 @@
-"""What a configuration says about unused destinations, durable subscriptions that stay away, link stealing and path
-separators.
+"""What a configuration says about unused destinations, durable subscriptions that stay away, link stealing, lists
+of brokers for clients, path separators.
 """
 
 from __future__ import annotations
@@ -70,6 +70,14 @@ def test_a_connector_may_let_client_ids_move() -> None:
         "</transportConnectors>"
     )
     assert [connector.steals_links for connector in found.connectors] == [True, False, True]
+
+
+def test_a_connector_says_of_which_brokers_its_clients_hear() -> None:
+    connector = '<transportConnector uri="tcp://127.0.0.1:0" updateClusterClients="true" updateClusterFilter="{}"/>'
+    found = read(f"<transportConnectors>{connector.format('east.*, west[12],')}</transportConnectors>")
+    assert [one.cluster_filter for one in found.connectors] == [("east.*", "west[12]")]
+    with pytest.raises(ConfigurationError, match=r"updateClusterFilter: '\[a' is no regular expression"):
+        read(f"<transportConnectors>{connector.format('b,[a')}</transportConnectors>")
 
 
 def test_the_separator_is_a_slash_or_another_character() -> None:
