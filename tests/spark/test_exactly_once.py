@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
 from tests.support.broker_process import BrokerProcess
-from tests.support.queues import take_all
+from tests.support.queues import numbered, send, take_all
 from tests.support.streams import run_to_the_end
 
 ONCE = "ONCE_AND_ONLY_ONCE"
@@ -41,6 +43,26 @@ def test_a_stream_whose_last_batch_is_repeated_sends_it_once(spark: SparkSession
     messages = take_all(url, "REPEATED")
     assert sorted(int(str(message.properties["n"])) for message in messages) == list(range(2500))
     assert messages[0].properties["_AMQ_DUPL_ID"] == f"{query.id}/0/0/0"
+
+
+def test_a_cursor_feeds_a_stream_and_keeps_what_is_not_committed(
+    spark: SparkSession, spanwire: BrokerProcess, tmp_path: Path
+) -> None:
+    url, name = spanwire.openwire_uri(), f"HELD.{tmp_path.name}"
+    send(url, name, numbered(2500))
+    stream = spark.readStream.format("spanwire").options(url=url, destination=name, cursor=name, maxRowsPerBatch="2000")
+    writer = stream.load().select("text", "properties", "sequence").writeStream.format("spanwire")
+    writer = writer.options(url=url, destination=f"{name}.OUT", qualityOfServiceMode=ONCE)
+    writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint"))
+    query = run_to_the_end(writer)
+    ends = [json.loads(one["sources"][0]["endOffset"]) for one in query.recentProgress if one["numInputRows"]]
+    assert ends == [{"cursor": name, "number": 2000}, {"cursor": name, "number": 2500}]
+    assert [message.properties["n"] for message in take_all(url, f"{name}.OUT")] == list(range(2500))
+    assert take_all(url, name) == []
+    other = spark.readStream.format("spanwire").options(url=url, destination=name, cursor="other").load()
+    other_writer = other.writeStream.format("noop").option("checkpointLocation", str(tmp_path / "checkpoint"))
+    with pytest.raises(StreamingQueryException, match=f"belongs to the cursor '{name}', not to the cursor 'other'"):
+        run_to_the_end(other_writer)
 
 
 @pytest.mark.parametrize("way", ["auto", "ledger"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
+from spanwire.model.destination import QUEUE, Destination
 from spanwire.model.errors import JmsError
 from spanwire.pipeline.ledger import BranchName, Entry, LedgerSink
 from spanwire.pipeline.rows import OutgoingRow
@@ -107,4 +108,4 @@ class FakeLedger:
 
 def bodies(values: Iterable[object]) -> Iterator[OutgoingRow]:
     """Rows with these bodies."""
-    return (OutgoingRow(body=value) for value in values)
+    return (OutgoingRow(Destination(QUEUE, "B"), value) for value in values)

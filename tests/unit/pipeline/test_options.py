@@ -7,6 +7,7 @@ from spanwire.pipeline.body_types import BODY_KINDS
 from spanwire.pipeline.options import MAX_ROWS, check_browsable, read_options, staging_directory, write_options
 
 CANARY = "canary-6b1f"
+ONCE = {"qualityOfServiceMode": "ONCE_AND_ONLY_ONCE"}
 
 
 def test_names_count_in_any_case_and_the_rest_has_defaults() -> None:
@@ -38,6 +39,14 @@ def test_names_count_in_any_case_and_the_rest_has_defaults() -> None:
         ({"destination": "Q", "maxRowsPerBatch": "500001"}, f"must lie between 1 and {MAX_ROWS}"),
         ({"destination": "Q", "receiveTimeoutMs": "0"}, "must lie between 1 and 10000"),
         ({"destination": "Q", "mode": "peek"}, "the option mode is 'peek', not browse or consume"),
+        ({"destination": "Q", "exclusive": "true"}, "the option exclusive is for a cursor"),
+        ({"destination": "Q", "cursor": "it's"}, "it has at most 100 characters and no quote"),
+        ({"destination": "Q", "cursor": "c" * 101}, "it has at most 100 characters and no quote"),
+        ({"destination": "Q", "cursor": "c", "stagingDirectory": "/s"}, "with a cursor nothing is staged"),
+        ({"destination": "Q", "cursor": "c", "selector": "a = 1"}, "a cursor reads one queue or subscription as a"),
+        ({"destination": "A.>", "cursor": "c"}, "a cursor reads one queue or subscription as a whole"),
+        ({"destination": "Q", "cursor": "c", "qualityOfServiceMode": "AT_MOST_ONCE"}, "a cursor loses nothing"),
+        ({"destination": "Q", "qualityOfServiceMode": "EXACTLY_ONCE"}, "'EXACTLY_ONCE', not ONCE_AND_ONLY_ONCE or DUP"),
         ({"destination": "Q", "bodies": "text,xml"}, "the option bodies names 'xml'; there are text, bytes"),
     ],
 )
@@ -55,6 +64,15 @@ def test_a_reader_says_what_is_wrong_in_one_line(given: dict[str, str], told: st
         ({"destination": "A,B"}, "names more than one destination"),
         ({"persistent": "maybe"}, "the option persistent is 'maybe', neither true nor false"),
         ({"priority": "10"}, "must lie between 0 and 9"),
+        ({"qualityOfServiceMode": "at least once"}, "'AT LEAST ONCE', not DUPLICATES_OK or ONCE"),
+        ({"ledger": "l", "ledgerBatch": "1"}, r'are for .option\("qualityOfServiceMode", "ONCE_AND_ONLY_ONCE"\)'),
+        ({"firstLedgerBatch": "1"}, "are for .option"),
+        ({**ONCE, "ledger": "l"}, "the options ledger and ledgerBatch belong together"),
+        ({**ONCE, "ledgerBatch": "1"}, "the options ledger and ledgerBatch belong together"),
+        ({**ONCE, "ledger": "a/b", "ledgerBatch": "1"}, "a name has letters, digits and _ . - only"),
+        ({**ONCE, "clientId": "me"}, "the sink has client ids of its own; leave the option clientId out"),
+        ({**ONCE, "url": "fanout:(tcp://a:1,tcp://b:1)"}, "there is one broker to commit; fanout: has several"),
+        ({**ONCE, "exactlyOnceBy": "xa"}, "the option exactlyOnceBy is 'xa', not auto or control or ledger"),
         ({"duplicateIdProperty": "a b"}, "which no message property can be called"),
     ],
 )
@@ -68,6 +86,14 @@ def test_a_writer_may_take_the_destination_from_its_rows_and_go_without_ids() ->
         {"duplicateIdProperty": "", "checkpointLocation": "/c", "queryName": "q", "timeToLiveMs": "5"}
     )
     assert (options.destination, options.duplicate_id_property, options.time_to_live_ms) == (None, None, 5)
+
+
+def test_the_modes_of_the_bridge_have_defaults_and_count_in_any_case() -> None:
+    assert read_options({"destination": "Q"}).quality == "ONCE_AND_ONLY_ONCE"
+    assert (write_options({}).quality, write_options({}).is_committed_once) == ("DUPLICATES_OK", False)
+    for mode in ("once_and_only_once", "AT_MOST_ONCE"):
+        options = write_options({"qualityOfServiceMode": mode, "ledger": "nightly-1.x", "ledgerBatch": "7"})
+        assert options.is_committed_once and (options.ledger, options.ledger_batch) == ("nightly-1.x", 7)
 
 
 def test_a_stream_says_why_it_needs_a_staging_directory() -> None:
