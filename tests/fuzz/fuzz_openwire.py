@@ -7,14 +7,14 @@ python tests/fuzz/fuzz_openwire.py -atheris_runs=N     atheris and its own optio
 from __future__ import annotations
 
 import gzip
-import importlib
-import importlib.util
 import json
 import random
 import sys
 import time
 from pathlib import Path
 from typing import Final
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from spanwire.model.errors import InvalidDestinationError, MessageFormatError
 from spanwire.protocols.openwire._marshallers import Command, Message, MessageFrame, WireFormatInfo
@@ -24,6 +24,7 @@ from spanwire.protocols.openwire.message_body import KINDS, neutral_body
 from spanwire.protocols.openwire.message_format import CANONICAL_VERSIONS, OpenWireMessageFormat, format_id_of
 from spanwire.protocols.openwire.wire_format import WireFormat, WireFormatPreferences, negotiate
 from spanwire.protocols.primitive_map import decode_map
+from tests.fuzz.harness import run  # the path above makes a plain run of this file find it
 
 DEFAULT_COUNT: Final = 100_000
 SLOWEST_SECONDS: Final = 1.0  # one input, interpreted, on a busy machine; the target on a quiet one is 50 ms
@@ -110,23 +111,12 @@ def damaged(source: random.Random, frame: bytes) -> bytes:
     return bytes(octets)
 
 
-def main(arguments: list[str]) -> int:
-    """Run atheris if it is there and no count is given, else a seeded loop."""
-    counts = [argument for argument in arguments[1:] if argument.isdecimal()]
-    if not counts and importlib.util.find_spec("atheris") is not None:
-        atheris = importlib.import_module("atheris")
-        atheris.instrument_all()
-        atheris.Setup(arguments, run_bytes)
-        atheris.Fuzz()
-        return 0
-    count = int(counts[0]) if counts else DEFAULT_COUNT
-    seed = int(counts[1]) if len(counts) > 1 else 1
-    source = random.Random(seed)
+def loop(source: random.Random, count: int) -> str:
+    """Damaged frames."""
     frames = golden_frames()
     accepted = sum(run_one(*random_input(source, frames)) for _ in range(count))
-    print(f"openwire: {count} frames, seed {seed}, {accepted} accepted")
-    return 0
+    return f"openwire: {count} frames, {accepted} accepted"
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv))
+    sys.exit(run(sys.argv, run_bytes, DEFAULT_COUNT, loop))

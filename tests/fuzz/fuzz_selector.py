@@ -6,15 +6,17 @@ python tests/fuzz/fuzz_selector.py -atheris_runs=N     atheris and its own optio
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
 import random
 import sys
 import time
+from pathlib import Path
 from typing import Final
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from spanwire.model.errors import InvalidSelectorError
 from spanwire.selector.parser import CONVERT_STRING_EXPRESSIONS, parse_selector
+from tests.fuzz.harness import run  # the path above makes a plain run of this file find it
 
 DEFAULT_COUNT: Final = 100_000
 SLOWEST_SECONDS: Final = 1.0  # one text, interpreted, on a busy machine; the target on a quiet one is 5 ms
@@ -80,22 +82,11 @@ def random_text(source: random.Random) -> str:
     return CONVERT_STRING_EXPRESSIONS + text if source.random() < 0.2 else text
 
 
-def main(arguments: list[str]) -> int:
-    """Run atheris if it is there and asked with its options or without a count, else a seeded loop."""
-    counts = [argument for argument in arguments[1:] if argument.isdecimal()]
-    if not counts and importlib.util.find_spec("atheris") is not None:
-        atheris = importlib.import_module("atheris")
-        atheris.instrument_all()
-        atheris.Setup(arguments, run_bytes)
-        atheris.Fuzz()
-        return 0
-    count = int(counts[0]) if counts else DEFAULT_COUNT
-    seed = int(counts[1]) if len(counts) > 1 else 1
-    source = random.Random(seed)
+def loop(source: random.Random, count: int) -> str:
+    """Random texts."""
     accepted = sum(run_one(random_text(source)) for _ in range(count))
-    print(f"selector: {count} texts, seed {seed}, {accepted} accepted")
-    return 0
+    return f"selector: {count} texts, {accepted} accepted"
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv))
+    sys.exit(run(sys.argv, run_bytes, DEFAULT_COUNT, loop))

@@ -6,8 +6,6 @@ python tests/fuzz/fuzz_stomp.py -atheris_runs=N     atheris and its own options
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
 import random
 import sys
 import time
@@ -17,6 +15,7 @@ from typing import Final
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from spanwire.protocols.stomp.codec import FrameDecoder
+from tests.fuzz.harness import run
 from tests.support.stomp_dialogue import Stage  # the path above makes a plain run of this file find it
 
 DEFAULT_COUNT: Final = 20_000
@@ -102,23 +101,12 @@ def random_bytes(source: random.Random) -> bytes:
     return data
 
 
-def main(arguments: list[str]) -> int:
-    """Run atheris if it is there and asked with its options or without a count, else a seeded loop."""
-    counts = [argument for argument in arguments[1:] if argument.isdecimal()]
-    if not counts and importlib.util.find_spec("atheris") is not None:
-        atheris = importlib.import_module("atheris")
-        atheris.instrument_all()
-        atheris.Setup(arguments, run_bytes)
-        atheris.Fuzz()
-        return 0
-    count = int(counts[0]) if counts else DEFAULT_COUNT
-    seed = int(counts[1]) if len(counts) > 1 else 1
-    source = random.Random(seed)
+def loop(source: random.Random, count: int) -> str:
+    """Random conversations."""
     for _ in range(count):
         run_bytes(random_bytes(source))
-    print(f"stomp: {count} conversations, seed {seed}")
-    return 0
+    return f"stomp: {count} conversations"
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv))
+    sys.exit(run(sys.argv, run_bytes, DEFAULT_COUNT, loop))
