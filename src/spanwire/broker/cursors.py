@@ -61,13 +61,14 @@ class Cursors:
         if queue.kind != QUEUE or queue.is_pattern or queue.is_composite:
             raise refusal(MALFORMED, f"a cursor reads one queue that is not temporary; {queue} is none")
         self._check(state, queue)
-        known = self._cursors.get(name)
-        cursor = known if known is not None else Cursor(name, queue, queue.qualified_name, exclusive)
+        cursor = self._known(state, name, queue)
+        if cursor is None:
+            cursor = Cursor(name, queue, queue.qualified_name, exclusive)
         if cursor.home is None:
             home = self._destinations.ensure(state, queue)
             assert isinstance(home, Queue)
             cursor.home = home
-        return self._opened(state, cursor, queue, run, exclusive)
+        return self._opened(state, cursor, run, exclusive)
 
     def open_on_subscription(
         self, state: ConnectionState, name: str, client_id: str, subscription: str, run: str, exclusive: bool
@@ -79,18 +80,26 @@ class Cursors:
         if durable is None:
             raise refusal(UNKNOWN, f"client {client_id} has no durable subscription {subscription}: subscribe first")
         self._check(state, line)
-        known = self._cursors.get(name)
-        cursor = known
+        cursor = self._known(state, name, line)
         if cursor is None:
             cursor = Cursor(name, line, f"{durable.terms.topic} ({client_id}, {subscription})", exclusive)
         if cursor.home is None:
             cursor.home = durable.line
-        return self._opened(state, cursor, line, run, exclusive)
+        return self._opened(state, cursor, run, exclusive)
 
-    def _opened(self, state: ConnectionState, cursor: Cursor, source: Destination, run: str, exclusive: bool) -> Cursor:
+    def _known(self, state: ConnectionState, name: str, source: Destination) -> Cursor | None:
+        """The cursor of this name, which must read ``source``; who may not administer what it reads does not learn
+        that.
+        """
+        known = self._cursors.get(name)
+        if known is not None:
+            self._check(state, known.destination)
+            if known.destination != source:
+                raise refusal(MALFORMED, f"cursor {name} reads {known.shown}, and no other; choose another name")
+        return known
+
+    def _opened(self, state: ConnectionState, cursor: Cursor, run: str, exclusive: bool) -> Cursor:
         store = self._store()
-        if cursor.destination != source:
-            raise refusal(MALFORMED, f"cursor {cursor.name} reads {cursor.shown}, and no other; choose another name")
         if run == cursor.run:
             if cursor.released:
                 raise cursor.fenced(f"run {run}")

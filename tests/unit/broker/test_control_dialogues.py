@@ -1,0 +1,188 @@
+"""The control destination: who may ask for what, how much, and what becomes of answers."""
+
+from __future__ import annotations
+
+import pytest
+
+from spanwire.broker.control import MAX_DEFERRED, MAX_PART_LINES
+from spanwire.broker.control_refusal import ControlRefusal
+from spanwire.broker.cursors import MAX_CURSORS
+from spanwire.broker.ports import ADMIN, READ, WRITE, Principal
+from spanwire.broker.sinks import MAX_SINKS
+from spanwire.model.destination import Destination
+from spanwire.model.errors import AuthorizationError, IllegalStateError, ResourceAllocationError
+from spanwire.model.info import ConnectionInfo
+from tests.support.control_dialogue import ASK, Program, Refused
+from tests.support.dialogue.broker_dialogue import Stage
+
+Q = "queue://Q"
+
+
+class Users:
+    """Duck-typed to `spanwire.broker.ports.Authenticator`: everybody is who he says he is."""
+
+    def authenticate(self, info: ConnectionInfo) -> Principal:
+        return Principal(info.user_name or "nobody")
+
+
+class Lists:
+    """Duck-typed to `spanwire.broker.ports.Authorizer`: ``refused`` are user, action and qualified name."""
+
+    def __init__(self, *refused: tuple[str, str, str]) -> None:
+        self.refused = set(refused)
+
+    def check(self, principal: Principal, action: str, destination: Destination) -> None:
+        if (principal.name, action, destination.qualified_name) in self.refused:
+            raise AuthorizationError(f"{principal.name} {action} {destination}")
+
+
+def world(*refused: tuple[str, str, str]) -> tuple[Stage, Program, Program]:
+    """An owner with a cursor that holds two messages and a sink, and a guest."""
+    stage = Stage(authenticator=Users(), authorizer=Lists(*refused))
+    stage.peer("p", user="owner").sends(Q, "one", "two", "three")
+    stage.settle()
+    owner = Program(stage, "owner", "owner")
+    owner.opens()
+    owner.reserves(2)
+    owner.asks("begin", query="q", run="r1")
+    return stage, owner, Program(stage, "guest", "guest")
+
+
+# -- rights ------------------------------------------------------------------------------------------------------------
+
+
+def test_s46_nobody_takes_over_reads_or_ends_a_cursor_without_the_right_to_administer_its_queue() -> None:
+    stage, owner, guest = world(("guest", ADMIN, Q))
+    requests: list[tuple[str, dict[str, object]]] = [
+        ("open", {"queue": "Q", "run": "mine"}),
+        ("open", {"queue": "OTHER", "run": "mine"}),
+        ("reserve", {"epoch": 1, "messages": 1}),
+        ("acknowledge", {"epoch": 1, "to": 2}),
+        ("release", {"epoch": 1}),
+    ]
+    for action, properties in requests:
+        with pytest.raises(Refused, match=r"^unauthorized: User guest is not authorized to administer: queue://Q"):
+            guest.asks(action, cursor="c", **properties)
+    with pytest.raises(AuthorizationError, match="not authorized to administer"):
+        guest.begins_to_read(0, 2)
+    assert guest.cursors() == []
+    assert not stage.has("queue://OTHER")
+    assert owner.reads(0, 2) == ["one", "two"]
+
+
+def test_s46_who_may_not_read_or_write_the_control_destination_asks_nothing() -> None:
+    _, _, guest = world(("guest", WRITE, ASK), ("guest", READ, ASK))
+    with pytest.raises(AuthorizationError, match=r"write to: queue://ActiveMQ\.Spanwire\.Control"):
+        guest.begins_to_ask("cursors")
+    with pytest.raises(AuthorizationError, match=r"read from: queue://ActiveMQ\.Spanwire\.Control"):
+        guest.begins_to_read(0, 2)
+
+
+def test_s46_a_sink_is_for_who_began_it_and_for_administrators() -> None:
+    _, owner, guest = world(("guest", ADMIN, ASK))
+    for action in ("begin", "commit", "abort", "forget"):
+        with pytest.raises(Refused, match=r"^unauthorized: User guest is not authorized to use sink: q"):
+            guest.asks(action, query="q", run="mine", epoch=1, batch=0)
+    with pytest.raises(AuthorizationError, match="use sink: q"):
+        guest.stages(0, 0, "a")
+    guest.asks("sinks")
+    assert guest.body == "[]"
+    assert owner.asks("abort", query="q", epoch=1, batch=0) == {"messages": 0}
+
+
+def test_an_administrator_may_take_over_the_sink_of_another() -> None:
+    _, _, guest = world()
+    assert guest.asks("begin", query="q", run="mine") == {"epoch": 2, "batch": -1}
+
+
+def test_s46_staging_needs_the_right_to_administer_where_messages_go() -> None:
+    stage, _, guest = world(("guest", ADMIN, "queue://OUT"))
+    stage.peer("maker", user="owner").sends("queue://OUT", "made")
+    guest.asks("begin", query="own", run="r1")
+    with pytest.raises(AuthorizationError, match=r"administer: queue://OUT \(staging needs that\)"):
+        guest.stages(0, 0, "a", query="own")
+    guest.asks("commit", query="own", epoch=1, batch=0)
+
+
+def test_s46_an_answer_goes_where_the_asking_user_may_write_and_nowhere_else() -> None:
+    stage, _, guest = world(("guest", WRITE, "queue://SECRET"))
+    with pytest.raises(AuthorizationError, match="write to: queue://SECRET"):
+        guest.peer.sends(ASK, "", properties={"action": "cursors"}, reply_to="queue://SECRET")
+    guest.peer.sends(ASK, "", properties={"action": "cursors"}, reply_to="temp-queue://ID:owner:1:99")
+    stage.settle()
+    assert not stage.has("temp-queue://ID:owner:1:99")
+
+
+def test_s46_a_bridge_asks_nothing_for_others() -> None:
+    _, owner, _ = world()
+    owner.peer.state.forwards = True
+    with pytest.raises(IllegalStateError, match="are not forwarded by bridges"):
+        owner.begins_to_ask("cursors")
+
+
+# -- limits ------------------------------------------------------------------------------------------------------------
+
+
+def test_s46_cursors_are_limited_and_released_ones_make_room() -> None:
+    stage = Stage()
+    program = Program(stage)
+    for number in range(MAX_CURSORS):
+        program.opens(f"c{number}")
+    with pytest.raises(Refused, match=f"limit: the broker has {MAX_CURSORS} cursors already"):
+        program.opens("more")
+    program.asks("release", cursor="c7", epoch=1)
+    assert program.opens("more") == 1
+    with pytest.raises(Refused, match="unknown: there is no cursor c7"):
+        program.asks("release", cursor="c7", epoch=2)
+
+
+def test_s46_sinks_are_limited() -> None:
+    program = Program(Stage())
+    for number in range(MAX_SINKS):
+        program.asks("begin", query=f"q{number}", run="r")
+    with pytest.raises(Refused, match=f"limit: the broker has {MAX_SINKS} sinks already"):
+        program.asks("begin", query="more", run="r")
+    program.asks("forget", query="q7", epoch=1)
+    assert program.asks("begin", query="more", run="r")["epoch"] == 1
+
+
+def test_s46_requests_that_wait_for_a_commit_are_limited() -> None:
+    stage = Stage()
+    program = Program(stage)
+    program.asks("begin", query="q", run="r1")
+    program.stages(0, 0, "a")
+    stage.settle()
+    program.begins_to_ask("commit", body="0 0 1", query="q", epoch=1, batch=0)
+    for _ in range(MAX_DEFERRED + 1):
+        program.begins_to_ask("begin", query="q", run="r1")
+    stage.syncs()
+    with pytest.raises(Refused, match="limit: 64 requests wait for the end of commits already"):
+        program.hears()
+    stage.settle()
+    stage.syncs()
+    assert len(program.replies.takes()) == MAX_DEFERRED + 1
+
+
+def test_s46_a_commit_names_so_many_parts() -> None:
+    program = Program(Stage())
+    program.asks("begin", query="q", run="r1")
+    with pytest.raises(Refused, match=f"limit: a commit names at most {MAX_PART_LINES} parts"):
+        program.commits(0, *[f"{number} 0 0" for number in range(MAX_PART_LINES + 1)])
+
+
+def test_s46_answers_that_nobody_takes_end_at_the_limit_of_memory() -> None:
+    stage = Stage(memory_limit_bytes=20_000)
+    program = Program(stage)
+    program.peer.creates("queue://ANSWERS")
+    with pytest.raises(ResourceAllocationError, match="there is no room for an answer in queue://ANSWERS"):
+        for _ in range(200):
+            program.peer.sends(ASK, "", properties={"action": "cursors"}, reply_to="queue://ANSWERS")
+            stage.syncs()
+    assert stage.memory() < 30_000
+
+
+def test_a_request_in_a_transaction_is_refused() -> None:
+    program = Program(Stage())
+    program.peer.begins(1)
+    with pytest.raises(ControlRefusal, match="malformed: query is ''"):
+        program.peer.sends(ASK, "", transaction=1, properties={"action": "stage"})
