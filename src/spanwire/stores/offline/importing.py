@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from spanwire.broker.facts import SCHEDULES, XA_BRANCHES, check_fact
+from spanwire.broker.facts import CURSORS, SCHEDULES, STAGED_BATCHES, XA_BRANCHES, check_fact
 from spanwire.broker.formats import MessageFormats
 from spanwire.broker.schedule import stored_form
 from spanwire.model.destination import SCHEDULE, SCHEMES, Destination, check_name
@@ -84,6 +84,11 @@ def import_store(place: Path, source: Path, formats: MessageFormats, progress: P
             raise StoreError(
                 f"{source.name} holds prepared transactions, which name messages by their numbers: nothing was "
                 f"imported into {place}; import into a new directory, or finish them before the export"
+            )
+        if CURSORS in tables or STAGED_BATCHES in tables:
+            raise StoreError(
+                f"{source.name} holds cursors or staged batches, which name messages by their numbers: nothing was "
+                f"imported into {place}; import into a new directory, or release and commit them before the export"
             )
         return _fill(place, source, formats, progress, SCHEDULES in tables)
     making = place.with_name(MAKING_NAME)

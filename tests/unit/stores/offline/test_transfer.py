@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spanwire.broker.facts import SCHEDULES, XA_BRANCHES, Fact
+from spanwire.broker.facts import CURSORS, SCHEDULES, STAGED_BATCHES, XA_BRANCHES, Fact
 from spanwire.broker.formats import MessageFormats
 from spanwire.broker.schedule import stored_form
 from spanwire.model.destination import QUEUE, SCHEDULE, SUBSCRIPTION, Destination
@@ -154,16 +154,26 @@ def test_scheduled_messages_are_not_imported_where_there_are_some_already(tmp_pa
     assert {path.name: path.read_bytes() for path in place.iterdir()} == before
 
 
-def test_prepared_transactions_are_imported_into_a_new_store_only(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("table", "what"),
+    [
+        (XA_BRANCHES, "prepared transactions"),
+        (CURSORS, "cursors or staged batches"),
+        (STAGED_BATCHES, "cursors or staged batches"),
+    ],
+)
+def test_what_names_messages_by_their_numbers_is_imported_into_a_new_store_only(
+    tmp_path: Path, table: int, what: str
+) -> None:
     driver = JournalDriver()
-    driver.store.append_unit([], [], [Fact(XA_BRANCHES, b"x", b"{}")])
+    driver.store.append_unit([], [], [Fact(table, b"x", b"{}")])
     driver.turn()
     source = tmp_path / "export"
     source.write_bytes(exported(driver.disk))
     place = tmp_path / "journal"
     import_store(place, source, plain_formats(), lambda what, done, total: None)
     before = {path.name: path.read_bytes() for path in place.iterdir()}
-    with pytest.raises(StoreError, match="holds prepared transactions"):
+    with pytest.raises(StoreError, match=f"holds {what}"):
         import_store(place, source, plain_formats(), lambda what, done, total: None)
     assert {path.name: path.read_bytes() for path in place.iterdir()} == before
 
