@@ -23,15 +23,17 @@ from spanwire.pipeline.session import LOG_LEVEL, local_session, machine_cores, p
 LOCAL: Final = re.compile(r"local(?:\[(\*|[0-9]{1,4})\])?")
 
 
-def session_on(master: str, name: str) -> AbstractContextManager[SparkSession]:
-    """A session on this machine (``local[*]``, ``local[2]``) or on a cluster."""
+def session_on(
+    master: str, name: str, settings: Mapping[str, str] | None = None
+) -> AbstractContextManager[SparkSession]:
+    """A session on this machine (``local[*]``, ``local[2]``), with these ``settings``, or on a cluster."""
     match = LOCAL.fullmatch(master)
     if match is None:
         return _cluster_session(master, name)
     cores = 1 if match[1] is None else machine_cores() if match[1] == "*" else int(match[1])
     if cores < 1:
         raise ConfigurationError(f"--master {master}: a session needs a core at least")
-    return local_session(name, cores)
+    return local_session(name, cores, settings)
 
 
 @contextmanager

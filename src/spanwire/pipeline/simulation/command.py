@@ -26,6 +26,8 @@ from spanwire.pipeline.simulation.topology_file import read_connectors
 ALL: Final = "ALL"
 USUAL_SUBSCRIBERS: Final = 1_000
 LOWEST_BASE: Final = -63  # with consumers 64 hops away the priority still fits into a Java byte
+# What is known of ten million links comes back from each core: 300 MB.
+SETTINGS: Final = {"spark.driver.memory": "3g", "spark.driver.maxResultSize": "0"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +76,7 @@ def _run(graph: Graph, rules: Rules, naming: Naming, choice: Choice) -> None:
         raise ConfigurationError(f"consumerPriorityBase is {rules.priority_base}; {LOWEST_BASE} is the lowest here")
     goals = chosen_goals(graph.brokers, choice.subscribers, choice.seed)
     started = time.monotonic()
-    with session_on(choice.master, "spanwire network simulate") as spark:
+    with session_on(choice.master, "spanwire network simulate", SETTINGS) as spark:
         outcome = simulate(spark, Network(graph, rules, goals, choice.consumers), choice.seed)
     found = summary(outcome, naming, time.monotonic() - started, _resident_mib())
     if choice.out is not None:

@@ -121,7 +121,7 @@ def generated(kind: str, brokers: int, degree: int | None, seed: int) -> Connect
     if not 2 <= brokers <= MAX_BROKERS:
         raise ConfigurationError(f"--brokers is {brokers:,}; 2 to {MAX_BROKERS:,} can be simulated")
     chosen = usual if degree is None else degree
-    if usual and not 1 <= chosen <= brokers:
+    if degree is not None and not 1 <= degree <= brokers:
         raise ConfigurationError(f"--degree is {chosen:,}; 1 to the number of brokers is possible")
     if kind in ("regular", "scale-free") and brokers * chosen // 2 > MAX_CONNECTORS:
         raise too_many(f"a network of {brokers:,} brokers with {chosen} links each", brokers * chosen // 2)
