@@ -99,6 +99,7 @@ class Bench:
     def on_spark(self, sections: list[str]) -> None:
         """All that share one session."""
         with local_session("bench", 2, {"spark.sql.warehouse.dir": str(self._folder / "warehouse")}) as spark:
+            spark.sparkContext.setLogLevel("FATAL")  # the others' queries end in the middle of a batch
             runs.fill(self._url, "WARM", WARM_UP, SIZE)
             folder = self._new_folder()
             runs.to_parquet(runs.source(spark, self._url, "WARM", folder, self._options), folder)
@@ -209,7 +210,9 @@ class Bench:
 
     def _new_folder(self) -> Path:
         self._number += 1
-        return self._folder / f"run{self._number}"
+        folder = self._folder / f"run{self._number}"
+        folder.mkdir()
+        return folder
 
     @staticmethod
     def _clear(folder: Path) -> None:

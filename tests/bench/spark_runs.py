@@ -272,7 +272,6 @@ ROUTE = """
 @contextmanager
 def running_route(url: str, folder: Path) -> Iterator[subprocess.Popen[str]]:
     """``spanwire pipeline run`` with a route from a queue into files."""
-    folder.mkdir()
     (folder / "route.yaml").write_text(ROUTE.format(url=url, files=folder / "parquet"))
     command = [sys.executable, "-m", "spanwire", "pipeline", "run", str(folder / "route.yaml")]
     process = subprocess.Popen(
