@@ -11,15 +11,18 @@ Numbers 1 to 40 go over queue ORDERS from A to B, where the archive's consumer t
     23  is received without that anybody saw it sent
     0   was sent before the record begins, and is received
 
-Numbers 101 to 104 go over queue FAR from A over B to C and are all received there; those
-of OTHER are in an archive only.
+Numbers 101 to 104 go over queue FAR from A over B to C and are all received there; those of OTHER are in an archive
+only. Of PAPER no advisory tells, but there is an archive of what was sent, 401 to 406: 403 is received nowhere, 405
+twice, 406 is a dead letter in the archive.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
 
+from spanwire.model.message_view import STRING_VALUE
 from spanwire.pipeline.report.sources import Inputs
+from spanwire.protocols.primitive_map import encode_map
 from tests.support.report_archives import Archive, Teller, answer, message
 
 LAST_MS = 600_000
@@ -30,7 +33,7 @@ HOSTILE = "<script>alert(1)</script>&\"'\x1b[2J"
 
 def planted(root: Path) -> Inputs:
     """Writes the archives."""
-    received, told, statistics = Archive(), Archive(), Archive()
+    received, told, statistics, sent = Archive(), Archive(), Archive(), Archive()
     teller = Teller(told)
     teller.connection("A", "ID:sender-1", "shop")
     teller.connection("B", RECEIVER, "warehouse")
@@ -56,10 +59,18 @@ def planted(root: Path) -> Inputs:
     received.put(message(300, HOSTILE, 1000))
     teller.of_message("B", "MessageDelivered", message(999, "LATE", LAST_MS), LAST_MS)
     _count(statistics)
+    for number in range(401, 407):
+        sent.put(message(number, "PAPER.SENT", number * 100))
+    for number in (401, 402, 404, 405, 405):
+        received.put(message(number, "PAPER", number * 100))
+    dead = message(406, "ActiveMQ.DLQ", 40_600)
+    dead.marshalled_properties = encode_map({"dlqDeliveryFailureCause": (STRING_VALUE, "given up")})
+    received.put(dead)
     return Inputs(
         (received.write(root / "received"),),
         (told.write(root / "advisories"),),
         (statistics.write(root / "statistics"),),
+        (sent.write(root / "sent"),),
     )
 
 

@@ -11,8 +11,9 @@ from typing import Final
 from spanwire.pipeline.report.model import Chart, Column, Figure, FlowChart, Report, Table, Tone, Value
 from spanwire.pipeline.report.svg import svg_of
 from spanwire.pipeline.report.terminal import verdict
-from spanwire.pipeline.report.texts import is_number, printable, text_of
+from spanwire.pipeline.report.texts import is_number, printable, short, text_of
 
+MAX_TEXT: Final = 300  # characters of one value on the page; report.json has all of it
 POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'"
 STATES: Final[dict[str, str]] = {
     "lost": "bad", "doubled": "bad", "unannounced": "bad", "is broken": "bad", "stuck": "warning", "holds": "good",
@@ -23,11 +24,11 @@ STYLE: Final = """
 *{box-sizing:border-box}
 body{margin:0;background:var(--paper);color:var(--ink);font:15px/1.5 system-ui,-apple-system,"Segoe UI",Roboto,
 "Helvetica Neue",Arial,sans-serif}
-main{max-width:1180px;margin:0 auto;padding:28px 24px 64px}
+main{max-width:1240px;margin:0 auto;padding:28px 24px 64px}
 h1{font-size:26px;line-height:1.25;margin:0 0 4px;font-weight:650}
 h2{font-size:19px;margin:44px 0 4px;font-weight:650}
 h3{font-size:15px;margin:22px 0 2px;font-weight:650}
-p{margin:4px 0 10px;color:var(--soft);max-width:78ch}
+p{margin:4px 0 10px;color:var(--soft);max-width:110ch}
 .verdict{display:inline-block;margin:14px 0 0;padding:7px 14px;border-radius:6px;font-weight:600;background:var(--wash);
 color:var(--ink)}
 .verdict.good{background:#e8f5ee;color:var(--good)}.verdict.bad{background:#fdecea;color:var(--bad)}
@@ -41,16 +42,16 @@ table{border-collapse:collapse;width:100%;font-size:14px}
 th,td{padding:7px 12px;text-align:left;border-bottom:1px solid var(--line);vertical-align:top}
 tr:last-child td{border-bottom:0}
 th{background:var(--wash);font-weight:600;white-space:nowrap}
-td{overflow-wrap:anywhere;min-width:7ch}
-td.id{min-width:24ch}
+td{overflow-wrap:break-word;max-width:52ch}
+td.id code{overflow-wrap:break-word}
 .n{text-align:right;white-space:nowrap;font-variant-numeric:tabular-nums}
 .t{white-space:nowrap;font-variant-numeric:tabular-nums}
 td.state{font-weight:600;white-space:nowrap}
 figure{margin:10px 0 0;border:1px solid var(--line);border-radius:8px;padding:14px;overflow-x:auto}
 svg{display:block;width:100%;min-width:640px;height:auto;font:13px system-ui,-apple-system,"Segoe UI",Arial,sans-serif}
 svg text{fill:#3a4653}svg .grid{stroke:#e8ecf0}
-ul{color:var(--soft);padding-left:20px;max-width:78ch}li{margin:5px 0;overflow-wrap:anywhere}
-code{font:13px ui-monospace,SFMono-Regular,Menlo,Consolas,monospace;overflow-wrap:anywhere}
+ul{color:var(--soft);padding-left:20px;max-width:110ch}li{margin:5px 0;overflow-wrap:anywhere}
+code{font:13px ui-monospace,SFMono-Regular,Menlo,Consolas,monospace}
 footer{margin-top:44px;border-top:1px solid var(--line);padding-top:12px;color:var(--soft);font-size:13px}
 @media(max-width:600px){main{padding:18px 14px 48px}h1{font-size:22px}.figures{grid-template-columns:repeat(2,1fr)}
 th,td{padding:6px 9px}}
@@ -105,14 +106,15 @@ def _figure(figure: Figure) -> str:
 
 
 def _section(title: str, tables: list[Table | None], charts: list[Chart | None]) -> str:
-    parts = [_chart(chart) for chart in charts if chart is not None]
+    parts = [_chart(chart, title) for chart in charts if chart is not None]
     parts += [_table(table, title) for table in tables if table is not None]
     return f"<section><h2>{escape(title)}</h2>{''.join(parts)}</section>" if parts else ""
 
 
-def _chart(chart: Chart) -> str:
-    caption = f"{chart.title}" if isinstance(chart, FlowChart) else f"{chart.title}, {chart.unit}"
-    return f"<p>{_safe(caption)}</p><figure>{svg_of(chart)}</figure>"
+def _chart(chart: Chart, above: str) -> str:
+    caption = chart.title if isinstance(chart, FlowChart) else f"{chart.title}, {chart.unit}"
+    caption = "" if caption == above else f"<p>{_safe(caption)}</p>"
+    return f"{caption}<figure>{svg_of(chart)}</figure>"
 
 
 def _table(table: Table, above: str) -> str:
@@ -130,7 +132,7 @@ def _table(table: Table, above: str) -> str:
 
 
 def _cell(value: Value, column: Column) -> str:
-    text = text_of(value, column.kind)
+    text = short(text_of(value, column.kind), MAX_TEXT)
     if isinstance(value, str) and column.name in ("is", "the ledger") and value in STATES:
         return f'<td class="state {STATES[value]}">{_safe(text)}</td>'
     if column.name == "message id":

@@ -7,7 +7,7 @@ from typing import Final, Protocol
 
 from spanwire.pipeline.report.model import BarChart, Chart, FlowChart, LineChart, Link
 from spanwire.pipeline.report.svg import COLOURS
-from spanwire.pipeline.report.texts import printable
+from spanwire.pipeline.report.texts import printable, short
 
 try:
     from matplotlib import dates, figure, patches
@@ -137,6 +137,4 @@ def _curve(
 
 def plain(text: str) -> str:
     """A name as matplotlib shall draw it: no dollar begins a formula, and what is long is cut."""
-    half = MAX_NAME // 2
-    cut = text if len(text) <= MAX_NAME else f"{text[: half - 1]}…{text[-half:]}"
-    return printable(cut).replace("$", r"\$")
+    return printable(short(text, MAX_NAME)).replace("$", r"\$")

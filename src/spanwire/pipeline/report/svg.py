@@ -7,7 +7,7 @@ from html import escape
 from typing import Final
 
 from spanwire.pipeline.report.model import BarChart, Chart, FlowChart, LineChart, Link
-from spanwire.pipeline.report.texts import printable
+from spanwire.pipeline.report.texts import printable, short
 
 COLOURS: Final = ("#1f5fa8", "#d9822b", "#2f8f5b", "#8a4fa3", "#b5403a", "#4a8f9c", "#8a8a8a")
 WIDTH: Final = 960
@@ -66,7 +66,7 @@ def line_svg(chart: LineChart) -> str:
             out.append(f'<circle cx="{points[0][0]:.1f}" cy="{points[0][1]:.1f}" r="4" fill="{colour}"/>')
         x, y = LEFT + (place % 2) * (WIDTH - LEFT) / 2, TOP + PLOT + 46 + 20 * (place // 2)
         out.append(f'<rect x="{x:.0f}" y="{y - 10:.0f}" width="12" height="12" rx="2" fill="{colour}"/>')
-        out.append(_text(x + 18, y, _short(series.name, 58), "start", series.name))
+        out.append(_text(x + 18, y, short(series.name, 58), "start", series.name))
     return "".join([*out, "</svg>"])
 
 
@@ -78,7 +78,7 @@ def bar_svg(chart: BarChart) -> str:
     out = [_open(height, chart.title)]
     for place, bar in enumerate(chart.bars):
         y = TOP + BAR * place
-        out.append(_text(NAME - 12, y + 17, _short(bar.name, MAX_NAME), "end", bar.name))
+        out.append(_text(NAME - 12, y + 17, short(bar.name, MAX_NAME), "end", bar.name))
         high, middle = max(room * bar.high / top, 2.0), max(room * bar.middle / top, 2.0)
         out.append(f'<rect x="{NAME}" y="{y + 3}" width="{high:.1f}" height="20" rx="3" fill="#c7d9ee"/>')
         out.append(f'<rect x="{NAME}" y="{y + 3}" width="{middle:.1f}" height="20" rx="3" fill="{COLOURS[0]}"/>')
@@ -148,11 +148,6 @@ def _text(x: float, y: float, text: str, anchor: str, whole: str | None = None) 
     return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{title}{escape(printable(text))}</text>'
 
 
-def _short(text: str, most: int) -> str:
-    half = most // 2
-    return text if len(text) <= most else f"{text[: half - 1]}…{text[-half:]}"
-
-
 def _moment(moment: datetime, span_s: float) -> str:
     return moment.strftime("%Y-%m-%d" if span_s > 7 * 86_400 else "%m-%d %H:%M" if span_s > 86_400 else "%H:%M:%S")
 
@@ -171,4 +166,4 @@ def _link(link: Link, x1: float, y1: float, x2: float, y2: float, most: int, col
 def _box(x: float, y: float, name: str, colour: str | None) -> str:
     edge = colour if colour is not None else "#9aa4af"
     box = f'<rect x="{x:.1f}" y="{y:.1f}" width="{BOX}" height="{NODE}" rx="4" fill="#ffffff" stroke="{edge}"/>'
-    return box + _text(x + 9, y + 17, _short(name, 34), "start", name)
+    return box + _text(x + 9, y + 17, short(name, 34), "start", name)

@@ -69,9 +69,9 @@ def table_text(table: Table) -> str:
     return "\n".join(lines)
 
 
-def short(text: str) -> str:
+def short(text: str, most: int = MAX_CELL) -> str:
     """At most so many characters; the end of an id says more than its middle."""
-    if len(text) <= MAX_CELL:
+    if len(text) <= most:
         return text
-    half = MAX_CELL // 2
+    half = most // 2
     return f"{text[: half - 1]}…{text[-half:]}"

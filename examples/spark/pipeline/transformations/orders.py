@@ -1,0 +1,30 @@
+"""Queue ORDERS as a table, and the sums by region made from it."""
+
+from __future__ import annotations
+
+import os
+
+from pyspark import pipelines as dp
+from pyspark.sql import DataFrame, SparkSession
+
+URL = os.environ.get("SPANWIRE_URL", "tcp://127.0.0.1:61616")
+STAGING = os.environ.get("ORDERS_STAGING", "/tmp/spanwire-example-staging")
+
+
+@dp.table
+def orders() -> DataFrame:
+    """The only flow that reads the queue."""
+    spark = SparkSession.active()
+    messages = spark.readStream.format("spanwire").options(
+        url=URL, destination="queue://ORDERS", stagingDirectory=STAGING
+    )
+    return messages.load().selectExpr(
+        "JMSMessageID AS id", "properties['region']::string AS region", "properties['amount']::double AS amount"
+    )
+
+
+@dp.materialized_view
+def totals() -> DataFrame:
+    """Orders and amounts by region."""
+    read = SparkSession.active().read.table("orders")
+    return read.groupBy("region").agg({"id": "count", "amount": "sum"}).toDF("region", "n", "total")
