@@ -29,29 +29,10 @@ from spanwire.protocols.openwire.broker_connection import OpenWireBrokerConnecti
 from spanwire.protocols.openwire.message_format import openwire_formats
 from spanwire.protocols.openwire.wire_format import WireFormatPreferences
 from spanwire.stores.memory import MemoryStore
+from tests.support.network_dialogue import NetworkEnvironment
 
-STARTED_MS = 1_795_246_514_000
 MAX_TURNS = 50_000_000  # of one broker each, until a network must have come to rest
 NEIGHBOURS = 4  # of each broker of a regular graph
-
-
-class StillEnvironment:
-    """Duck-typed to `spanwire.model.environment.Environment`: a clock that stands still, and numbers for random."""
-
-    def __init__(self) -> None:
-        self.time = Time(1000.0, STARTED_MS)
-        self._random = 0
-
-    @property
-    def host_name(self) -> str:
-        return "network"
-
-    def now(self) -> Time:
-        return self.time
-
-    def random_bytes(self, size: int) -> bytes:
-        self._random += 1
-        return (self._random * 7919).to_bytes(8, "big")[-size:].rjust(size, b"\x01")
 
 
 class SilentConsumer:
@@ -219,7 +200,7 @@ class DemandNetwork:
     """All brokers and links; ``waiting`` are those that have something to do."""
 
     def __init__(self) -> None:
-        self.environment = StillEnvironment()
+        self.environment = NetworkEnvironment()
         self.formats = MessageFormats(openwire_formats())
         self.sites: list[DemandSite] = []
         self.links: list[DemandLink] = []
