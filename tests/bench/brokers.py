@@ -96,6 +96,11 @@ class Broker:
                         raise SystemExit(f"bench: {self.label} did not start:\n{tail}") from error
                     time.sleep(0.1)
 
+    @property
+    def pid(self) -> int:
+        """The process."""
+        return self._process.pid
+
     def cpu_seconds(self) -> float:
         """User and system time of the whole process so far."""
         fields = Path(f"/proc/{self._process.pid}/stat").read_text().rsplit(")", 1)[1].split()
