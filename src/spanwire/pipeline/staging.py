@@ -24,7 +24,7 @@ from typing import Final
 from spanwire.model.errors import JmsError
 from spanwire.pipeline.options import AT_MOST_ONCE, ReadOptions, staging_directory
 from spanwire.pipeline.receiving import BatchReceiver, MessageSource, Received
-from spanwire.pipeline.segments import StagingDirectory
+from spanwire.pipeline.segments import SegmentWriter, StagingDirectory
 
 MAX_UNSETTLED: Final = 4  # segments whose messages may come again and are known by id: so many crashes in a row
 MAX_KNOWN_BATCHES: Final = 100  # in a row of nothing but messages that are known; there may be new ones behind them
@@ -112,7 +112,7 @@ class Staging:
         with self._directory.segment(number) as segment:
             try:
                 received = self._receiver.receive(source, max_rows, known, segment.add, least_wait_s)
-            except JmsError:
+            except (JmsError, OSError):  # of the disk: what came so far must come again
                 self._disconnect()
                 raise
             if received.is_empty and not source.is_connected():  # it connects again by itself
@@ -122,13 +122,20 @@ class Staging:
             if is_acknowledged:
                 self._acknowledge_before(source)
             if received.ids:
-                segment.finish()
+                self._finish(segment)
                 self._known[number] = received.ids
         if is_acknowledged:
             self._settle(number)
         elif not received.is_empty:
             self._acknowledge(source, number, received)
         return number if received.ids else number - 1
+
+    def _finish(self, segment: SegmentWriter) -> None:
+        try:
+            segment.finish()
+        except OSError:
+            self._disconnect()
+            raise
 
     def _acknowledge(self, source: MessageSource, number: int, received: Received) -> None:
         """The messages are safe here. Should the broker not hear of it, it delivers them again and they are known."""
