@@ -20,13 +20,14 @@ SOAK_KILLS ?= 1000
 SOAK_DAMAGED ?= 100000
 SOAK_CRASH_CALLS ?= 2000
 SOAK_PENDING ?= 1000000
+SOAK_SPARK_KILLS ?= 200
 SOAK_DAMAGED ?= 100000
 FUZZ_INPUTS ?= 1000000
 SOURCES := $(shell find src -name '*.py')
 CODE := src tests tools $(wildcard examples)
 
 .DEFAULT_GOAL := help
-.PHONY: help venv client-conformance compiled spark peers lint format test test-pure test-compiled demo bench bench-client bench-instructions bench-network bench-rights bench-selectors bench-spark soak soak-load fuzz measure lock clean
+.PHONY: help venv client-conformance compiled spark peers lint format test test-pure test-compiled demo bench bench-client bench-instructions bench-network bench-rights bench-selectors bench-spark soak soak-load soak-spark fuzz measure lock clean
 
 help:  ## say what there is to make
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -170,6 +171,9 @@ soak: venv  ## every fault with large counts, a million inputs for each codec an
 	SPANWIRE_KILLS=$(SOAK_KILLS) SPANWIRE_INJECTED=all $(BIN)/python -m pytest --timeout 0 -rs tests/faults $(PYTEST_ARGS)
 	@set -e; for target in openwire stomp selector; do \
 	    echo "fuzzing $$target with $(FUZZ_INPUTS) inputs"; $(BIN)/python -m tests.fuzz.fuzz_$$target $(FUZZ_INPUTS); done
+
+soak-spark: peers $(VENV)/.spark  ## 200 kills of everything that takes part in moving messages with Spark; histories in out/soak
+	$(BIN)/python -m tests.soak.spark_kills --kills $(SOAK_SPARK_KILLS) $(SOAK_ARGS)
 
 soak-load: venv  ## a million pending messages, a kill and a drain; how long one turn takes; synchronous sends; large messages; 10,000 idle connections; 1,000 clients that come back
 	$(call with_best_build,-m tests.soak.deep_queue --count $(SOAK_PENDING) --resident-mib 400 --restart-seconds 5)

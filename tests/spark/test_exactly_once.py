@@ -33,7 +33,11 @@ def test_a_stream_whose_last_batch_is_repeated_sends_it_once(spark: SparkSession
     rows.write.parquet(str(tmp_path / "rows"))
     stream = spark.readStream.schema(rows.schema).parquet(str(tmp_path / "rows")).repartition(2)
     writer = stream.writeStream.format("spanwire").options(
-        url=url, destination="REPEATED", qualityOfServiceMode=ONCE, checkpointLocation=str(tmp_path / "checkpoint")
+        url=url,
+        destination="REPEATED",
+        qualityOfServiceMode=ONCE,
+        duplicateIdProperty="id",
+        checkpointLocation=str(tmp_path / "checkpoint"),
     )
     query = run_to_the_end(writer)
     (tmp_path / "checkpoint/commits/0").unlink()  # as if the driver had been killed right before it wrote that
@@ -42,7 +46,7 @@ def test_a_stream_whose_last_batch_is_repeated_sends_it_once(spark: SparkSession
     assert (tmp_path / "checkpoint/commits/0").exists()
     messages = take_all(url, "REPEATED")
     assert sorted(int(str(message.properties["n"])) for message in messages) == list(range(2500))
-    assert messages[0].properties["_AMQ_DUPL_ID"] == f"{query.id}/0/0/0"
+    assert messages[0].properties["id"] == f"{query.id}/0/0/0"
 
 
 def test_a_cursor_feeds_a_stream_and_keeps_what_is_not_committed(
@@ -84,3 +88,10 @@ def test_a_checkpoint_that_wrote_to_another_broker_is_refused(
     with pytest.raises(Exception, match="no ledger of the query series-MOVED"):
         write_batch(spark, spanwire.openwire_uri(), queue, 1, "control")
     assert numbers(classic.openwire_uri(), queue) == []
+
+
+def test_a_write_that_does_not_say_which_one_it_is_is_refused(spark: SparkSession) -> None:
+    frame = spark.range(1).selectExpr("'x' AS text")
+    writer = frame.write.format("spanwire").mode("append").options(destination="Q", qualityOfServiceMode=ONCE)
+    with pytest.raises(Exception, match="needs to know which write this is.*ledgerBatch, a number that rises"):
+        writer.save()

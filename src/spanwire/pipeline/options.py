@@ -18,7 +18,7 @@
 | maxBatchMs | stream read | 3,000 |
 | numPartitions | read | 2 |
 | bodies | read | all kinds |
-| duplicateIdProperty | write | _AMQ_DUPL_ID |
+| duplicateIdProperty | write | _AMQ_DUPL_ID with DUPLICATES_OK, else none |
 | duplicateIdPrefix | batch write | a new one for each write |
 | maxRowsPerTransaction | write | 10,000 |
 | qualityOfServiceMode | write | DUPLICATES_OK |
@@ -63,6 +63,8 @@ MAX_BATCH: Final = 2**63 - 1
 DUPLICATE_ID: Final = "_AMQ_DUPL_ID"  # the header by which ActiveMQ Artemis detects duplicates
 
 ADVISORIES: Final = "ActiveMQ.Advisory."  # topics on which a broker tells about itself, to whoever is there
+# Artemis refuses an id that a staged attempt has had already, and what is committed once needs none.
+DEFAULT_IDS: Final = {DUPLICATES_OK: DUPLICATE_ID, ONCE_AND_ONLY_ONCE: "", AT_MOST_ONCE: ""}
 
 MAX_ROWS: Final = 500_000  # of one batch: held unacknowledged by the broker and, as columns, by the driver
 MAX_BYTES: Final = 1024 * MIB  # of one batch; Arrow's texts end at 2 GiB
@@ -200,13 +202,14 @@ def write_options(given: Mapping[str, str]) -> WriteOptions:
     """The options of a writer. Raises `ConfigurationError` in one line."""
     words = _Words(given, WRITE, "write", READ)
     name = words.text("destination")
+    quality = words.quality(WRITE_QUALITIES)
     found = WriteOptions(
         login=words.login(),
         destination=None if name is None else target_named(name),
-        duplicate_id_property=words.property_name("duplicateIdProperty", DUPLICATE_ID),
+        duplicate_id_property=words.property_name("duplicateIdProperty", DEFAULT_IDS[quality]),
         duplicate_id_prefix=words.text("duplicateIdPrefix"),
         max_transaction_rows=words.number("maxRowsPerTransaction", 10_000, 1, MAX_TRANSACTION_ROWS),
-        quality=words.quality(WRITE_QUALITIES),
+        quality=quality,
         exactly_once_by=words.choice("exactlyOnceBy", (AUTO, CONTROL, LEDGER)),
         ledger=words.text("ledger"),
         ledger_batch=None if words.text("ledgerBatch") is None else words.number("ledgerBatch", 0, 0, MAX_BATCH),

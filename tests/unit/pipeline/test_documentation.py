@@ -8,7 +8,8 @@ from pathlib import Path
 from spanwire.pipeline.options import COMMON, MAX_BYTES, MAX_RECEIVE_TIMEOUT_MS, MAX_ROWS, MIB, READ, WRITE
 from spanwire.pipeline.schema import COLUMNS
 
-PAGE = (Path(__file__).resolve().parents[3] / "docs/howto/spark.md").read_text(encoding="utf-8")
+ROOT = Path(__file__).resolve().parents[3]
+PAGE = (ROOT / "docs/howto/spark.md").read_text(encoding="utf-8")
 
 
 def section(title: str) -> str:
@@ -39,3 +40,11 @@ def test_the_largest_values_are_on_the_page() -> None:
     assert f"at most {MAX_ROWS} |" in options
     assert f"at most {MAX_RECEIVE_TIMEOUT_MS} |" in options
     assert f"at most {MAX_BYTES // (1024 * MIB)} GiB |" in options
+
+
+def test_every_test_that_the_page_about_exactly_once_names_exists() -> None:
+    text = (ROOT / "docs/reference/exactly-once.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"`(test_\w+)`", text))
+    files = [path.read_text(encoding="utf-8") for path in (ROOT / "tests").rglob("test_*.py")]
+    assert len(named) > 8
+    assert [name for name in sorted(named) if not any(f"def {name}(" in file for file in files)] == []

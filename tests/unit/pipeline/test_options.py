@@ -91,8 +91,10 @@ def test_a_writer_may_take_the_destination_from_its_rows_and_go_without_ids() ->
 def test_the_modes_of_the_bridge_have_defaults_and_count_in_any_case() -> None:
     assert read_options({"destination": "Q"}).quality == "ONCE_AND_ONLY_ONCE"
     assert (write_options({}).quality, write_options({}).is_committed_once) == ("DUPLICATES_OK", False)
+    assert write_options({}).duplicate_id_property == "_AMQ_DUPL_ID"
     for mode in ("once_and_only_once", "AT_MOST_ONCE"):
         options = write_options({"qualityOfServiceMode": mode, "ledger": "nightly-1.x", "ledgerBatch": "7"})
+        assert options.duplicate_id_property is None
         assert options.is_committed_once and (options.ledger, options.ledger_batch) == ("nightly-1.x", 7)
 
 

@@ -1,0 +1,42 @@
+"""kill -9 of whatever takes part, at named points: every message comes through once.
+
+What the points are stands in `tests.support.spark_faults`; many more of them are tried by `tests.soak.spark_kills`.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.broker_process import BrokerProcess, spanwire_command
+from tests.support.classic import classic_broker
+from tests.support.peers import require
+from tests.support.spark_kills import CONTROL_SINK, CURSOR, LEDGER_SINK, NAIVE_SINK, STAGING, TIMEOUT_S, KilledSpark
+
+
+@pytest.mark.timeout(2 * TIMEOUT_S)
+def test_from_classic_to_spanwire_with_staging_and_the_control_destination(tmp_path: Path) -> None:
+    require("activemq-broker")
+    points = ["received:self", "acknowledged:self", "write:self", "staged:out", "commit:self", "committed:jvm"]
+    with classic_broker(tmp_path / "in") as source, BrokerProcess(spanwire_command(), tmp_path / "out") as target:
+        outcome = KilledSpark(tmp_path / "staging", {"in": source, "out": target}, points, STAGING, CONTROL_SINK).run()
+    assert outcome.is_complete and outcome.is_exact, outcome.told()
+
+
+@pytest.mark.timeout(2 * TIMEOUT_S)
+def test_from_spanwire_to_classic_with_a_cursor_and_a_ledger(tmp_path: Path) -> None:
+    require("activemq-broker")
+    points = ["reserved:in", "staged:self", "decided:self", "commit:zombie"]
+    with BrokerProcess(spanwire_command(), tmp_path / "in") as source, classic_broker(tmp_path / "out") as target:
+        outcome = KilledSpark(tmp_path / "cursor", {"in": source, "out": target}, points, CURSOR, LEDGER_SINK).run()
+    assert outcome.is_complete and outcome.is_exact, outcome.told()
+    assert outcome.zombies == 1, outcome.told()
+
+
+@pytest.mark.timeout(2 * TIMEOUT_S)
+def test_the_counting_finds_what_a_sink_doubles_that_sends_at_once(spanwire: BrokerProcess, tmp_path: Path) -> None:
+    brokers = {"in": spanwire, "out": spanwire}
+    outcome = KilledSpark(tmp_path / "naive", brokers, ["staged:self"], STAGING, NAIVE_SINK).run()
+    assert outcome.is_complete and outcome.lost == [], outcome.told()
+    assert outcome.doubled, outcome.told()

@@ -1,0 +1,221 @@
+"""A data source like ``format("spanwire")`` that stops processes at named points, each point of a list once.
+
+SPANWIRE_FAULTS names a folder; its file ``points.json`` lists points in order, as ``where:who``. The first one that is
+not reached yet counts. Where:
+
+| where | process | |
+|---|---|---|
+| received, acknowledged | of the source | a segment is written, the broker has not heard / has heard of it |
+| reserved | of the source | a cursor has reserved a batch |
+| read | a task | some rows of a partition are read |
+| write, staged | a task | some rows are sent / all are, and prepared or staged |
+| commit, decided, committed | of the sink's commit | before it / the ledger has the batch, nobody its rows / after it |
+
+Who is killed: ``self``, ``jvm``, ``driver``, ``in`` or ``out`` (the broker there), or ``zombie``: the JVM, while the
+process itself goes on when a later run has committed something, as if it had slept.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceStreamArrowWriter, DataSourceStreamReader, WriterCommitMessage
+from pyspark.sql.types import StructType
+
+from spanwire.pipeline.broker_link import consume
+from spanwire.pipeline.committing import ledger_sink
+from spanwire.pipeline.datasource.cursor_reader import CursorStreamReader
+from spanwire.pipeline.datasource.exact_writer import ExactStreamWriter, Staged
+from spanwire.pipeline.datasource.source import SpanwireDataSource
+from spanwire.pipeline.datasource.stream_reader import SpanwireStreamReader
+from spanwire.pipeline.datasource.stream_writer import SpanwireStreamWriter
+from spanwire.pipeline.ledger import Entry, LedgerSink
+from spanwire.pipeline.ledger_link import BlockingBrancher, BlockingLedger
+from spanwire.pipeline.options import LEDGER, WriteOptions, read_options, write_options
+from spanwire.pipeline.read_ahead import ReadAhead
+from spanwire.pipeline.receiving import MessageSource, RawMessage
+from spanwire.pipeline.staging import Staging
+
+FOLDER: Final = "SPANWIRE_FAULTS"
+ZOMBIE_TIMEOUT_S: Final = 200.0  # a machine at its limit takes so long to start Spark again
+END_TIMEOUT_S: Final = 60.0
+PAUSE_S: Final = 0.05
+
+
+def folder() -> Path:
+    return Path(os.environ[FOLDER])
+
+
+def reached() -> int:
+    """How many points were."""
+    return len(list(folder().glob("hit-*")))
+
+
+def points() -> list[str]:
+    found: list[str] = json.loads((folder() / "points.json").read_text("utf-8"))
+    return found
+
+
+def at(where: str) -> None:
+    """Do what is to be done here, if anything."""
+    index = reached()
+    listed = points()
+    if index >= len(listed) or listed[index].split(":")[0] != where:
+        return
+    try:
+        os.close(os.open(folder() / f"hit-{index:03}", os.O_CREAT | os.O_EXCL))
+    except FileExistsError:
+        return
+    who = listed[index].split(":")[1]
+    if who == "self":
+        os.kill(os.getpid(), signal.SIGKILL)
+    if who == "zombie":
+        _sleep_through_the_kill()
+        return
+    os.kill(int((folder() / f"{who}.pid").read_text("utf-8")), signal.SIGKILL)
+    if who in ("jvm", "driver"):
+        time.sleep(END_TIMEOUT_S)  # whoever is left ends with the JVM
+
+
+def _sleep_through_the_kill() -> None:
+    for number in (signal.SIGHUP, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
+    before = commits()
+    os.kill(int((folder() / "jvm.pid").read_text("utf-8")), signal.SIGKILL)
+    deadline = time.monotonic() + ZOMBIE_TIMEOUT_S
+    while commits() <= before and time.monotonic() < deadline:
+        time.sleep(PAUSE_S)
+    (folder() / f"zombie-{os.getpid()}").touch()
+
+
+def commits() -> int:
+    """How often the sink has committed something."""
+    return len(list(folder().glob("commit-*")))
+
+
+class FaultySource(MessageSource):
+    """A consumer whose process may be stopped around an acknowledgement."""
+
+    def __init__(self, inner: MessageSource) -> None:
+        self._inner = inner
+
+    def receive(self, max_count: int, timeout_s: float) -> Sequence[RawMessage]:
+        return self._inner.receive(max_count, timeout_s)
+
+    def acknowledge(self) -> None:
+        at("received")
+        self._inner.acknowledge()
+        at("acknowledged")
+
+    def is_connected(self) -> bool:
+        return self._inner.is_connected()
+
+    def close(self) -> None:
+        self._inner.close()
+
+
+class FaultyStreamReader(SpanwireStreamReader):
+    def _opened(self) -> Staging:
+        if self._staging is None:
+            options = self._options
+            self._staging = Staging(options, lambda: FaultySource(consume(options)), time.monotonic)
+            self._ahead = ReadAhead(self._staging)
+        return self._staging
+
+    def __setstate__(self, given: dict[str, str]) -> None:
+        FaultyStreamReader.__init__(self, given)
+
+    def read(self, partition: object) -> Iterator[pa.RecordBatch]:
+        for batch in super().read(partition):
+            at("read")
+            yield batch
+
+
+class FaultyCursorReader(CursorStreamReader):
+    def latestOffset(self, start: dict[str, object], limit: object) -> dict[str, object]:  # noqa: N802
+        found = super().latestOffset(start, limit)
+        if found != start:
+            at("reserved")
+        return found
+
+    def __setstate__(self, given: dict[str, str]) -> None:
+        FaultyCursorReader.__init__(self, given)
+
+    def read(self, partition: object) -> Iterator[pa.RecordBatch]:
+        for batch in super().read(partition):
+            at("read")
+            yield batch
+
+
+def stopping(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for number, batch in enumerate(batches):
+        if number:
+            at("write")
+        yield batch
+
+
+class FaultyLedger(BlockingLedger):
+    def save(self, entry: Entry) -> None:
+        super().save(entry)
+        at("decided")
+
+
+def faulty_sink(options: WriteOptions) -> LedgerSink:
+    inner = ledger_sink(options)
+    return LedgerSink(
+        "" if options.destination is None else str(options.destination),
+        options.first_ledger_batch,
+        lambda: BlockingBrancher(options),
+        lambda query: FaultyLedger(options, query),
+        inner._unique,
+    )
+
+
+class FaultyExactWriter(ExactStreamWriter):
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Staged:
+        staged = super().write(stopping(iterator))
+        if staged.part.count:
+            at("staged")
+        return staged
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
+        at("commit")
+        options = write_options(self._given)
+        staged = [message for message in messages if isinstance(message, Staged)]
+        if options.exactly_once_by == LEDGER:
+            faulty_sink(options).commit(staged[0].batch, [message.part for message in staged])
+        else:
+            super().commit(messages, batchId)
+        (folder() / f"commit-{batchId}-{os.getpid()}-{time.monotonic_ns()}").touch()
+        at("committed")
+
+
+class FaultyWriter(SpanwireStreamWriter):
+    """The sink that sends at once: the control."""
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        sent = super().write(stopping(iterator))
+        if sent.count:
+            at("staged")
+        return sent
+
+
+class FaultyDataSource(SpanwireDataSource):
+    @classmethod
+    def name(cls) -> str:
+        return "faulty"
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
+        given = dict(self.options)
+        return FaultyStreamReader(given) if read_options(given).cursor is None else FaultyCursorReader(given)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:  # noqa: N802
+        given = dict(self.options)
+        return FaultyExactWriter(given) if write_options(given).is_committed_once else FaultyWriter(given)

@@ -1,0 +1,212 @@
+"""Messages through a Spark that is killed again and again, counted at both ends by a program that is no part of it.
+
+The sender and the receiver speak STOMP and share no code with Spanwire. Each message carries its number.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from tests.support.broker_process import BrokerProcess
+from tests.support.spark_faults import FOLDER
+from tests.support.stomp_socket import StompSocket
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+BATCH: Final = 60
+MAX_STARTS: Final = 20
+TIMEOUT_S: Final = 600.0
+PAUSE_S: Final = 0.1
+ONCE: Final = "ONCE_AND_ONLY_ONCE"
+STAGING: Final = {"stagingDirectory": "{folder}/staging"}
+CURSOR: Final = {"cursor": "{name}"}
+CONTROL_SINK: Final = {"qualityOfServiceMode": ONCE, "exactlyOnceBy": "control"}
+LEDGER_SINK: Final = {"qualityOfServiceMode": ONCE, "exactlyOnceBy": "ledger"}
+NAIVE_SINK: Final[dict[str, str]] = {}
+
+
+@dataclass
+class Outcome:
+    """What came through, and what happened on the way."""
+
+    sent: int
+    received: Counter[int]
+    points: list[str]
+    reached: int
+    starts: int
+    zombies: int
+    has_ended: bool
+    failures: list[str] = field(default_factory=list)
+    log: str = ""
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every point was reached, and the query came to its end."""
+        return self.reached == len(self.points) and self.has_ended
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether every message came through once, and nothing else."""
+        return self.received == Counter(range(self.sent))
+
+    def told(self) -> str:
+        """What to look at."""
+        return (
+            f"{self.reached} of {self.points} in {self.starts} starts; lost {self.lost[:20]}, doubled "
+            f"{self.doubled[:20]}; failures {self.failures}; log {self.log}"
+        )
+
+    @property
+    def lost(self) -> list[int]:
+        return [number for number in range(self.sent) if not self.received[number]]
+
+    @property
+    def doubled(self) -> list[int]:
+        return [number for number, count in self.received.items() if count > 1]
+
+
+def send(port: int, queue: str, count: int) -> None:
+    """Persistent messages with the property n from 0 on, acknowledged by the broker as one."""
+    with StompSocket(port) as stomp:
+        stomp.connect("1.2")
+        stomp.type("BEGIN\ntransaction:t\n\n\0")
+        for number in range(count):
+            head = f"SEND\ndestination:/queue/{queue}\ntransaction:t\npersistent:true\nn:{number}\n"
+            stomp.type(f"{head}\ntext {number}\0")
+        stomp.type("COMMIT\ntransaction:t\nreceipt:r\n\n\0")
+        answer = stomp.receive()
+        assert answer is not None and answer.command == "RECEIPT", answer
+
+
+def receive(port: int, queue: str) -> Counter[int]:
+    """Everything in a queue; a last message behind all others tells where it ends."""
+    found: Counter[int] = Counter()
+    with StompSocket(port) as stomp:
+        stomp.connect("1.2")
+        stomp.type(f"SEND\ndestination:/queue/{queue}\npersistent:true\nn:-1\nreceipt:r\n\nlast\0")
+        answer = stomp.receive()
+        assert answer is not None and answer.command == "RECEIPT", answer
+        stomp.type(f"SUBSCRIBE\nid:1\ndestination:/queue/{queue}\nack:auto\n\n\0")
+        while True:
+            frame = stomp.receive()
+            assert frame is not None and frame.command == "MESSAGE", frame
+            number = int(frame.headers["n"])
+            if number < 0:
+                return found
+            found[number] += 1
+
+
+def is_alive(pid: int) -> bool:
+    """Whether a process runs; one that has ended and is not waited for does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text("utf-8").rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+class KilledSpark:
+    """One query from a broker to another, and the list of points at which something is killed."""
+
+    def __init__(
+        self,
+        folder: Path,
+        brokers: dict[str, BrokerProcess],
+        points: Sequence[str],
+        source: dict[str, str],
+        sink: dict[str, str],
+    ) -> None:
+        """``brokers``: those called ``in`` and ``out``, running; they may be one."""
+        self._folder: Final = folder
+        self._brokers: Final = brokers
+        self._points: Final = list(points)
+        self._count: Final = BATCH * (len(points) // 2 + 3)
+        self._starts = 0
+        folder.mkdir(parents=True, exist_ok=True)
+        name = folder.name
+        common = {"in": f"{name}.IN", "out": f"{name}.OUT"}
+        self._queues: Final = common
+        plan = {
+            "source": {
+                "url": brokers["in"].openwire_uri(), "destination": common["in"], "maxRowsPerBatch": str(BATCH),
+                **{word: value.format(folder=folder, name=name) for word, value in source.items()},
+            },
+            "sink": {"url": brokers["out"].openwire_uri(), "destination": common["out"], **sink},
+        }  # fmt: skip
+        (folder / "plan.json").write_text(json.dumps(plan), "utf-8")
+        (folder / "points.json").write_text(json.dumps(self._points), "utf-8")
+
+    def run(self) -> Outcome:
+        """Send, run until all points were reached and everything is through, count."""
+        send(self._brokers["in"].stomp_port, self._queues["in"], self._count)
+        self._note_brokers()
+        deadline = time.monotonic() + TIMEOUT_S
+        code: int | None = None
+        while code != 0 and self._starts < MAX_STARTS and time.monotonic() < deadline:
+            self._starts += 1
+            code = self._spark(deadline)
+        received = receive(self._brokers["out"].stomp_port, self._queues["out"])
+        failures = self._folder / "failures"
+        return Outcome(
+            sent=self._count,
+            received=received,
+            points=self._points,
+            reached=len(list(self._folder.glob("hit-*"))),
+            starts=self._starts,
+            zombies=len(list(self._folder.glob("zombie-*"))),
+            has_ended=code == 0,
+            failures=failures.read_text("utf-8").splitlines() if failures.exists() else [],
+            log=(self._folder / "log").read_text("utf-8", errors="replace")[-4000:],
+        )
+
+    def _spark(self, deadline: float) -> int | None:
+        """One life of the program, and of the brokers meanwhile; its exit status, None when it was killed or hung."""
+        with (self._folder / "log").open("ab") as log:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "tests.support.spark_once_victim", str(self._folder)],
+                cwd=ROOT, env={**os.environ, FOLDER: str(self._folder)}, stdin=subprocess.DEVNULL, stdout=log,
+                stderr=log, start_new_session=True,
+            )  # fmt: skip
+            try:
+                while process.poll() is None and time.monotonic() < deadline:
+                    self._raise_the_dead()
+                    if not self._has_jvm():
+                        break
+                    time.sleep(PAUSE_S)
+                return process.poll()
+            finally:
+                self._end(process)
+
+    def _has_jvm(self) -> bool:
+        """False once the JVM that has told its id is gone, though the program that started it may hang on."""
+        path = self._folder / "jvm.pid"
+        return not path.exists() or is_alive(int(path.read_text("utf-8")))
+
+    def _end(self, process: subprocess.Popen[bytes]) -> None:
+        """Program and JVM; workers that sleep through it are what this is about."""
+        path = self._folder / "jvm.pid"
+        jvm = int(path.read_text("utf-8")) if path.exists() else 0
+        path.unlink(missing_ok=True)
+        process.kill()
+        process.wait()
+        if jvm and is_alive(jvm):
+            os.kill(jvm, signal.SIGKILL)
+
+    def _raise_the_dead(self) -> None:
+        for broker in set(self._brokers.values()):
+            if not is_alive(broker.pid):
+                broker.kill()
+                broker.start()
+                self._note_brokers()
+
+    def _note_brokers(self) -> None:
+        for side, broker in self._brokers.items():
+            (self._folder / f"{side}.pid").write_text(str(broker.pid), "utf-8")
