@@ -13,7 +13,7 @@ from typing import Final
 from spanwire.registry import TRANSPORT_SCHEMES
 from spanwire.service.config import network, persistence, plugins, uri, virtual, words
 from spanwire.service.config.document import snake_case
-from spanwire.service.config.words import HONOURED, LATER, ONLY, Rule, Words
+from spanwire.service.config.rules import HONOURED, LATER, ONLY, Rule, Words
 
 TARGET: Final = Path(__file__).resolve().parent.parent / "docs" / "reference" / "activemq-xml.md"
 ELEMENTS: Final[dict[str, Words]] = {

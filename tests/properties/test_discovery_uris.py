@@ -13,8 +13,8 @@ from spanwire.network.connector import NetworkConnectorSettings
 from spanwire.service.config.decryption import Decryption
 from spanwire.service.config.document import Findings
 from spanwire.service.config.network import TRANSPORTS, NetworkReader
+from spanwire.service.config.rules import Words
 from spanwire.service.config.tls import NO_STORES
-from spanwire.service.config.words import Words
 
 COMPOSITES = "static simple masterslave discovery failover multicast fanout peer zeroconf".split()
 OPTIONS = st.just("") | st.sampled_from(

@@ -11,7 +11,7 @@ from spanwire.documents.element import Attribute, Element
 from spanwire.model.destination import QUEUE, parse_destination
 from spanwire.model.errors import InvalidDestinationError
 from spanwire.service.config.document import Findings
-from spanwire.service.config.words import YES, Words
+from spanwire.service.config.rules import YES, Words
 
 NOT_IN_A_URI: Final = ("id", "uri")
 LISTS: Final = ("excludedDestinations", "dynamicallyIncludedDestinations", "staticallyIncludedDestinations")

@@ -26,6 +26,7 @@ from spanwire.service.config.persistence import PersistenceReader
 from spanwire.service.config.plugins import PluginReader
 from spanwire.service.config.policies import PolicyInterpreter
 from spanwire.service.config.properties import UnknownPlaceholderError, Variables
+from spanwire.service.config.rules import LATER, NO_EFFECT, ONLY, Rule, Words
 from spanwire.service.config.security import SecurityInterpreter
 from spanwire.service.config.tls import Stores, read_stores
 from spanwire.service.config.upkeep import upkeep
@@ -33,7 +34,6 @@ from spanwire.service.config.uri import connector_settings
 from spanwire.service.config.usage import UsageInterpreter
 from spanwire.service.config.values import Settings
 from spanwire.service.config.virtual import VirtualReader
-from spanwire.service.config.words import LATER, NO_EFFECT, ONLY, Rule, Words
 from spanwire.service.local_zone import LocalZone
 from spanwire.transports.base import ConnectorSettings
 

@@ -23,10 +23,11 @@ from spanwire.network.settings import DEFAULT_NAME, DEFAULT_PREFETCH, DEFAULT_TT
 from spanwire.service.config.connector_uri import take_settings
 from spanwire.service.config.decryption import Decryption
 from spanwire.service.config.document import Findings
+from spanwire.service.config.rules import NO_EFFECT, YES, Rule, Words
 from spanwire.service.config.tls import Stores
 from spanwire.service.config.uri import SOCKET, TLS, WIRE_FORMAT, TransportUri, is_tls, parse_uri, redacted
 from spanwire.service.config.values import NUMBER, Settings, as_flag
-from spanwire.service.config.words import LINKS, NO_EFFECT, SSL_CONTEXT, YES, Rule, Words
+from spanwire.service.config.words import LINKS, SSL_CONTEXT
 from spanwire.tls.settings import ClientTlsSettings
 
 MAX_TTL: Final = 64  # brokers in a row: as many as a broker path may hold

@@ -16,8 +16,9 @@ from spanwire.broker.sequence_window import MAX_DEPTH
 from spanwire.documents.element import Element
 from spanwire.service.config.document import Findings
 from spanwire.service.config.model import PersistenceConfiguration
+from spanwire.service.config.rules import JAVA, LATER, NO_EFFECT, ONLY, YES, Rule, Words
 from spanwire.service.config.values import Settings
-from spanwire.service.config.words import ENTRY_TABLES, JAVA, JOURNAL, LATER, NO_EFFECT, ONLY, YES, Rule, Words
+from spanwire.service.config.words import ENTRY_TABLES, JOURNAL
 
 GIB: Final = 1024**3
 MIN_SEGMENT_BYTES: Final = 1024 * 1024

@@ -24,12 +24,11 @@ from spanwire.broker.stamping import TimeStampSettings
 from spanwire.documents.element import Element
 from spanwire.model.destination import QUEUE, TOPIC
 from spanwire.model.errors import InvalidSelectorError
-from spanwire.service.config import words
 from spanwire.service.config.document import Findings
 from spanwire.service.config.model import RuntimeSettings
 from spanwire.service.config.policies import TEMPORARY
+from spanwire.service.config.rules import JAVA, LATER, NO_EFFECT, YES, Rule, Words
 from spanwire.service.config.values import Settings
-from spanwire.service.config.words import JAVA, NO_EFFECT, YES, Rule, Words
 
 DEFAULT_SEPARATOR: Final = "/"
 NO_SEPARATORS: Final = ". , * > ? :"  # they mean something in a name
@@ -80,7 +79,7 @@ REDELIVERY_POLICY: Final = Words(
         "preDispatchCheck": CLIENT_ONLY,
         "id": JAVA,
     },
-    {"destination": Rule(words.LATER, note="policies by another name", advice="write queue= or topic=, remove it")},
+    {"destination": Rule(LATER, note="policies by another name", advice="write queue= or topic=, remove it")},
 )
 
 Inner = Callable[[Element, str, Words], list[Element]]

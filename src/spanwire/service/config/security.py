@@ -23,9 +23,9 @@ from spanwire.service.config.model import (
     LoginModuleConfiguration,
     UserConfiguration,
 )
+from spanwire.service.config.rules import Words
 from spanwire.service.config.user_files import CertifiedFiles, UserFiles
 from spanwire.service.config.values import Settings, as_flag
-from spanwire.service.config.words import Words
 
 JAAS: Final = "org.apache.activemq.jaas."
 PROPERTIES_MODULE: Final = JAAS + "PropertiesLoginModule"

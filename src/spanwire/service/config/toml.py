@@ -26,7 +26,7 @@ from spanwire.documents.element import MAX_DEPTH, MAX_DOCUMENT_BYTES, MAX_ELEMEN
 from spanwire.model.errors import ConfigurationError
 from spanwire.service.config import network, persistence, words
 from spanwire.service.config.document import snake_case
-from spanwire.service.config.words import Words
+from spanwire.service.config.rules import Words
 
 KEY: Final = r"(?:[A-Za-z0-9_-]+|\"[^\"]*\"|'[^']*')"
 TABLE_LINE: Final = re.compile(rf"\s*\[\[?\s*({KEY}(?:\s*\.\s*{KEY})*)\s*\]\]?")

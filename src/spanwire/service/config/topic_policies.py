@@ -35,9 +35,9 @@ from spanwire.broker.topic_policy import (
 from spanwire.documents.element import Element
 from spanwire.service.config import words
 from spanwire.service.config.document import Findings
+from spanwire.service.config.rules import Words
 from spanwire.service.config.security import Inner
 from spanwire.service.config.values import Settings, as_flag
-from spanwire.service.config.words import Words
 
 MAX_INT: Final = 2**31 - 1  # Java's, as most numbers there
 MAX_PREFETCH: Final = 32_766

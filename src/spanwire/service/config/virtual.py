@@ -19,8 +19,8 @@ from spanwire.model.errors import InvalidSelectorError
 from spanwire.selector.parser import parse_selector
 from spanwire.service.config import words
 from spanwire.service.config.document import Findings
+from spanwire.service.config.rules import JAVA, NO_EFFECT, ONLY, YES, Rule, Words
 from spanwire.service.config.values import Settings
-from spanwire.service.config.words import JAVA, NO_EFFECT, YES, Rule, Words
 
 ONE_THREAD: Final = Rule(NO_EFFECT, ("false",), "one thread makes all copies")
 ATOMIC: Final = Rule(NO_EFFECT, ("true", "false"), "a send is answered once all of its copies are stored")
@@ -50,7 +50,7 @@ COMPOSITE: Final = Words(
     {
         **dict.fromkeys("name forwardOnly copyMessage".split(), YES),
         "concurrentSend": ONE_THREAD,
-        "sendWhenNotMatched": Rule(words.ONLY, ("false",), "composites that keep what no filter matches"),
+        "sendWhenNotMatched": Rule(ONLY, ("false",), "composites that keep what no filter matches"),
         "id": JAVA,
     },
     {"forwardTo": YES},

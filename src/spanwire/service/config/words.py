@@ -6,55 +6,21 @@ word without effect gives a warning unless it asks for what holds anyway.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
-HONOURED: Final = "honoured"
-ONLY: Final = "only"  # accepted with the given values; any other is not yet supported
-NO_EFFECT: Final = "no effect"  # accepted with a warning that says why
-LATER: Final = "later"  # not yet supported
+from spanwire.service.config.rules import (
+    JAVA,
+    NO_EFFECT,
+    ONLY,
+    YES,
+    Rule,
+    Words,
+    all_of,
+    later,
+    list_of,
+    only,
+)
 
-
-@dataclass(frozen=True, slots=True)
-class Rule:
-    """What becomes of one word.
-
-    ``values`` are lower case. ``note`` says why a word has no effect, or names the feature that a word of a later
-    version belongs to; ``advice`` is what to do until then. A word that ``guards`` access is never skipped.
-    A ``holder`` that is empty asks for nothing.
-    """
-
-    kind: str
-    values: tuple[str, ...] = ()
-    note: str = ""
-    advice: str = "remove it"
-    guards: bool = False
-    holder: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Words:
-    """The settings and inner elements of one element; all of it guards access if ``guards``."""
-
-    settings: dict[str, Rule]
-    children: dict[str, Rule]
-    guards: bool = False
-
-
-def _later(feature: str, advice: str = "remove it", guards: bool = False) -> Rule:
-    return Rule(LATER, note=feature, advice=advice, guards=guards)
-
-
-def _list_of(feature: str) -> Rule:
-    return Rule(LATER, note=feature, holder=True)
-
-
-def _only(value: str, feature: str, advice: str = "remove it", guards: bool = False) -> Rule:
-    return Rule(ONLY, tuple(value.split()), feature, advice, guards)
-
-
-YES: Final = Rule(HONOURED)
-JAVA: Final = Rule(NO_EFFECT, note="it tunes the Java implementation")
 NO_JMX: Final = Rule(NO_EFFECT, ("false",), "there is no JMX here; use spanwire status and dstat")
 WATCHED: Final = Rule(
     NO_EFFECT,
@@ -76,13 +42,9 @@ ENTRY_TABLES: Final = "a table of classes in place of elements"
 JOURNAL: Final = "the journal of Spanwire keeps the messages; remove it"
 
 
-def _all(rule: Rule, names: str) -> dict[str, Rule]:
-    return dict.fromkeys(names.split(), rule)
-
-
 BROKER: Final = Words(
     settings={
-        **_all(
+        **all_of(
             YES,
             "brokerName name brokerId dataDirectory persistent advisorySupport deleteAllMessagesOnStartup start "
             "maxUncommittedCount schedulerSupport maxSchedulerRepeatAllowed allowTempAutoCreationOnSend",
@@ -91,37 +53,37 @@ BROKER: Final = Words(
         "useJmx": Rule(ONLY, ("true", "false")),  # the control socket serves either way
         "brokerObjectName": JAVA,
         "anonymousProducerAdvisorySupport": YES,
-        **_all(_only("false", "reuse of temporary destinations"), "cacheTempDestinations"),
-        **_all(
+        **all_of(only("false", "reuse of temporary destinations"), "cacheTempDestinations"),
+        **all_of(
             YES,
             "enableMessageExpirationOnActiveDurableSubs offlineDurableSubscriberTimeout "
             "offlineDurableSubscriberTaskSchedule schedulePeriodForDestinationPurge maxPurgedDestinationsPerSweep",
         ),
-        **_all(_only("false", "refusal of durable subscriptions", guards=True), "rejectDurableConsumers"),
+        **all_of(only("false", "refusal of durable subscriptions", guards=True), "rejectDurableConsumers"),
         "populateJMSXUserID": YES,
         "useAuthenticatedPrincipalForJMSXUserID": Rule(
             NO_EFFECT, ("true", "false"), "populateJMSXUserID always names whom the client logged in as"
         ),
         "populateUserNameInMBeans": NO_JMX,
-        **_all(YES, "useMirroredQueues useVirtualTopics useTempMirroredQueues"),
-        **_all(YES, "useVirtualDestSubs useVirtualDestSubsOnCreation"),
-        **_all(_only("false", STANDBY), "slave waitForSlave shutdownOnSlaveFailure shutdownOnMasterFailure"),
-        **_all(_only("false", "a start that does not wait"), "startAsync"),
+        **all_of(YES, "useMirroredQueues useVirtualTopics useTempMirroredQueues"),
+        **all_of(YES, "useVirtualDestSubs useVirtualDestSubsOnCreation"),
+        **all_of(only("false", STANDBY), "slave waitForSlave shutdownOnSlaveFailure shutdownOnMasterFailure"),
+        **all_of(only("false", "a start that does not wait"), "startAsync"),
         "networkConnectorStartAsync": Rule(
             NO_EFFECT, ("true", "false"), "network connectors start side by side and hold nothing up"
         ),
-        **_all(
-            _only("false", "memory limits for producers and consumers apart"), "splitSystemUsageForProducersConsumers"
+        **all_of(
+            only("false", "memory limits for producers and consumers apart"), "splitSystemUsageForProducersConsumers"
         ),
-        **_all(_only("false", "the host's name as the broker's", "write brokerName"), "useLocalHostBrokerName"),
+        **all_of(only("false", "the host's name as the broker's", "write brokerName"), "useLocalHostBrokerName"),
         "rollbackOnlyOnAsyncException": Rule(NO_EFFECT, ("true",), "a transaction with a refused send is rolled back"),
         "keepDurableSubsActive": Rule(NO_EFFECT, ("true", "false"), "durable subscriptions are always kept"),
         "enableStatistics": Rule(NO_EFFECT, ("true",), "statistics are always kept"),
-        **_all(WATCHED, "schedulePeriodForDiskUsageCheck diskUsageCheckRegrowThreshold adjustUsageLimits"),
+        **all_of(WATCHED, "schedulePeriodForDiskUsageCheck diskUsageCheckRegrowThreshold adjustUsageLimits"),
         "schedulerDirectory": JOB_STORE,
         "schedulerDirectoryFile": JOB_STORE,
         "tmpDataDirectory": NO_TEMPORARY_STORE,
-        **_all(
+        **all_of(
             JAVA,
             "consumerSystemUsagePortion dedicatedTaskRunner virtualThreadTaskRunner "
             "deferredNetworkConnectors maxInflatedDataSize "
@@ -132,68 +94,68 @@ BROKER: Final = Words(
             "timeBeforePurgeTempDestinations useLoggingForShutdownErrors useShutdownHook "
             "useVmConnector waitForSlaveTimeout",
         ),
-        **_all(_later(LINKS, "write <networkConnectors>, remove it"), "networkConnectorURIs"),
-        **_all(_later("lists of URIs", "write <transportConnectors>, remove it"), "transportConnectorURIs"),
-        **_all(_later(STANDBY), "masterConnectorURI"),
-        **_all(_later("connections inside the process"), "vmConnectorURI"),
+        **all_of(later(LINKS, "write <networkConnectors>, remove it"), "networkConnectorURIs"),
+        **all_of(later("lists of URIs", "write <transportConnectors>, remove it"), "transportConnectorURIs"),
+        **all_of(later(STANDBY), "masterConnectorURI"),
+        **all_of(later("connections inside the process"), "vmConnectorURI"),
     },
     children={
-        **_all(
+        **all_of(
             YES,
             "transportConnectors persistenceAdapter destinations destinationPolicy systemUsage managementContext "
             "plugins sslContext shutdownHooks networkConnectors",
         ),
-        "jmsBridgeConnectors": _list_of("bridges to other messaging systems"),
+        "jmsBridgeConnectors": list_of("bridges to other messaging systems"),
         "destinationInterceptors": YES,
         "jobSchedulerStore": JOB_STORE,
         "tempDataStore": NO_TEMPORARY_STORE,
-        "proxyConnectors": _list_of("proxies"),
-        "services": _list_of("services of one's own"),
-        "ioExceptionHandler": _later("a choice of what a failing disk does"),
-        "persistenceFactory": _later("other stores", JOURNAL),
-        "masterConnector": _later(STANDBY),
-        "messageAuthorizationPolicy": _later(
+        "proxyConnectors": list_of("proxies"),
+        "services": list_of("services of one's own"),
+        "ioExceptionHandler": later("a choice of what a failing disk does"),
+        "persistenceFactory": later("other stores", JOURNAL),
+        "masterConnector": later(STANDBY),
+        "messageAuthorizationPolicy": later(
             "rights by message", "use an authorizationPlugin and remove it", guards=True
         ),
-        **_all(
-            _later("memory limits by another name", "write <systemUsage>, remove it"),
+        **all_of(
+            later("memory limits by another name", "write <systemUsage>, remove it"),
             "memoryManager usageManager consumerSystemUsage producerSystemUsage",
         ),
-        **_all(BUILT_IN, "destinationFactory taskRunnerFactory brokerContext"),
+        **all_of(BUILT_IN, "destinationFactory taskRunnerFactory brokerContext"),
         "adminView": NO_JMX,
-        "producerCompositeQueue": _later(VIRTUAL),
+        "producerCompositeQueue": later(VIRTUAL),
     },
 )
 
 TRANSPORT_CONNECTOR: Final = Words(
     settings={
-        **_all(
+        **all_of(
             YES,
             "name uri autoStart auditNetworkProducers allowLinkStealing maximumConsumersAllowedPerConnection "
             "maximumProducersAllowedPerConnection discoveryUri",
         ),
-        **_all(_only("false", "dispatch by the sender's thread"), "disableAsyncDispatch"),
+        **all_of(only("false", "dispatch by the sender's thread"), "disableAsyncDispatch"),
         "displayStackTrace": Rule(NO_EFFECT, ("false",), "errors are one line and go to the log"),
-        **_all(_only("false", "monitoring of connectors"), "enableStatusMonitor"),
-        **_all(YES, "rebalanceClusterClients updateClusterClients updateClusterClientsOnRemove updateClusterFilter"),
-        **_all(JAVA, "warnOnRemoteClose id"),
-        **_all(_later(DISCOVERY, "write discoveryUri, remove it"), "discoveryAgent"),
-        **_all(_later("lists of brokers for clients"), "connectURI publishedAddressPolicy"),
-        **_all(_later(ENTRY_TABLES), "brokerInfo server"),
+        **all_of(only("false", "monitoring of connectors"), "enableStatusMonitor"),
+        **all_of(YES, "rebalanceClusterClients updateClusterClients updateClusterClientsOnRemove updateClusterFilter"),
+        **all_of(JAVA, "warnOnRemoteClose id"),
+        **all_of(later(DISCOVERY, "write discoveryUri, remove it"), "discoveryAgent"),
+        **all_of(later("lists of brokers for clients"), "connectURI publishedAddressPolicy"),
+        **all_of(later(ENTRY_TABLES), "brokerInfo server"),
     },
     children={
-        "discoveryAgent": _later(DISCOVERY, "write discoveryUri, remove it"),
-        "publishedAddressPolicy": _later("lists of brokers for clients"),
-        "messageAuthorizationPolicy": _later(
+        "discoveryAgent": later(DISCOVERY, "write discoveryUri, remove it"),
+        "publishedAddressPolicy": later("lists of brokers for clients"),
+        "messageAuthorizationPolicy": later(
             "rights by message", "use an authorizationPlugin and remove it", guards=True
         ),
-        **_all(_later(ENTRY_TABLES), "brokerInfo server"),
+        **all_of(later(ENTRY_TABLES), "brokerInfo server"),
     },
 )
 
 POLICY_ENTRY: Final = Words(
     settings={
-        **_all(
+        **all_of(
             YES,
             "queue topic tempQueue tempTopic memoryLimit queuePrefetch topicPrefetch queueBrowserPrefetch "
             "expireMessagesPeriod producerFlowControl sendFailIfNoSpace sendFailIfNoSpaceAfterTimeout "
@@ -203,57 +165,57 @@ POLICY_ENTRY: Final = Words(
             "gcInactiveDestinations gcWithNetworkConsumers inactiveTimeoutBeforeGC inactiveTimoutBeforeGC "
             "durableTopicPrefetch alwaysRetroactive usePrefetchExtension",
         ),
-        **_all(
+        **all_of(
             YES,
             "advisoryForConsumed advisoryForDelivery advisoryForDiscardingMessages advisoryForDispatched "
             "advisoryForFastProducers advisoryForSlowConsumers advisoryWhenFull includeBodyForAdvisory "
             "sendAdvisoryIfNoConsumers",
         ),
-        **_all(_only("false", "more statistics"), "advancedMessageStatisticsEnabled advancedNetworkStatisticsEnabled"),
-        **_all(
-            _only("false", "temporary destinations shared between connections", guards=True),
+        **all_of(only("false", "more statistics"), "advancedMessageStatisticsEnabled advancedNetworkStatisticsEnabled"),
+        **all_of(
+            only("false", "temporary destinations shared between connections", guards=True),
             "allowTempDestinationStealing",
         ),
         "persistJMSRedelivered": Rule(NO_EFFECT, ("true", "false"), "the journal always tells what was delivered"),
-        **_all(_only("false", "dead letters of duplicates"), "sendDuplicateFromStoreToDLQ"),
+        **all_of(only("false", "dead letters of duplicates"), "sendDuplicateFromStoreToDLQ"),
         "enableAudit": Rule(NO_EFFECT, ("true", "false"), "the store knows what was sent twice"),
-        **_all(
+        **all_of(
             Rule(NO_EFFECT, note="failoverProducersAuditDepth and maxFailoverProducersToTrack of the store hold"),
             "maxAuditDepth maxProducersToAudit maxQueueAuditDepth",
         ),
-        **_all(
+        **all_of(
             Rule(NO_EFFECT, note="pages are as large as memory has room for, and everybody sees the whole queue"),
             "maxPageSize maxBrowsePageSize maxExpirePageSize",
         ),
-        **_all(
+        **all_of(
             JAVA,
             "doOptimzeMessageStorage minimumMessageSize optimizeMessageStoreInFlightLimit optimizedDispatch "
             "reduceMemoryFootprint useCache useTopicSubscriptionInflightStats id",
         ),
     },
     children={
-        **_all(
+        **all_of(
             YES,
             "deadLetterStrategy pendingMessageLimitStrategy dispatchPolicy subscriptionRecoveryPolicy "
             "messageEvictionStrategy slowConsumerStrategy",
         ),
-        **_all(CURSOR, "pendingQueuePolicy pendingSubscriberPolicy pendingDurableSubscriberPolicy"),
+        **all_of(CURSOR, "pendingQueuePolicy pendingSubscriberPolicy pendingDurableSubscriberPolicy"),
         "networkBridgeFilterFactory": YES,
-        "messageGroupMapFactory": _later("message groups by a Java class"),
-        "messageInterceptorStrategy": _later("changes of messages on their way"),
-        "destination": _later("policies by another name", "write queue= or topic= of <policyEntry>, remove it"),
+        "messageGroupMapFactory": later("message groups by a Java class"),
+        "messageInterceptorStrategy": later("changes of messages on their way"),
+        "destination": later("policies by another name", "write queue= or topic= of <policyEntry>, remove it"),
     },
 )
 BRIDGE_FILTERS: Final = Words(
     settings={},
     children={
         "conditionalNetworkBridgeFilterFactory": YES,
-        "bean": _later("bridge filters by a Java class"),
+        "bean": later("bridge filters by a Java class"),
     },
 )
 CONDITIONAL_BRIDGE_FILTER: Final = Words(
     settings={
-        **_all(YES, "replayWhenNoConsumers replayDelay rateLimit rateDuration selectorAware"),
+        **all_of(YES, "replayWhenNoConsumers replayDelay rateLimit rateDuration selectorAware"),
         "id": JAVA,
     },
     children={},
@@ -261,8 +223,8 @@ CONDITIONAL_BRIDGE_FILTER: Final = Words(
 PENDING_LIMIT: Final = Words(
     settings={},
     children={
-        **_all(YES, "constantPendingMessageLimitStrategy prefetchRatePendingMessageLimitStrategy"),
-        "bean": _later(SLOW),
+        **all_of(YES, "constantPendingMessageLimitStrategy prefetchRatePendingMessageLimitStrategy"),
+        "bean": later(SLOW),
     },
 )
 CONSTANT_LIMIT: Final = Words(
@@ -273,61 +235,61 @@ PREFETCH_RATE: Final = Words(settings={"multiplier": YES, "id": JAVA}, children=
 EVICTION: Final = Words(
     settings={},
     children={
-        **_all(
+        **all_of(
             YES,
             "oldestMessageEvictionStrategy oldestMessageWithLowestPriorityEvictionStrategy "
             "uniquePropertyMessageEvictionStrategy",
         ),
-        "bean": _later(SLOW),
+        "bean": later(SLOW),
     },
 )
 OLDEST: Final = Words(settings={"evictExpiredMessagesHighWatermark": YES, "id": JAVA}, children={})
 UNIQUE_PROPERTY: Final = Words(settings={**OLDEST.settings, "propertyName": YES}, children={})
 SLOW_CONSUMERS: Final = Words(
     settings={},
-    children={**_all(YES, "abortSlowConsumerStrategy abortSlowAckConsumerStrategy"), "bean": _later(SLOW)},
+    children={**all_of(YES, "abortSlowConsumerStrategy abortSlowAckConsumerStrategy"), "bean": later(SLOW)},
 )
 ABORT_SLOW: Final = Words(
     settings={
-        **_all(YES, "maxSlowCount maxSlowDuration checkPeriod abortConnection ignoreNetworkConsumers"),
-        **_all(JAVA, "name id"),
+        **all_of(YES, "maxSlowCount maxSlowDuration checkPeriod abortConnection ignoreNetworkConsumers"),
+        **all_of(JAVA, "name id"),
     },
     children={},
 )
 ABORT_SLOW_ACK: Final = Words(
-    settings={**ABORT_SLOW.settings, **_all(YES, "maxTimeSinceLastAck ignoreIdleConsumers")}, children={}
+    settings={**ABORT_SLOW.settings, **all_of(YES, "maxTimeSinceLastAck ignoreIdleConsumers")}, children={}
 )
 # A broker with one thread dispatches each topic in one order to all its consumers: all that the first three ask for.
 DISPATCH: Final = Words(
     settings={},
     children={
-        **_all(
+        **all_of(
             YES,
             "strictOrderDispatchPolicy roundRobinDispatchPolicy simpleDispatchPolicy priorityDispatchPolicy "
             "priorityNetworkDispatchPolicy clientIdFilterDispatchPolicy",
         ),
-        "bean": _later("a choice of the order of dispatch by a Java class"),
+        "bean": later("a choice of the order of dispatch by a Java class"),
     },
 )
-CLIENT_ID_FILTER: Final = Words(settings={**_all(YES, "ptpClientId ptpSuffix"), "id": JAVA}, children={})
+CLIENT_ID_FILTER: Final = Words(settings={**all_of(YES, "ptpClientId ptpSuffix"), "id": JAVA}, children={})
 RECOVERY: Final = Words(
     settings={},
     children={
-        **_all(
+        **all_of(
             YES,
             "noSubscriptionRecoveryPolicy fixedCountSubscriptionRecoveryPolicy fixedSizedSubscriptionRecoveryPolicy "
             "lastImageSubscriptionRecoveryPolicy timedSubscriptionRecoveryPolicy "
             "retainedMessageSubscriptionRecoveryPolicy",
         ),
-        "queryBasedSubscriptionRecoveryPolicy": _later(
+        "queryBasedSubscriptionRecoveryPolicy": later(
             "messages that a query finds for consumers to come",
             "a query is a Java class, none runs here: write <fixedCountSubscriptionRecoveryPolicy>, which keeps some",
         ),
-        "bean": _later("messages for consumers to come by a Java class"),
+        "bean": later("messages for consumers to come by a Java class"),
     },
 )
 FIXED_COUNT: Final = Words(settings={"maximumSize": YES, "id": JAVA}, children={})
-FIXED_SIZE: Final = Words(settings={"maximumSize": YES, **_all(JAVA, "useSharedBuffer buffer id")}, children={})
+FIXED_SIZE: Final = Words(settings={"maximumSize": YES, **all_of(JAVA, "useSharedBuffer buffer id")}, children={})
 TIMED: Final = Words(settings={"recoverDuration": YES, "id": JAVA}, children={})
 WITHOUT_SETTINGS: Final = Words(settings={"id": JAVA}, children={})
 RETAINED: Final = Words(settings={"id": JAVA}, children={"wrapped": YES})
@@ -335,26 +297,26 @@ RETAINED: Final = Words(settings={"id": JAVA}, children={"wrapped": YES})
 LETTER_AUDIT: Final = Rule(NO_EFFECT, ("false",), "each message that dies leaves a dead letter of its own")
 SHARED_DEAD_LETTERS: Final = Words(
     settings={
-        **_all(YES, "deadLetterQueue processExpired processNonPersistent expiration"),
-        **_all(LETTER_AUDIT, "enableAudit maxAuditDepth maxProducersToAudit"),
+        **all_of(YES, "deadLetterQueue processExpired processNonPersistent expiration"),
+        **all_of(LETTER_AUDIT, "enableAudit maxAuditDepth maxProducersToAudit"),
         "id": JAVA,
     },
-    children=_all(YES, "deadLetterQueue"),
+    children=all_of(YES, "deadLetterQueue"),
 )
 INDIVIDUAL_DEAD_LETTERS: Final = Words(
     settings={
-        **_all(
+        **all_of(
             YES,
             "queuePrefix topicPrefix queueSuffix topicSuffix processExpired processNonPersistent expiration "
             "useQueueForQueueMessages useQueueForTopicMessages destinationPerDurableSubscriber",
         ),
-        **_all(LETTER_AUDIT, "enableAudit maxAuditDepth maxProducersToAudit"),
+        **all_of(LETTER_AUDIT, "enableAudit maxAuditDepth maxProducersToAudit"),
         "id": JAVA,
     },
     children={},
 )
 DISCARDING_LETTERS: Final = Words(
-    settings=_all(
+    settings=all_of(
         Rule(NO_EFFECT, note="all dead letters are dropped"),
         "deadLetterQueue expiration processExpired processNonPersistent enableAudit maxAuditDepth maxProducersToAudit "
         "id",
@@ -364,96 +326,98 @@ DISCARDING_LETTERS: Final = Words(
 DEAD_LETTER_STRATEGY: Final = Words(
     settings={},
     children={
-        **_all(YES, "sharedDeadLetterStrategy individualDeadLetterStrategy discarding"),
-        **_all(_later("strategies of one's own; Spanwire runs no Java classes", "write <discarding/>"), "bean"),
+        **all_of(YES, "sharedDeadLetterStrategy individualDeadLetterStrategy discarding"),
+        **all_of(later("strategies of one's own; Spanwire runs no Java classes", "write <discarding/>"), "bean"),
     },
 )
 
 SYSTEM_USAGE: Final = Words(
     settings={
-        **_all(YES, "sendFailIfNoSpace sendFailIfNoSpaceAfterTimeout"),
-        **_all(JAVA, "id name checkLimitsLogLevel sendFailIfNoSpaceExplicitySet"),
+        **all_of(YES, "sendFailIfNoSpace sendFailIfNoSpaceAfterTimeout"),
+        **all_of(JAVA, "id name checkLimitsLogLevel sendFailIfNoSpaceExplicitySet"),
     },
     children={
-        **_all(YES, "memoryUsage storeUsage tempUsage systemUsage"),
+        **all_of(YES, "memoryUsage storeUsage tempUsage systemUsage"),
         "jobSchedulerUsage": JOB_STORE,
     },
 )
 MEMORY_USAGE: Final = Words(
     settings={
-        **_all(YES, "limit percentOfJvmHeap"),
-        **_all(JAVA, "name percentUsageMinDelta pollingTime id portion usagePortion"),
+        **all_of(YES, "limit percentOfJvmHeap"),
+        **all_of(JAVA, "name percentUsageMinDelta pollingTime id portion usagePortion"),
     },
-    children=_all(YES, "memoryUsage"),
+    children=all_of(YES, "memoryUsage"),
 )
 DISK_USAGE: Final = {
-    **_all(YES, "limit percentLimit total"),
-    **_all(JAVA, "name percentUsageMinDelta pollingTime id usagePortion"),
+    **all_of(YES, "limit percentLimit total"),
+    **all_of(JAVA, "name percentUsageMinDelta pollingTime id usagePortion"),
 }
-STORE_USAGE: Final = Words(settings=DISK_USAGE, children=_all(YES, "storeUsage"))
-TEMP_USAGE: Final = Words(settings=DISK_USAGE, children=_all(YES, "tempUsage"))
+STORE_USAGE: Final = Words(settings=DISK_USAGE, children=all_of(YES, "storeUsage"))
+TEMP_USAGE: Final = Words(settings=DISK_USAGE, children=all_of(YES, "tempUsage"))
 MANAGEMENT: Final = Words(
-    settings=_all(
+    settings=all_of(
         NO_JMX,
         "createConnector connectorHost connectorPath connectorPort createMBeanServer findTigerMbeanServer "
         "jmxDomainName rmiServerPort useMBeanServer allowRemoteAddressInMBeanNames suppressMBean id",
     ),
-    children=_all(NO_JMX, "property environment MBeanServer"),
+    children=all_of(NO_JMX, "property environment MBeanServer"),
 )
-SHUTDOWN_HOOKS: Final = Words(settings={}, children=_all(YES, "bean"))
+SHUTDOWN_HOOKS: Final = Words(settings={}, children=all_of(YES, "bean"))
 SSL_CONTEXT: Final = Words(
     settings={
-        **_all(YES, "keyStore keyStorePassword keyStoreKey keyStoreKeyPassword trustStore trustStorePassword"),
-        **_all(_only("tls tlsv1.2 tlsv1.3", "other TLS versions"), "protocol"),
-        **_all(_only("jks pkcs12 pem", "other kinds of stores"), "keyStoreType trustStoreType"),  # the content tells
-        **_all(JAVA, "id keyStoreAlgorithm trustStoreAlgorithm secureRandomAlgorithm provider"),
-        **_all(_later("revoked certificates"), "crlPath"),
-        **_all(_later("key managers", "write keyStore and trustStore"), "keyManagers trustManagers secureRandom"),
+        **all_of(YES, "keyStore keyStorePassword keyStoreKey keyStoreKeyPassword trustStore trustStorePassword"),
+        **all_of(only("tls tlsv1.2 tlsv1.3", "other TLS versions"), "protocol"),
+        **all_of(only("jks pkcs12 pem", "other kinds of stores"), "keyStoreType trustStoreType"),  # the content tells
+        **all_of(JAVA, "id keyStoreAlgorithm trustStoreAlgorithm secureRandomAlgorithm provider"),
+        **all_of(later("revoked certificates"), "crlPath"),
+        **all_of(later("key managers", "write keyStore and trustStore"), "keyManagers trustManagers secureRandom"),
     },
     children={
         "sslContext": YES,
-        **_all(_later("key managers", "write keyStore and trustStore"), "keyManagers trustManagers"),
+        **all_of(later("key managers", "write keyStore and trustStore"), "keyManagers trustManagers"),
     },
     guards=True,
 )
-DESTINATION: Final = Words(settings=_all(YES, "physicalName"), children={})
-DESTINATIONS: Final = Words(settings={}, children={**_all(YES, "queue topic"), **_all(OWNED, "tempQueue tempTopic")})
-CONNECTORS: Final = Words(settings={}, children=_all(YES, "transportConnector"))
-POLICY: Final = Words(settings={}, children=_all(YES, "policyMap policyEntries"))
-POLICY_MAP: Final = Words(settings={}, children=_all(YES, "policyEntries defaultEntry"))
-DEFAULT_POLICY: Final = Words(settings={}, children=_all(YES, "policyEntry"))
-POLICY_ENTRIES: Final = Words(settings={}, children=_all(YES, "policyEntry"))
+DESTINATION: Final = Words(settings=all_of(YES, "physicalName"), children={})
+DESTINATIONS: Final = Words(
+    settings={}, children={**all_of(YES, "queue topic"), **all_of(OWNED, "tempQueue tempTopic")}
+)
+CONNECTORS: Final = Words(settings={}, children=all_of(YES, "transportConnector"))
+POLICY: Final = Words(settings={}, children=all_of(YES, "policyMap policyEntries"))
+POLICY_MAP: Final = Words(settings={}, children=all_of(YES, "policyEntries defaultEntry"))
+DEFAULT_POLICY: Final = Words(settings={}, children=all_of(YES, "policyEntry"))
+POLICY_ENTRIES: Final = Words(settings={}, children=all_of(YES, "policyEntry"))
 
 PLUGINS: Final = Words(
     settings={},
     children={
-        **_all(
+        **all_of(
             YES,
             "simpleAuthenticationPlugin jaasAuthenticationPlugin jaasCertificateAuthenticationPlugin "
             "jaasDualAuthenticationPlugin authorizationPlugin discardingDLQBrokerPlugin "
             "forcePersistencyModeBrokerPlugin loggingBrokerPlugin redeliveryPlugin runtimeConfigurationPlugin "
             "statisticsBrokerPlugin timeStampingBrokerPlugin",
         ),
-        "shiroPlugin": _later("Shiro", "use jaasAuthenticationPlugin and authorizationPlugin", guards=True),
-        "bean": _later("plugins of one's own; Spanwire runs no Java classes", guards=True),
-        **_all(_later("drawings of the broker"), "connectionDotFilePlugin destinationDotFilePlugin"),
+        "shiroPlugin": later("Shiro", "use jaasAuthenticationPlugin and authorizationPlugin", guards=True),
+        "bean": later("plugins of one's own; Spanwire runs no Java classes", guards=True),
+        **all_of(later("drawings of the broker"), "connectionDotFilePlugin destinationDotFilePlugin"),
         "destinationPathSeparatorPlugin": YES,
-        "destinationsPlugin": _later("a file of destinations", "write <destinations>, remove it"),
-        **_all(_later("traces"), "multicastTraceBrokerPlugin traceBrokerPathPlugin udpTraceBrokerPlugin"),
-        "virtualSelectorCacheBrokerPlugin": _later(VIRTUAL),
+        "destinationsPlugin": later("a file of destinations", "write <destinations>, remove it"),
+        **all_of(later("traces"), "multicastTraceBrokerPlugin traceBrokerPathPlugin udpTraceBrokerPlugin"),
+        "virtualSelectorCacheBrokerPlugin": later(VIRTUAL),
     },
 )
 SIMPLE_AUTHENTICATION: Final = Words(
-    settings={**_all(YES, "anonymousAccessAllowed anonymousUser anonymousGroup"), "id": JAVA},
-    children={"users": YES, **_all(_later("tables of users", "write <users>"), "userGroups userPasswords")},
+    settings={**all_of(YES, "anonymousAccessAllowed anonymousUser anonymousGroup"), "id": JAVA},
+    children={"users": YES, **all_of(later("tables of users", "write <users>"), "userGroups userPasswords")},
     guards=True,
 )
-USERS: Final = Words(settings={}, children=_all(YES, "authenticationUser"), guards=True)
-USER: Final = Words(settings={**_all(YES, "username password groups"), "id": JAVA}, children={}, guards=True)
+USERS: Final = Words(settings={}, children=all_of(YES, "authenticationUser"), guards=True)
+USER: Final = Words(settings={**all_of(YES, "username password groups"), "id": JAVA}, children={}, guards=True)
 JAAS_AUTHENTICATION: Final = Words(
     settings={
         "configuration": YES,
-        "discoverLoginConfig": _only("true", "a login.config that is given", "use -D java.security.auth.login.config"),
+        "discoverLoginConfig": only("true", "a login.config that is given", "use -D java.security.auth.login.config"),
         "id": JAVA,
     },
     children={},
@@ -462,39 +426,39 @@ JAAS_AUTHENTICATION: Final = Words(
 DUAL_AUTHENTICATION: Final = Words(
     settings={**JAAS_AUTHENTICATION.settings, "sslConfiguration": YES}, children={}, guards=True
 )
-AUTHORIZATION: Final = Words(settings={"id": JAVA}, children=_all(YES, "map"), guards=True)
+AUTHORIZATION: Final = Words(settings={"id": JAVA}, children=all_of(YES, "map"), guards=True)
 AUTHORIZATION_HOLDER: Final = Words(
     settings={},
     children={
         "authorizationMap": YES,
-        **_all(_later("LDAP", "use an authorizationMap"), "cachedLDAPAuthorizationMap lDAPAuthorizationMap"),
-        "bean": _later("maps of one's own; Spanwire runs no Java classes", "use an authorizationMap"),
+        **all_of(later("LDAP", "use an authorizationMap"), "cachedLDAPAuthorizationMap lDAPAuthorizationMap"),
+        "bean": later("maps of one's own; Spanwire runs no Java classes", "use an authorizationMap"),
     },
     guards=True,
 )
-GROUP_CLASS: Final = _only("org.apache.activemq.jaas.groupprincipal", "other classes of groups")
+GROUP_CLASS: Final = only("org.apache.activemq.jaas.groupprincipal", "other classes of groups")
 AUTHORIZATION_MAP: Final = Words(
     settings={"id": JAVA, "groupClass": GROUP_CLASS},
-    children=_all(YES, "authorizationEntries tempDestinationAuthorizationEntry defaultEntry"),
+    children=all_of(YES, "authorizationEntries tempDestinationAuthorizationEntry defaultEntry"),
     guards=True,
 )
-AUTHORIZATION_ENTRIES: Final = Words(settings={}, children=_all(YES, "authorizationEntry"), guards=True)
+AUTHORIZATION_ENTRIES: Final = Words(settings={}, children=all_of(YES, "authorizationEntry"), guards=True)
 AUTHORIZATION_ENTRY: Final = Words(
     settings={
-        **_all(YES, "queue topic read write admin"),
-        **_all(
-            _only("false", "rights on single temporary destinations", "use tempDestinationAuthorizationEntry"),
+        **all_of(YES, "queue topic read write admin"),
+        **all_of(
+            only("false", "rights on single temporary destinations", "use tempDestinationAuthorizationEntry"),
             "tempQueue tempTopic",
         ),
         "groupClass": GROUP_CLASS,
         "id": JAVA,
     },
-    children=_all(_later("rights by another name", "write queue= or topic= of <authorizationEntry>"), "destination"),
+    children=all_of(later("rights by another name", "write queue= or topic= of <authorizationEntry>"), "destination"),
     guards=True,
 )
 TEMPORARY_ENTRY: Final = Words(
-    settings={**_all(YES, "read write admin"), **_all(JAVA, "id groupClass")},
-    children=_all(YES, "tempDestinationAuthorizationEntry"),
+    settings={**all_of(YES, "read write admin"), **all_of(JAVA, "id groupClass")},
+    children=all_of(YES, "tempDestinationAuthorizationEntry"),
     guards=True,
 )
-DEFAULT_ENTRY: Final = Words(settings={}, children=_all(YES, "authorizationEntry"), guards=True)
+DEFAULT_ENTRY: Final = Words(settings={}, children=all_of(YES, "authorizationEntry"), guards=True)

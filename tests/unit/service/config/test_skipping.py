@@ -15,7 +15,7 @@ from spanwire.service.config.interpretation import Interpreter
 from spanwire.service.config.loading import read_configuration
 from spanwire.service.config.model import BrokerConfiguration
 from spanwire.service.config.properties import Variables
-from spanwire.service.config.words import LATER, ONLY, Words
+from spanwire.service.config.rules import LATER, ONLY, Words
 
 PATH = Path("/etc/spanwire/conf/activemq.xml")
 TABLES = {name: table for name, table in vars(words).items() if isinstance(table, Words)}

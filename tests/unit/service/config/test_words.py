@@ -6,8 +6,8 @@ import pytest
 
 from spanwire.registry import TRANSPORT_SCHEMES
 from spanwire.service.config import words
+from spanwire.service.config.rules import HONOURED, NO_EFFECT, ONLY, Words
 from spanwire.service.config.uri import LATER_SCHEMES, SOCKET, STOMP, WIRE_FORMAT
-from spanwire.service.config.words import HONOURED, NO_EFFECT, ONLY, Words
 
 TABLES = {name: table for name, table in vars(words).items() if isinstance(table, Words)}
 
