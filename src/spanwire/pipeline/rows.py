@@ -175,24 +175,22 @@ class RowReader:
     def rows(self, batch: pa.RecordBatch) -> Iterator[OutgoingRow]:
         """The messages of a batch in order. Raises `ConfigurationError` for a value that no message can have."""
         columns: dict[str, list[object]] = {}
-        property_kind: int | None = None
         for column, array in zip(batch.schema, batch.columns, strict=True):
             if column.name in BROKERS_OWN:
                 continue
             if column.name == "JMSExpiration":
                 array = array.cast(pa.int64())  # microseconds
-            if column.name == "properties":
-                property_kind = ARROW_NUMBERS.get(column.type.item_type)
-            columns[column.name] = array.to_pylist()
+            columns[column.name] = _maps(array) if column.name == "properties" else _values(array)
         names = list(columns)
         for values in zip(*columns.values(), strict=True):
-            yield self._row(dict(zip(names, values, strict=True)), property_kind)
+            yield self._row(dict(zip(names, values, strict=True)))
 
-    def _row(self, values: dict[str, object], property_kind: int | None) -> OutgoingRow:
+    def _row(self, values: dict[str, object]) -> OutgoingRow:
         row = OutgoingRow()
         row.destination = self._destination(values.get("JMSDestination"))
         row.body = body_of(values)
-        row.properties = properties_of(values.get("properties"), property_kind)
+        properties = values.get("properties")
+        row.properties = properties if isinstance(properties, dict) else {}
         row.correlation_id = _text(values, "JMSCorrelationID")
         row.message_type = _text(values, "JMSType")
         row.reply_to = _text(values, "JMSReplyTo")
@@ -254,19 +252,40 @@ def body_of(values: dict[str, object]) -> object:
     raise ConfigurationError(f"spanwire: body_type is {kind!r}, not text, bytes, map, stream or message")
 
 
-def properties_of(value: object, number_kind: int | None) -> dict[str, object]:
-    """The properties of a row with their JMS types."""
-    found: dict[str, object] = {}
-    if not isinstance(value, list):
-        return found
-    for name, given in value:
-        if isinstance(given, dict):
-            found[name] = client_value(_decoded(given, f"the property {name!r}"))
-        elif number_kind is not None and given is not None:
-            found[name] = Typed(number_kind, given)
-        else:
-            found[name] = given
+def _maps(array: pa.MapArray) -> list[object]:
+    """The properties of each row with their JMS types; taken apart for all rows at once."""
+    kind = ARROW_NUMBERS.get(array.type.item_type)
+    names, values = _values(array.keys), _values(array.items)
+    ends = array.offsets.to_pylist()
+    nulls = array.is_null().to_pylist() if array.null_count else None
+    found: list[object] = []
+    for row in range(len(array)):
+        if nulls is not None and nulls[row]:
+            found.append({})
+            continue
+        properties: dict[str, object] = {}
+        for index in range(ends[row], ends[row + 1]):
+            name, given = str(names[index]), values[index]
+            if isinstance(given, tuple):
+                properties[name] = client_value(_decoded(given, f"the property {name!r}"))
+            elif kind is not None and isinstance(given, (int, float)):
+                properties[name] = Typed(kind, given)
+            else:
+                properties[name] = given
+        found.append(properties)
     return found
+
+
+def _values(array: pa.Array) -> list[object]:
+    """The values of a column; a VARIANT as its octets and its metadata."""
+    if pa.types.is_struct(array.type):
+        parts = zip(_values(array.field("value")), _values(array.field("metadata")), strict=True)
+        if not array.null_count:
+            return list(parts)
+        return [None if is_null else part for part, is_null in zip(parts, array.is_null().to_pylist(), strict=True)]
+    if pa.types.is_string(array.type) or pa.types.is_binary(array.type):
+        return list(array.to_numpy(zero_copy_only=False))
+    return list(array.to_pylist())
 
 
 def client_value(entry: PropertyValue) -> object:
@@ -282,7 +301,7 @@ def client_value(entry: PropertyValue) -> object:
 
 
 def _structured(value: object, kind: object) -> object:
-    if not isinstance(value, dict):
+    if not isinstance(value, tuple):
         return [] if kind == STREAM_BODY else {}
     entry = _decoded(value, "the column body")
     if entry[0] != MAP_VALUE and entry[0] != LIST_VALUE:
@@ -294,9 +313,11 @@ def _structured(value: object, kind: object) -> object:
     return client_value(entry)
 
 
-def _decoded(variant: dict[str, bytes], where: str) -> PropertyValue:
+def _decoded(variant: tuple[object, object], where: str) -> PropertyValue:
+    value, metadata = variant
+    assert isinstance(value, bytes) and isinstance(metadata, bytes)
     try:
-        return decode_variant(variant["value"], variant["metadata"])
+        return decode_variant(value, metadata)
     except MessageFormatError as error:
         raise ConfigurationError(f"spanwire: {where}: {error}") from None
 

@@ -199,3 +199,18 @@ def test_what_fails_in_the_middle_is_not_committed() -> None:
     with pytest.raises(ConfigurationError):
         send_all(write_options({}), lambda: sink, "q", outgoing)
     assert sink.log == ["q/0", "close"]
+
+
+def test_a_part_of_a_batch_has_its_own_properties_and_a_null_has_none() -> None:
+    a, b = variant((INT_VALUE, 1)), variant((STRING_VALUE, "x"))
+    maps = [[("a", a)], None, [("a", None), ("b", b)], [], [("c", a), ("d", b)]]
+    columns = {
+        "text": pa.array(["0", None, "2", "3", "4"]),
+        "properties": pa.array(maps, pa.map_(pa.string(), VARIANT)),
+    }
+    expected: list[dict[str, object]] = [{"a": Int(1)}, {}, {"a": None, "b": "x"}, {}, {"c": Int(1), "d": "x"}]
+    batch = pa.record_batch(columns)
+    for start, count in ((0, 5), (1, 3), (2, 3), (4, 1), (3, 0)):
+        rows = rows_of(batch.slice(start, count))
+        assert [row.properties for row in rows] == expected[start : start + count]
+        assert [row.body for row in rows] == ["0", None, "2", "3", "4"][start : start + count]
