@@ -1,0 +1,127 @@
+"""``spanwire pipeline run`` killed in the middle of its work, and its broker, too: files hold every message once, a
+queue every message, and doubles there have the id of the first.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from tests.support.broker_process import BrokerProcess, spanwire_command
+from tests.support.queues import numbered, send, take_all
+
+END_S = 240.0
+COUNT = 450  # twice; three batches, then three more
+FUNCTION = """
+import time
+def slowly(text, properties):
+    time.sleep(0.002)
+    return text
+"""
+ROUTE = """
+- brokers: {shop: {url: "{{url}}"}}
+- route:
+    id: kept
+    deadLetter: shop:queue:KILL.DEAD
+    from:
+      uri: "shop:queue:KILL.IN"
+      parameters: {maxRowsPerBatch: 150}
+      steps:
+        - transform: {function: slow.slowly}
+        - wireTap: "parquet:{{files}}"
+        - to: "shop:queue:KILL.OUT"
+"""
+
+
+class Told:
+    """What a running command tells, one JSON object a line."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self.process = process
+        self.failures: list[str] = []
+
+    def rows(self, count: int) -> int:
+        """Until so many rows more are through, or some more; how many."""
+        assert self.process.stdout is not None
+        found = 0
+        while found < count:
+            line = self.process.stdout.readline()
+            assert line, "the command has ended"
+            if line.startswith("{"):
+                news = json.loads(line)
+                found += news["rows"]
+                if news["is_failure"]:
+                    self.failures.append(news["text"])
+        return found
+
+
+@contextmanager
+def command(url: str, folder: Path) -> Iterator[Told]:
+    """The command with all its processes in a group of its own."""
+    words = [f"-Durl={url}", f"-Dfiles={folder}/files", "--functions", str(folder), "--state", str(folder / "state")]
+    start = [sys.executable, "-c", "import sys; from spanwire.cli.main import main; sys.exit(main())"]
+    with (folder / "log").open("a") as log:
+        process = subprocess.Popen(
+            [*start, "pipeline", "run", str(folder / "kept.yaml"), *words, "--master=local[2]", "--json"],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            text=True,
+            start_new_session=True,
+        )
+        try:
+            yield Told(process)
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+@pytest.mark.timeout(3 * END_S)
+def test_a_route_goes_on_after_a_kill_of_its_process_and_of_its_broker_and_drains_when_told(tmp_path: Path) -> None:
+    (tmp_path / "kept.yaml").write_text(ROUTE)
+    (tmp_path / "slow.py").write_text(FUNCTION)
+    with BrokerProcess(spanwire_command(), tmp_path / "broker") as broker:
+        url = broker.openwire_uri()
+        send(url, "KILL.IN", numbered(COUNT))
+        with command(url, tmp_path) as first:
+            first.rows(1)
+            os.killpg(first.process.pid, signal.SIGKILL)
+        done = committed(tmp_path)
+        with command(url, tmp_path) as second:
+            through = second.rows(1)
+            broker.kill()
+            broker.start()
+            send(url, "KILL.IN", numbered(COUNT, COUNT))
+            second.rows(2 * COUNT - done - through)
+            second.process.send_signal(signal.SIGTERM)
+            assert second.process.wait(END_S) == 0, (tmp_path / "log").read_text()[-3000:]
+        assert len(second.failures) == len(set(second.failures)), "the same was told twice"
+        assert sorted(files(tmp_path)) == list(range(2 * COUNT))
+        by_id: dict[object, int] = {}
+        for message in take_all(url, "KILL.OUT"):
+            n = int(str(message.properties["n"]))
+            assert by_id.setdefault(message.properties["_AMQ_DUPL_ID"], n) == n
+        assert sorted(by_id.values()) == list(range(2 * COUNT))
+
+
+def committed(folder: Path) -> int:
+    """The rows of the batches that Spark has committed."""
+    batches = [int(path.name) for path in (folder / "state/kept/checkpoint/commits").iterdir() if path.name.isdigit()]
+    return sum(len(files(folder, f"files/*/route_batch={batch:010}")) for batch in batches)
+
+
+def files(folder: Path, pattern: str = "files/*/*") -> list[int]:
+    """The numbers in the files, from the texts."""
+    paths = list(folder.glob(f"{pattern}/*.parquet"))
+    texts = [text for path in paths for text in pq.read_table(path, columns=["text"])["text"].to_pylist()]
+    return [int(text.removeprefix("text ")) for text in texts]
