@@ -114,10 +114,26 @@ class Looking:
         if self._is_together:
             self._together.came()
             self._go_apart()
+            return
+        sole = self._consumers.sole() if self.groups is None else None
+        if sole is not None and self._is_near(sole):
+            self._offer_sole(sole)
         elif self.groups is not None or self._consumers.is_hungry():
             self._go_on_apart(False)
         else:
             self._backlog.make_room()  # as ever after a look
+
+    def _offer_sole(self, consumer: QueueConsumer) -> None:
+        """What `_go_on_apart` does for one consumer that is near the end, as the bridge of most queues is."""
+        budget = SLICE_MESSAGES
+        while budget > 0 and consumer.subscription.can_take() and not self._is_through(consumer):
+            looked = self._offer_next(consumer)
+            budget -= looked
+            if looked == 0:
+                break
+        if budget <= 0:
+            self._context.schedule(self._home)
+        self._backlog.make_room()
 
     def _go_apart(self) -> None:
         """Where a message belongs to a group, each has to look for itself."""

@@ -215,6 +215,10 @@ class QueueConsumers:
         """Whether some are served as long as they can take messages, before the others."""
         return self._strict or not self.uniform
 
+    def sole(self) -> QueueConsumer | None:
+        """The only consumer, if whether it gets a message is for its window and its own choice to say."""
+        return self.all[0] if len(self.all) == 1 and self._exclusive is None and not self._strict else None
+
     def is_hungry(self) -> bool:
         """Whether some consumer can take more."""
         if self._exclusive is not None:
