@@ -36,6 +36,10 @@ class CursorMachine(RuleBasedStateMachine):
         self.places: dict[str, int] = {}
         self.waiting: list[str] = []
         self.cursors = {name: ModelCursor() for name in NAMES}
+        self.send(20)
+        for name in NAMES:
+            self.open(name)
+            self.reserve(name, 5)
 
     def peer_name(self) -> str:
         self.peers += 1
@@ -80,7 +84,7 @@ class CursorMachine(RuleBasedStateMachine):
         cursor.released = False
         assert self.program.opens(name, run=f"r{self.runs}") == cursor.epoch
 
-    @rule(name=st.sampled_from(NAMES), count=st.integers(0, 50))
+    @rule(name=st.sampled_from(NAMES), count=st.integers(1, 50))
     def reserve(self, name: str, count: int) -> None:
         cursor = self.opened(name)
         if cursor is None:
@@ -101,8 +105,8 @@ class CursorMachine(RuleBasedStateMachine):
         del cursor.held[:count]
         self.program.asks("acknowledge", cursor=name, epoch=cursor.epoch, to=cursor.first)
 
-    @rule(name=st.sampled_from(NAMES))
-    def release(self, name: str) -> None:
+    @rule(name=st.sampled_from(NAMES), opens=st.booleans())
+    def release(self, name: str, opens: bool) -> None:
         cursor = self.opened(name)
         if cursor is None:
             return
@@ -114,6 +118,8 @@ class CursorMachine(RuleBasedStateMachine):
         cursor.first += len(cursor.held)
         cursor.held = []
         cursor.released = True
+        if opens:
+            self.open(name)
 
     @rule(clean=st.booleans())
     def restart(self, clean: bool) -> None:
@@ -147,5 +153,5 @@ class CursorMachine(RuleBasedStateMachine):
         assert (view.pending, view.in_flight) == (len(self.waiting) + held, held)
 
 
-CursorMachine.TestCase.settings = settings(max_examples=60, stateful_step_count=25, deadline=None)
 TestCursors = CursorMachine.TestCase
+TestCursors.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)

@@ -25,6 +25,7 @@ from spanwire.broker.sink_commit import CommitFollower, Committed, PartName, Sin
 from spanwire.broker.sinks import Sinks
 from spanwire.broker.transactions import LocalTransaction, Transaction
 from spanwire.broker.unstored import Unstored
+from spanwire.broker.usage import MemoryUsage
 from spanwire.model.destination import QUEUE, Destination
 from spanwire.model.environment import IdGenerator
 from spanwire.model.errors import IllegalStateError, JmsError, ProtocolError, ResourceAllocationError
@@ -92,6 +93,7 @@ class Control(ControlTaker, CommitFollower):
         formats: MessageFormats,
         rights: Rights,
         unstored: Unstored,
+        usage: MemoryUsage,
         ids: IdGenerator,
     ) -> None:
         self._context: Final[BrokerContext] = context
@@ -103,6 +105,7 @@ class Control(ControlTaker, CommitFollower):
         self._formats: Final[MessageFormats] = formats
         self._rights: Final[Rights] = rights
         self._unstored: Final[Unstored] = unstored
+        self._usage: Final[MemoryUsage] = usage
         self._ids: Final[IdGenerator] = ids
         self._connection_id = ""
         self._last_sequence = 0
@@ -242,6 +245,7 @@ class Control(ControlTaker, CommitFollower):
             self._destinations,
             self._sending,
             self._unstored,
+            self._usage,
         )
         if not commit.next_page():
             return _committed(commit.finish(request.state))

@@ -136,7 +136,8 @@ class DestinationMap:
         """The virtual destinations have changed."""
         for home in self.all():
             home.route = self._routes.find(home.destination)
-            home.fans_out = home.route is not None or (isinstance(home, Topic) and len(home.durables) > 0)
+            served = isinstance(home, Topic) and len(home.durables) > 0
+            home.fans_out = home.route is not None or served or is_control(home.destination)
         self.changes += 1
 
     def _note_removable(self, home: BrokerDestination) -> None:

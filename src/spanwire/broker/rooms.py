@@ -154,7 +154,7 @@ class Rooms:
         self.sinks: Final[Sinks] = Sinks(self.context, self.rights, self.flow, self.unstored, CONTROL)
         self.sending.control = Control(
             self.context, self.cursors, self.sinks, self.map, self.destinations, self.sending, formats, self.rights,
-            self.unstored, ids,
+            self.unstored, self.usage, ids,
         )  # fmt: skip
         recovered = RecoveredBranches(self.context, self.map, self.destinations, self.scheduler)
         self.xa: Final[XaTransactions] = XaTransactions(

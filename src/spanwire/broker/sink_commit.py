@@ -73,10 +73,11 @@ class SinkCommit(BrokerDestination):
         destinations: Destinations,
         sending: Sending,
         unstored: Unstored,
+        usage: MemoryUsage,
     ) -> None:
-        """Raises `ControlRefusal` when a part is not there."""
+        """What is read counts in ``usage``, the broker's. Raises `ControlRefusal` when a part is not there."""
         line = line_of(0)
-        super().__init__(line, PolicyEntry(line), MemoryUsage(0))
+        super().__init__(line, PolicyEntry(line), usage)
         self._sinks: Final[Sinks] = sinks
         self.sink: Final[Sink] = sink
         self.batch: Final[int] = batch
@@ -87,6 +88,7 @@ class SinkCommit(BrokerDestination):
         self._unstored: Final[Unstored] = unstored
         self.parts: Final[list[Part]] = _named(sink, batch, names)
         self._found: Final[list[Message | None]] = []
+        self._found_bytes = 0
         self._part = 0
         self._place = 0
         self.follower: CommitFollower | None = None
@@ -107,13 +109,17 @@ class SinkCommit(BrokerDestination):
     def fetched(self, request: int, messages: list[Message | None]) -> None:
         """The store's answer."""
         self._found.extend(messages)
+        size = sum([message.size for message in messages if message is not None])
+        self._found_bytes += size
+        self.usage.add(size)
         if not self.next_page() and self.follower is not None:
             self.follower.read(self)
 
     def finish(self, state: ConnectionState) -> Committed:
         """Everything is here: deliver it. Raises `JmsError`; then everything is as it was."""
-        self.sink.committing = NO_BATCH
+        self.usage.add(-self._found_bytes)  # each counts where it goes now
         sink = self.sink
+        sink.committing = NO_BATCH
         store = self._sinks.store()
         sends = self._sends()
         additions: list[tuple[Destination, Message]] = []

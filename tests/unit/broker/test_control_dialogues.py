@@ -9,6 +9,7 @@ from spanwire.broker.control_refusal import ControlRefusal
 from spanwire.broker.cursors import MAX_CURSORS
 from spanwire.broker.ports import ADMIN, READ, WRITE, Principal
 from spanwire.broker.sinks import MAX_SINKS
+from spanwire.broker.virtual_settings import VirtualSettings
 from spanwire.model.destination import Destination
 from spanwire.model.errors import AuthorizationError, IllegalStateError, ResourceAllocationError
 from spanwire.model.info import ConnectionInfo
@@ -118,6 +119,35 @@ def test_s46_a_bridge_asks_nothing_for_others() -> None:
     owner.peer.state.forwards = True
     with pytest.raises(IllegalStateError, match="are not forwarded by bridges"):
         owner.begins_to_ask("cursors")
+
+
+# -- the destination ---------------------------------------------------------------------------------------------------
+
+
+def test_virtual_destinations_that_change_leave_the_control_destination_what_it_is() -> None:
+    stage = Stage()
+    program = Program(stage)
+    program.peer.producer(ASK)
+    stage.broker.reconfiguration.use_virtual_destinations(VirtualSettings())
+    assert program.opens() == 1
+    assert stage.view(ASK).pending == 0
+
+
+def test_what_is_read_for_a_commit_counts_in_memory_until_it_is_where_it_goes() -> None:
+    stage = Stage()
+    program = Program(stage)
+    program.asks("begin", query="q", run="r1")
+    program.stages(0, 0, *["x" * 1000 for _ in range(2500)])
+    stage.settle()
+    assert stage.memory() == 0
+    program.begins_to_ask("commit", body="0 0 2500", query="q", epoch=1, batch=0)
+    stage.store.answer(stage.broker, stage.now)
+    stage.store.answer(stage.broker, stage.now)
+    assert stage.memory() > 2_000_000
+    stage.settle()
+    stage.syncs()
+    assert program.hears() == {"messages": 2500, "repeated": False}
+    assert stage.view("queue://OUT").memory_bytes == stage.memory() > 2_000_000
 
 
 # -- limits ------------------------------------------------------------------------------------------------------------
