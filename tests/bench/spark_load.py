@@ -103,6 +103,11 @@ class Bench:
             runs.fill(self._url, "WARM", WARM_UP, SIZE)
             folder = self._new_folder()
             runs.to_parquet(runs.source(spark, self._url, "WARM", folder, self._options), folder)
+            if "queue" in sections:
+                runs.fill(self._url, "WARM", WARM_UP, SIZE)
+                folder = self._new_folder()
+                frame = runs.source(spark, self._url, "WARM", folder, self._options).select("properties", "text")
+                runs.to_queue(frame, self._url, "WARMED", folder)
             if "parquet" in sections:
                 self._parquet(spark)
             if "queue" in sections:
