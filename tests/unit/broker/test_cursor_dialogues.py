@@ -289,6 +289,16 @@ def test_a_new_run_ends_the_epoch_of_the_old_one() -> None:
     assert program.reads(0, 5, epoch=2) == words(0, 5)
 
 
+def test_a_run_that_has_ended_does_not_come_back() -> None:
+    stage, program = filled()
+    program.opens(run="r2")
+    for there in (stage, stage.restarts()):
+        program = program if there is stage else again(program, there)
+        with pytest.raises(Refused, match="fenced: cursor c is at epoch 2, for run r2 has it now: run r1 has ended"):
+            program.opens(run="r1")
+        assert program.opens(run="r2") == 2
+
+
 def test_a_browser_of_an_old_epoch_gets_no_more() -> None:
     stage, program = filled(2000)
     program.reserves(2000)

@@ -160,6 +160,16 @@ def test_a_refused_stage_makes_the_commit_say_why() -> None:
     assert in_queue(stage) == []
 
 
+def test_a_run_that_has_ended_does_not_come_back() -> None:
+    stage, program = begun()
+    program.asks("begin", query="q", run="r2")
+    for there in (stage, stage.restarts()):
+        program = program if there is stage else again(program, there)
+        with pytest.raises(Refused, match="fenced: sink q is at epoch 2, for run r2 has it now: run r1 has ended"):
+            program.asks("begin", query="q", run="r1")
+        assert program.asks("begin", query="q", run="r2")["epoch"] == 2
+
+
 def test_the_same_run_keeps_its_epoch_and_what_it_staged() -> None:
     stage, program = begun()
     program.stages(0, 0, "a")
