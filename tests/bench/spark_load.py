@@ -168,11 +168,9 @@ class Bench:
 
     def route(self) -> None:
         """``spanwire pipeline run`` from outside."""
-        first_s, share = runs.first_rows_and_idle(self._url, self._new_folder(), IDLE_S)
-        must = f"{FIRST_ROWS_CEILING_S} s"
-        self._report.add(
-            "from the command to the first rows", f"{first_s:.1f} s", must, first_s <= FIRST_ROWS_CEILING_S
-        )
+        first_s, cpu_s, share = runs.first_rows_and_idle(self._url, self._new_folder(), IDLE_S)
+        is_met, must, remark = first_s <= FIRST_ROWS_CEILING_S, f"{FIRST_ROWS_CEILING_S} s", f"{cpu_s:.1f} s of CPU"
+        self._report.add("from the command to the first rows", f"{first_s:.1f} s", must, is_met, remark)
         is_met = share <= IDLE_CEILING
         self._report.add("an idle route, trigger 1 s", f"{share:.1%} of a core", f"{IDLE_CEILING:.0%}", is_met)
 

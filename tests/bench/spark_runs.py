@@ -303,17 +303,17 @@ def next_rows(process: subprocess.Popen[str]) -> int:
     raise SystemExit("bench: spanwire pipeline run ended")
 
 
-def first_rows_and_idle(url: str, folder: Path, idle_s: float) -> tuple[float, float]:
-    """Seconds from the command to its first rows, and the share of a core that it takes when nothing comes."""
+def first_rows_and_idle(url: str, folder: Path, idle_s: float) -> tuple[float, float, float]:
+    """Seconds from the command to its first rows, how many of CPU, and its share of a core when nothing comes."""
     fill(url, "ROUTE", 1000, 1024)
     started = time.monotonic()
     with running_route(url, folder) as process:
         next_rows(process)
-        first_s = time.monotonic() - started
+        first_s, cpu_s = time.monotonic() - started, cpu_seconds(process.pid)
         time.sleep(idle_s / 2)  # the just-in-time compiler has caught up by then
         before = cpu_seconds(process.pid)
         time.sleep(idle_s)
-        return first_s, (cpu_seconds(process.pid) - before) / idle_s
+        return first_s, cpu_s, (cpu_seconds(process.pid) - before) / idle_s
 
 
 def memory_over(url: str, folder: Path, minutes: float, count: int) -> list[tuple[float, float, float, int]]:
