@@ -23,6 +23,7 @@ class FakeBroker:
         self.ledgers: dict[str, list[Entry]] = {}
         self.holders: dict[str, FakeLedger] = {}
         self.steps = 0
+        self._names = 0
         self.stop: Callable[[int, bool], None] = lambda step, is_done: None
 
     def step(self, work: Callable[[], None]) -> None:
@@ -35,11 +36,13 @@ class FakeBroker:
 
     def sink(self, target: str = "queue://B", first: int = 0) -> LedgerSink:
         """A sink of its own process."""
-        uniques = iter(range(1_000_000))
         return LedgerSink(
-            target, first, lambda: FakeBrancher(self), lambda query: FakeLedger(self, query),
-            lambda: f"{id(uniques)}-{next(uniques)}",
-        )  # fmt: skip
+            target, first, lambda: FakeBrancher(self), lambda query: FakeLedger(self, query), self._unique
+        )
+
+    def _unique(self) -> str:
+        self._names += 1
+        return str(self._names)
 
 
 class FakeBrancher:

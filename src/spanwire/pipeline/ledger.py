@@ -151,10 +151,7 @@ class LedgerSink(BatchSink):
             raise ConfigurationError(f"spanwire: {len(branches)} partitions in a batch; at most {MAX_PARTS}, coalesce")
         link = self._ledger(batch.query)
         try:
-            found = link.take(batch.number > self._first)
-            if found is None:
-                check_first(batch, None, self._first)
-                found = Entry(-1, target=self._target)
+            found = self._taken(link, batch)
             self._check(found, batch)
             prepared = link.prepared()
             is_first = found.batch < batch.number
@@ -173,6 +170,19 @@ class LedgerSink(BatchSink):
 
     def close(self) -> None:
         """Nothing is kept between two calls."""
+
+    def _taken(self, link: LedgerLink, batch: Batch) -> Entry:
+        """The entry; the first one is put before it is taken, so that every decision takes one. A transaction in which
+        something was received ends with its connection, whatever the client does to bring others to the next one.
+        """
+        found = link.take(batch.number > self._first)
+        if found is None:
+            check_first(batch, None, self._first)
+            link.save(Entry(-1, target=self._target))
+            found = link.take(True)
+        if found is None:
+            raise JmsError(f"the ledger of the query {batch.query} is gone; the batch is to be tried again")
+        return found
 
     def _check(self, found: Entry, batch: Batch) -> None:
         """Raises `ConfigurationError` for a run or a target that may not go on."""

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from spanwire.model.errors import ConfigurationError, JmsError
 from spanwire.pipeline.batch_sink import Batch, BatchSink, StagedPart
 from spanwire.pipeline.ledger import MAX_PARTS, MAX_RUNS, Entry, LedgerSink, batch_of, branch_name, entry_of
-from tests.support.fake_ledger import FakeBroker, FakeLedger, KilledError, bodies
+from tests.support.fake_ledger import FakeBrancher, FakeBroker, FakeLedger, KilledError, bodies
 
 BATCHES = 3
 ROWS = 4  # of each batch
@@ -196,6 +196,20 @@ def test_a_query_in_mid_course_needs_its_ledger_or_leave_to_begin_one() -> None:
     with pytest.raises(ConfigurationError, match="no ledger of the query q"):
         sink.commit(last, stage(sink, last, 1))
     assert sorted(map(str, broker.delivered)) == sorted(map(str, rows_of(7) + rows_of(8)))
+
+
+def test_a_decision_takes_an_entry_also_the_first_one() -> None:
+    broker = FakeBroker()
+    taken: list[list[Entry]] = []
+
+    class Watched(FakeLedger):
+        def save(self, entry: Entry) -> None:
+            taken.append(self._taken)
+            super().save(entry)
+
+    sink = LedgerSink("", 0, lambda: FakeBrancher(broker), lambda query: Watched(broker, query), str)
+    sink.commit(Batch("q", "run", 0), [])
+    assert [[entry.batch for entry in entries] for entries in taken] == [[], [-1]]
 
 
 def test_a_batch_whose_branches_are_gone_is_not_counted() -> None:

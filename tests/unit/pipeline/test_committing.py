@@ -1,0 +1,55 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spanwire.model.errors import ConfigurationError
+from spanwire.model.ids import XaTransactionId
+from spanwire.pipeline.batch_sink import Batch
+from spanwire.pipeline.committing import batch_of_stream, with_ids
+from spanwire.pipeline.ledger import MAX_PARTS, branch_name
+from spanwire.pipeline.ledger_link import FORMAT_ID, is_ours, name_of, xid_of
+from spanwire.pipeline.options import write_options
+from tests.support.fake_ledger import bodies
+
+ONCE = {"qualityOfServiceMode": "ONCE_AND_ONLY_ONCE"}
+BATCH = Batch("q", "run", 7)
+
+
+def test_spark_names_the_batch() -> None:
+    assert batch_of_stream("q", "run", "7") == BATCH
+
+
+@pytest.mark.parametrize(
+    "told", [(None, "r", "0"), ("q", None, "0"), ("q", "r", None), ("q", "r", "x"), ("", "r", "0")]
+)
+def test_a_batch_that_spark_does_not_name_is_not_sent(told: tuple[str | None, str | None, str | None]) -> None:
+    with pytest.raises(ConfigurationError, match="without that nothing is once only"):
+        batch_of_stream(*told)
+
+
+def test_rows_carry_ids_when_the_options_ask_for_them() -> None:
+    named = write_options({**ONCE, "duplicateIdProperty": "id"})
+    assert [row.properties for row in with_ids(named, BATCH, 3, bodies("ab"))] == [{"id": "q/7/3/0"}, {"id": "q/7/3/1"}]
+    assert [row.properties for row in with_ids(write_options(ONCE), BATCH, 3, bodies("ab"))] == [{}, {}]
+
+
+@given(st.text(max_size=200), st.integers(0, 2**63 - 1), st.integers(0, MAX_PARTS))
+def test_a_branch_is_known_again_by_its_id(query: str, number: int, partition: int) -> None:
+    name = branch_name(Batch(query, "run", number), partition, "0123456789ab")
+    xid = xid_of(name)
+    assert (is_ours(xid), name_of(xid)) == (True, name)
+    assert len(xid.global_id) <= 64 and len(xid.branch_qualifier) <= 64
+
+
+@pytest.mark.parametrize(
+    "xid",
+    [
+        XaTransactionId(1, b"spanwire:x", b"0"),
+        XaTransactionId(FORMAT_ID, b"other", b"0"),
+        XaTransactionId(FORMAT_ID, b"spanwire\xff", b"0"),
+    ],
+)
+def test_branches_of_others_are_not_ours(xid: XaTransactionId) -> None:
+    assert not is_ours(xid)
