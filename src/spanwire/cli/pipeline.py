@@ -22,7 +22,7 @@ from typing import Final, Protocol, cast
 
 from spanwire import registry
 from spanwire.cli.arguments import Parser
-from spanwire.cli.pipeline_cursors import run_cursors, run_release
+from spanwire.cli.pipeline_cursors import run_cursors, run_forget, run_release, run_sinks
 from spanwire.cli.pipeline_report import run_report
 from spanwire.model.errors import ConfigurationError
 from spanwire.pipeline.routes.supervisor import News
@@ -30,7 +30,7 @@ from spanwire.pipeline.routes.supervisor import News
 USAGE_ERROR: Final = 2
 FAILURE: Final = 1
 NEEDED: Final = ("pyspark", "pyarrow", "yaml")  # what the extra `spark` brings
-WITHOUT_SPARK: Final = ("cursors", "release")
+WITHOUT_SPARK: Final = ("cursors", "release", "sinks", "forget")
 AVAILABLE_NOW: Final = "available-now"
 INTERVAL: Final = "interval"
 DEFAULT_INTERVAL: Final = "1 second"
@@ -299,4 +299,6 @@ COMMANDS: Final[dict[str, tuple[Callable[[Sequence[str]], int], str]]] = {
     "report": (run_report, "rates, times, who sends to whom, lost and doubled messages, from archives"),
     "cursors": (run_cursors, "list cursors and what they hold"),
     "release": (run_release, "end a cursor whose program will not come back"),
+    "sinks": (run_sinks, "list who commits batches, and what is staged"),
+    "forget": (run_forget, "forget a sink whose program will not come back"),
 }

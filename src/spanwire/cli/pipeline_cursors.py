@@ -1,5 +1,5 @@
-"""``spanwire pipeline cursors`` and ``release``: what programs hold of queues, and the end of one that will not come
-back. Needs neither Spark nor Java.
+"""``spanwire pipeline cursors``, ``release``, ``sinks`` and ``forget``: what programs hold of queues and have
+committed, and the end of those that will not come back. Needs neither Spark nor Java.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Final
 from spanwire.cli.arguments import Parser
 from spanwire.client import blocking
 from spanwire.model.errors import ConfigurationError, JmsError
-from spanwire.pipeline.control import Control, CursorView
+from spanwire.pipeline.control import Control, CursorView, SinkView
 
 DEFAULT_URL: Final = "tcp://127.0.0.1:61616"
 PASSWORD: Final = "SPANWIRE_PASSWORD"
@@ -56,24 +56,67 @@ def run_release(arguments: Sequence[str]) -> int:
             raise JmsError(f"there is no cursor {options.name[:60]!r}; spanwire pipeline cursors shows those there are")
         if found.released:
             raise JmsError(f"cursor {found.name} was released already, at epoch {found.epoch - 1}")
-        epoch = options.epoch if options.epoch != UNSAID else _asked(found)
-        if epoch != found.epoch:
-            sys.stderr.write(
-                f"spanwire pipeline release: cursor {found.name} is at epoch {found.epoch}, not {epoch}: nothing is "
-                f"done; look at it again\n"
-            )
+        if not _is_confirmed("release", f"cursor {found.name}", options.epoch, found.epoch, _line_of(found)):
             return FAILURE
-        count = control.release(found.name, epoch)
+        count = control.release(found.name, found.epoch)
     sys.stdout.write(f"release: cursor {found.name} of {found.destination} is ended, {count} messages went back\n")
     return 0
 
 
-def _asked(view: CursorView) -> int:
+def run_sinks(arguments: Sequence[str]) -> int:
+    """Lists sinks: what was committed last, and what is staged."""
+    parser = Parser(prog="spanwire pipeline sinks", description="List the broker's sinks: who commits batches there.")
+    _broker_options(parser)
+    parser.add_argument("--json", action="store_true", help="one JSON object per line")
+    options = parser.parse(arguments)
+    with _connect(options) as connection:
+        found = Control(connection).sinks()
+    for view in sorted(found, key=lambda view: view.query):
+        sys.stdout.write((json.dumps(asdict(view)) if options.json else _line_of_sink(view)) + "\n")
+    if not found and not options.json:
+        sys.stdout.write("sinks: there are none\n")
+    return 0
+
+
+def run_forget(arguments: Sequence[str]) -> int:
+    """Forgets a sink, and drops what is staged for it."""
+    parser = Parser(
+        prog="spanwire pipeline forget",
+        description="Forget a sink whose program will not come back, with all that is staged for it. If the program\n"
+        "comes back all the same, its last batch may be doubled. Without --epoch it shows the sink and asks for it.",
+    )
+    parser.add_argument("name", metavar="NAME", help="the sink, as spanwire pipeline sinks shows it")
+    _broker_options(parser)
+    parser.whole_number("epoch", "the epoch that the sink has now; do not ask", UNSAID)
+    options = parser.parse(arguments)
+    with _connect(options) as connection:
+        control = Control(connection)
+        found = next((view for view in control.sinks() if view.query == options.name), None)
+        if found is None:
+            raise JmsError(f"there is no sink {options.name[:60]!r}; spanwire pipeline sinks shows those there are")
+        if not _is_confirmed("forget", f"sink {found.query}", options.epoch, found.epoch, _line_of_sink(found)):
+            return FAILURE
+        count = control.forget(found.query, found.epoch)
+    sys.stdout.write(f"forget: sink {found.query} is forgotten, {count} staged messages are dropped\n")
+    return 0
+
+
+def _is_confirmed(command: str, what: str, said: int, epoch: int, line: str) -> bool:
+    """Whether the epoch that is said, or typed, is that of now; tells when not."""
+    given = said if said != UNSAID else _asked(command, epoch, line)
+    if given != epoch:
+        sys.stderr.write(
+            f"spanwire pipeline {command}: {what} is at epoch {epoch}, not {given}: nothing is done; look at it again\n"
+        )
+    return given == epoch
+
+
+def _asked(command: str, epoch: int, line: str) -> int:
     if not sys.stdin.isatty():
         raise ConfigurationError(
-            f"release needs --epoch {view.epoch} where nobody can be asked; its program must not run any more"
+            f"{command} needs --epoch {epoch} where nobody can be asked; the program must not run any more"
         )
-    sys.stdout.write(_line_of(view) + "\nIts program must not run any more. Its epoch, to release it: ")
+    sys.stdout.write(line + "\nThe program must not run any more. Type the epoch to go on: ")
     sys.stdout.flush()
     text = sys.stdin.readline().strip()
     return int(text) if text.isascii() and text.isdecimal() and len(text) < 19 else UNSAID
@@ -84,7 +127,22 @@ def _line_of(view: CursorView) -> str:
     what = f"holds {held} messages, {view.start} to {view.end}" if held else "holds none"
     what = "released" if view.released else what
     alone = ", exclusive" if view.exclusive and not view.released else ""
-    line = f"{view.name}: {view.destination}, epoch {view.epoch}, {what}{alone}, run {view.run} of {view.user}"
+    return _printable(
+        f"{view.name}: {view.destination}, epoch {view.epoch}, {what}{alone}, {_who(view.run, view.user)}"
+    )
+
+
+def _line_of_sink(view: SinkView) -> str:
+    last = f"batch {view.batch} is committed" if view.batch >= 0 else "no batch is committed"
+    staged = f", staged messages: {view.staged}" if view.staged else ""
+    return _printable(f"{view.query}: epoch {view.epoch}, {last}{staged}, {_who(view.run, view.user)}")
+
+
+def _who(run: str, user: str) -> str:
+    return f"run {run} of {user}"
+
+
+def _printable(line: str) -> str:
     return "".join(mark if mark.isprintable() else "?" for mark in line)
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from spanwire.cli.main import main
 from spanwire.client import blocking
-from spanwire.pipeline.control import Control
+from spanwire.pipeline.control import Control, Outgoing
 from spanwire.testing.broker import Broker
 
 
@@ -33,6 +33,8 @@ def url(tmp_path: Path) -> Iterator[str]:
         control = Control(connection)
         control.open_cursor("nightly", "ORDERS", "run-1", exclusive=True)
         control.reserve("nightly", 1, 2)
+        control.begin("mover", "run-1")
+        control.stage("mover", 1, 0, 0, 1, [Outgoing("OUT", "a")])
         yield broker.url
 
 
@@ -69,3 +71,17 @@ def test_a_cursor_that_is_not_there_is_one_line(url: str, capsys: pytest.Capture
     told = capsys.readouterr()
     assert told.err.count("\n") == 1
     assert "there is no cursor 'weekly'; spanwire pipeline cursors shows those there are" in told.err
+
+
+def test_sinks_are_listed_and_forgotten(url: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["pipeline", "sinks", "--url", url]) == 0
+    line = "mover: epoch 1, no batch is committed, staged messages: 1, run run-1 of anonymous\n"
+    assert capsys.readouterr().out == line
+    assert main(["pipeline", "forget", "mover", "--url", url, "--epoch", "2"]) == 1
+    assert "sink mover is at epoch 1, not 2: nothing is done" in capsys.readouterr().err
+    assert main(["pipeline", "forget", "mover", "--url", url, "--epoch", "1"]) == 0
+    assert capsys.readouterr().out == "forget: sink mover is forgotten, 1 staged messages are dropped\n"
+    assert main(["pipeline", "forget", "mover", "--url", url, "--epoch", "1"]) == 1
+    assert "there is no sink 'mover'" in capsys.readouterr().err
+    assert main(["pipeline", "sinks", "--url", url]) == 0
+    assert capsys.readouterr().out == "sinks: there are none\n"
