@@ -116,6 +116,7 @@ FORMATS = """
             steps:
               - to: "orc:{{files}}/orc"
               - to: "csv:{{files}}/csv?header=true"
+              - to: {uri: "shop:queue:ONCE", parameters: {qualityOfServiceMode: ONCE_AND_ONLY_ONCE}}
               - to: {uri: "format:xml", parameters: {path: "{{files}}/xml", rowTag: message}}
               - pipeline:
                   steps:
@@ -147,6 +148,7 @@ def test_every_format_of_spark_can_be_written_and_files_be_read_into_a_queue(
     assert sorted(map(tuple, found.collect())) == expected
     assert sorted(row["value"] for row in spark.read.text(f"{tmp_path}/text").collect()) == ["row 0", "row 2", "row 4"]
     assert sorted((one.properties["n"], one.body) for one in take_all(url, "BACK")) == expected[:4]
+    assert sorted(str(one.body) for one in take_all(url, "ONCE")) == [text for _, text in expected]
     encodings: dict[str, set[str]] = {}
     for path in (tmp_path / "parquet").rglob("*.parquet"):
         group = pq.ParquetFile(path).metadata.row_group(0)

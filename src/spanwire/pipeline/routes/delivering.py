@@ -2,7 +2,7 @@
 
 A batch that Spark repeats is written again: to a broker with the same duplicate ids, to files over what the first
 attempt left, each batch having a directory of its own (``route_run=…/route_batch=…``); to a jdbc table or another
-format a second time.
+format a second time. A broker that commits once only is told which batch it is, and skips the second.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
+from spanwire.pipeline.options import write_options
 from spanwire.pipeline.parquet import with_parquet_options
 from spanwire.pipeline.routes.building import (
     StepBuilder,
@@ -105,7 +106,9 @@ class Delivery:
     def _write(self, frame: DataFrame, endpoint: Endpoint) -> None:
         options = with_parquet_options(endpoint.format, endpoint.options)
         mode = "append"
-        if endpoint.kind == BROKER:
+        if endpoint.kind == BROKER and write_options(options).is_committed_once:
+            options |= {"ledger": f"{self._run}.{self._count}", "ledgerBatch": str(self._batch)}
+        elif endpoint.kind == BROKER:
             options["duplicateIdPrefix"] = f"{self._run}/{self._batch}/{self._count}"
         elif endpoint.format in FILE_FORMATS:
             mode = "overwrite"

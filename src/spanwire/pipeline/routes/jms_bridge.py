@@ -7,22 +7,22 @@
         maxBatchSize: 500
         maxBatchTime: 5000
 
-Every message goes across as it is, with its remaining time to live. A batch is acknowledged when it is staged and sent
-until the target has stored it: DUPLICATES_OK. AT_MOST_ONCE and ONCE_AND_ONLY_ONCE are refused by name.
+Every message goes across as it is, with its remaining time to live. DUPLICATES_OK acknowledges a batch when it is on disk
+and sends it until the target has stored it, ONCE_AND_ONLY_ONCE has the target commit it once, and AT_MOST_ONCE
+acknowledges it before anything else.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-from spanwire.pipeline.options import MAX_BATCH_MS, MAX_ROWS
+from spanwire.pipeline.options import AT_MOST_ONCE, DUPLICATES_OK, MAX_BATCH_MS, MAX_ROWS, WRITE_QUALITIES
 from spanwire.pipeline.routes.endpoints import EndpointReader
 from spanwire.pipeline.routes.model import SQL, Expression, Patience, Route, SetHeader, Step, To
 from spanwire.pipeline.routes.nodes import Mapping, Place, Word, mapping_of, text_of
 from spanwire.pipeline.routes.steps import ENDPOINT_WORDS, REMARKS, parameters_of
 
-DUPLICATES_OK: Final = "DUPLICATES_OK"
-MODES: Final = ("AT_MOST_ONCE", DUPLICATES_OK, "ONCE_AND_ONLY_ONCE")
+MODE: Final = "qualityOfServiceMode"  # of the bridge, and of the data source on either side
 ID_LIST: Final = "ACTIVEMQ_BRIDGE_MSG_ID_LIST"
 WORDS: Final = (
     "name",
@@ -52,7 +52,7 @@ def bridge_route(words: Mapping, endpoints: EndpointReader, default_name: str) -
     """The route of a bridge. Raises `ConfigurationError`."""
     words.check("parameter of jmsBridge", WORDS)
     place = words.place
-    _check_mode(words)
+    mode = _mode(words)
     name = words.text("name") or words.text("id") or default_name
     source_uri, source = _side(words, "source")
     target_uri, target = _side(words, "target")
@@ -64,6 +64,9 @@ def bridge_route(words: Mapping, endpoints: EndpointReader, default_name: str) -
         "maxBatchMs": _batch_time(words),
     }
     source |= {option: value for option, value in chosen.items() if value is not None}
+    target[MODE] = mode
+    if mode == AT_MOST_ONCE:
+        source[MODE] = mode
     steps: list[Step] = []
     if (words.text("addMessageIDInHeader") or "false").lower() == "true":
         steps.append(SetHeader(place, ID_LIST, Expression(place, SQL, APPENDED_IDS)))
@@ -71,16 +74,11 @@ def bridge_route(words: Mapping, endpoints: EndpointReader, default_name: str) -
     return Route(place, name, endpoints.source(source_uri, source, place, name), steps, None, _patience(words))
 
 
-def _check_mode(words: Mapping) -> None:
-    mode = words.text("qualityOfServiceMode") or DUPLICATES_OK
-    place = words.entries["qualityOfServiceMode"].place if "qualityOfServiceMode" in words.entries else words.place
-    if mode not in MODES:
-        raise place.unknown("qualityOfServiceMode", mode, MODES)
-    if mode != DUPLICATES_OK:
-        raise place.error(
-            f"the mode {mode} is not there yet; DUPLICATES_OK is, and gives every message of a batch the same "
-            "_AMQ_DUPL_ID when it is sent again"
-        )
+def _mode(words: Mapping) -> str:
+    mode = words.text(MODE) or DUPLICATES_OK
+    if mode not in WRITE_QUALITIES:
+        raise words.entries[MODE].place.unknown(MODE, mode, WRITE_QUALITIES)
+    return mode
 
 
 def _side(words: Mapping, side: str) -> tuple[str, dict[str, str]]:

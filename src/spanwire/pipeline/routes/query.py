@@ -95,7 +95,8 @@ def source_frame(spark: SparkSession, source: Endpoint, state: RouteState) -> Da
     """The stream of a source. Files are read with the columns that they have when the route starts."""
     options = dict(source.options)
     if source.kind == BROKER:
-        options["stagingDirectory"] = state.staging
+        if "cursor" not in options:  # with one the messages stay at the broker
+            options["stagingDirectory"] = state.staging
         return spark.readStream.format(source.format).options(**options).load()
     if source.format in FILE_FORMATS:
         columns = spark.read.format(source.format).options(**options).load().schema

@@ -95,8 +95,8 @@ def test_a_route_of_camels_yaml_is_read() -> None:
         ),
         ("- jmsBridge: {source: 'jms:A'}", "jmsBridge needs target"),
         (
-            "- jmsBridge: {source: 'jms:A', target: 'jms:B', qualityOfServiceMode: ONCE_AND_ONLY_ONCE}",
-            "the mode ONCE_AND_ONLY_ONCE is not there yet",
+            "- jmsBridge: {source: 'jms:A', target: 'jms:B', qualityOfServiceMode: ONCE_AND_ONLY_ONE}",
+            "there is no qualityOfServiceMode 'ONCE_AND_ONLY_ONE'; the closest is 'ONCE_AND_ONLY_ONCE'",
         ),
         ("- jmsBridge: {source: 'jms:A', target: 'jms:B', maxBatchsize: 3}", "the closest is 'maxBatchSize'"),
         ("- jmsBridge: {source: 'jms:A', target: 'jms:B', failureRetryInterval: -1}", "with maxRetries -1 or 0"),
@@ -115,6 +115,21 @@ def test_a_topic_is_read_through_a_subscription_named_after_its_route() -> None:
     assert (options["subscription"], options["clientId"]) == ("news", "spanwire.news")
     own = only(f'- from: {{uri: "jms:topic:T?durableSubscriptionName=d&clientId=c", {TO}}}').source.options
     assert (own["subscription"], own["clientId"]) == ("d", "c")
+
+
+@pytest.mark.parametrize(
+    ("mode", "of_source", "of_target"),
+    [
+        ("AT_MOST_ONCE", "AT_MOST_ONCE", "AT_MOST_ONCE"),
+        ("DUPLICATES_OK", None, "DUPLICATES_OK"),
+        ("ONCE_AND_ONLY_ONCE", None, "ONCE_AND_ONLY_ONCE"),
+    ],
+)
+def test_a_bridge_does_as_often_as_its_mode_says(mode: str, of_source: str | None, of_target: str) -> None:
+    route = only(f"- jmsBridge: {{source: 'jms:A', target: 'jms:B', qualityOfServiceMode: {mode}}}")
+    assert route.source.options.get("qualityOfServiceMode") == of_source
+    (to,) = route.steps
+    assert isinstance(to, To) and to.endpoint.options["qualityOfServiceMode"] == of_target
 
 
 def test_the_jms_bridge_is_a_route() -> None:
