@@ -113,8 +113,11 @@ class CoreConnection(WireOwner, Beating):
             future: asyncio.Future[None] = self._loop.create_future()
             self._futures[request.number] = future
             try:
-                async with asyncio.timeout(timeout):
+                if timeout is None:
                     await future
+                else:
+                    async with asyncio.timeout(timeout):
+                        await future
             except TimeoutError:
                 raise ResourceAllocationError(f"the broker has not answered within {timeout:g} s") from None
             finally:

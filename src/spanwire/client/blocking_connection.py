@@ -15,6 +15,7 @@ from typing import Final
 
 from spanwire.client.address import BrokerAddress
 from spanwire.client.blocking_channel import Channel, EndOfChannel, InProcessChannel, SocketChannel
+from spanwire.client.burst import Burst
 from spanwire.client.connection import ClientConnection
 from spanwire.client.consumer import ClientConsumer
 from spanwire.client.discovering import look
@@ -31,8 +32,6 @@ from spanwire.model.errors import (
 from spanwire.tls.settings import ClientTlsSettings
 
 FLUSH_BYTES: Final = 64 * 1024  # of one-way commands that gather before they are written
-FLUSH_DELAY: Final = 0.0003  # seconds after a write in which the next one makes a burst: some forty messages of 1 KiB
-GATHER_DELAY: Final = 0.001  # seconds that what gathers in a burst may wait to be written
 MAX_HELD_BYTES: Final = 64 * 1024 * 1024  # of messages that nobody takes: then only whoever waits for something reads
 LOOK_INTERVAL: Final = 1.0  # seconds until the keeper looks when nobody else does: the broker may be gone
 
@@ -79,10 +78,8 @@ class CoreConnection:
         self._is_over = False
         self._is_establishing = False
         self._lost: JmsError | None = None
-        self._last_flush = 0.0
         self._last_look = 0.0
-        self._flush_at: float | None = None
-        self.is_gathering = False  # in a burst: the keeper writes what gathers
+        self.burst: Final = Burst()
 
     # -- checks --------------------------------------------------------------------------------------------------------
 
@@ -208,16 +205,13 @@ class CoreConnection:
         if size >= FLUSH_BYTES:
             self.flush()
             return
-        if not self.is_gathering and not self._gathers():
+        if not self.burst.is_on and not self._gathers():
             self.flush()
 
     def _gathers(self) -> bool:
-        """Whether the keeper will write what is to be written: something was written just now, so more may follow."""
-        now = self.machine.now().monotonic
-        if now - self._last_flush > FLUSH_DELAY:
+        """Whether the keeper will write what is to be written."""
+        if not self.burst.begins(self.machine.now().monotonic):
             return False
-        self.is_gathering = True
-        self._flush_at = now + GATHER_DELAY
         self._keeper_due.notify()
         return True
 
@@ -226,8 +220,8 @@ class CoreConnection:
         size = self.core.pending_bytes()
         if size == 0:
             return
-        if size >= FLUSH_BYTES or not (self.is_gathering or self._gathers()):
-            self._last_flush = self.machine.now().monotonic
+        if size >= FLUSH_BYTES or not (self.burst.is_on or self._gathers()):
+            self.burst.written(self.machine.now().monotonic)
             self._write()
 
     @property
@@ -255,7 +249,7 @@ class CoreConnection:
 
     def flush(self, end: float | None = None) -> None:
         """Write everything; while the broker takes nothing, wait until ``end``, and read what it says meanwhile."""
-        self._last_flush = self.machine.now().monotonic
+        self.burst.written(self.machine.now().monotonic)
         self._write()
         while self.unsent:
             channel = self._channel
@@ -443,24 +437,15 @@ class CoreConnection:
                 if self._is_over or self._channel is None:
                     continue
                 now = self.machine.now().monotonic
-                if self._flush_at is not None and now >= self._flush_at:
-                    self._gathered(now)
+                if self.burst.due_at is not None and now >= self.burst.due_at:
+                    self.burst.looked(now, self.core.pending_bytes() > 0)
+                    self._write()
                 due = self.core.next_timeout()
                 is_due = due is not None and now >= due
                 if not self._is_driven and (is_due or now >= self._last_look + LOOK_INTERVAL):
                     self._glance()
                 if is_due:
                     self._keep_alive()
-
-    def _gathered(self, now: float) -> None:
-        """Write what gathered; when nothing did since the last look, the burst is over."""
-        if self.core.pending_bytes() or now - self._last_flush <= GATHER_DELAY:
-            self._flush_at = now + GATHER_DELAY
-            self._last_flush = now
-            self._write()
-        else:
-            self.is_gathering = False
-            self._flush_at = None
 
     def _glance(self) -> None:
         """Nobody waits: take what came, unless a lot is here that nobody takes."""
@@ -477,8 +462,8 @@ class CoreConnection:
         idle = self._last_look + LOOK_INTERVAL - now if not self._is_driven else LOOK_INTERVAL
         if due is not None:
             idle = min(idle, due - now)
-        if self._flush_at is not None:
-            idle = min(idle, self._flush_at - now)
+        if self.burst.due_at is not None:
+            idle = min(idle, self.burst.due_at - now)
         return max(0.0, idle)
 
     def _keep_alive(self) -> None:

@@ -79,7 +79,7 @@ class Producer:
                         time_ns() // NANOSECONDS,
                     )
                     if size >= 0:
-                        if size >= FLUSH_BYTES or not shared.is_gathering:
+                        if size >= FLUSH_BYTES or not shared.burst.is_on:
                             shared.wrote()
                         return
         outgoing = Outgoing(
