@@ -25,6 +25,7 @@ from tests.support.peers import missing
 from tests.support.spark_kills import CONTROL_SINK, CURSOR, LEDGER_SINK, STAGING, KilledSpark, Outcome
 
 KILLS_EACH: Final = 10
+ROUND_TIMEOUT_S: Final = 3000.0
 SPANWIRE: Final = "spanwire"
 CLASSIC: Final = "classic"
 # from, to, how it is read, how it is written
@@ -58,7 +59,9 @@ def play(number: int, seed: int, folder: Path) -> Outcome:
     dice = random.Random(f"{seed}/{number}")
     points = chosen_points(source, sink, dice)
     with broker(source_kind, folder / "in") as first, broker(target_kind, folder / "out") as last:
-        return KilledSpark(folder / f"round{number}", {"in": first, "out": last}, points, source, sink).run()
+        return KilledSpark(
+            folder / f"round{number}", {"in": first, "out": last}, points, source, sink, ROUND_TIMEOUT_S
+        ).run()
 
 
 def main(arguments: list[str]) -> int:

@@ -123,8 +123,10 @@ class KilledSpark:
         points: Sequence[str],
         source: dict[str, str],
         sink: dict[str, str],
+        timeout_s: float = TIMEOUT_S,
     ) -> None:
         """``brokers``: those called ``in`` and ``out``, running; they may be one."""
+        self._timeout_s: Final = timeout_s
         self._folder: Final = folder
         self._brokers: Final = brokers
         self._points: Final = list(points)
@@ -148,7 +150,7 @@ class KilledSpark:
         """Send, run until all points were reached and everything is through, count."""
         send(self._brokers["in"].stomp_port, self._queues["in"], self._count)
         self._note_brokers()
-        deadline = time.monotonic() + TIMEOUT_S
+        deadline = time.monotonic() + self._timeout_s
         code: int | None = None
         while code != 0 and self._starts < MAX_STARTS and time.monotonic() < deadline:
             self._starts += 1

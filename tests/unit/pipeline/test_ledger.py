@@ -121,6 +121,16 @@ def test_a_late_commit_of_an_older_run_changes_nothing_wherever_it_comes() -> No
         assert found == sorted(map(str, everything())), (when, late)
 
 
+def test_what_an_earlier_decision_has_left_is_delivered_before_the_next_one() -> None:
+    broker = FakeBroker()
+    sink = broker.sink()
+    first, second = Batch("q", "run", 0), Batch("q", "run", 1)
+    (part, _) = stage(sink, first, 1)
+    broker.ledgers["q"] = [Entry(0, (part.branch,), "queue://B")]
+    assert sink.commit(second, stage(sink, second, 1))
+    assert broker.delivered == rows_of(0) + rows_of(1)
+
+
 def test_a_branch_that_is_prepared_late_is_dropped_with_the_next_commit() -> None:
     broker = FakeBroker()
     sink = broker.sink()
