@@ -7,8 +7,8 @@
         maxBatchSize: 500
         maxBatchTime: 5000
 
-Every message goes across as it is, with its remaining time to live. DUPLICATES_OK acknowledges a batch when it is on disk
-and sends it until the target has stored it, ONCE_AND_ONLY_ONCE has the target commit it once, and AT_MOST_ONCE
+Every message goes across as it is, with its remaining time to live. DUPLICATES_OK acknowledges a batch when it is on
+disk and sends it until the target has stored it, ONCE_AND_ONLY_ONCE has the target commit it once, and AT_MOST_ONCE
 acknowledges it before anything else.
 """
 
