@@ -46,18 +46,26 @@ networkConnector with the same defaults; files have their own. All numbers are e
 
 def run(arguments: Sequence[str]) -> int:
     """Simulates one network."""
+    prepared, choice = asked(arguments)
+    _load(f"{COMMAND}:run")(prepared, choice)
+    return 0
+
+
+def asked(arguments: Sequence[str]) -> tuple[object, object]:
+    """The network that is meant, and where to tell of it. Ends the program for a wrong command line."""
     parser = _parser()
     options = parser.parse(arguments)
     if sum((options.topology is not None, options.edges is not None, bool(options.files))) != 1:
         parser.error("say which network: --topology KIND --brokers N, or --edges FILE, or the files of its brokers")
     if options.topology is None and (options.brokers is not None or options.degree is not None):
         parser.error("--brokers and --degree belong to --topology")
+    if options.topology is not None and options.brokers is None:
+        parser.error("--topology needs --brokers N")
     missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
     if missing:
         raise ConfigurationError(f"{missing[0]} is not installed; run: python -m pip install 'spanwire[spark]'")
-    destination = (
-        Destination(TOPIC, options.topic) if options.topic else Destination(QUEUE, options.queue or DESTINATION)
-    )
+    kind, name = (TOPIC, options.topic) if options.topic else (QUEUE, options.queue or DESTINATION)
+    destination = Destination(kind, name)
     out = Path(options.out) if options.out else None
     choice = _load(f"{COMMAND}:Choice")(
         destination.qualified_name,
@@ -69,17 +77,12 @@ def run(arguments: Sequence[str]) -> int:
         out,
     )
     if options.files:
-        _run_files(parser, options, destination, choice)
-    elif options.edges is not None:
-        _load(f"{COMMAND}:run_file")(Path(options.edges), not options.one_way, _rules(options, destination), choice)
-    else:
-        if options.brokers is None:
-            parser.error("--topology needs --brokers N")
-        rules = _rules(options, destination)
-        _load(f"{COMMAND}:run_generated")(
-            options.topology, options.brokers, options.degree, not options.one_way, rules, choice
-        )
-    return 0
+        return _of_files(parser, options, destination, choice), choice
+    rules, duplex = _rules(options, destination), not options.one_way
+    if options.edges is not None:
+        return _load(f"{COMMAND}:listed_network")(Path(options.edges), duplex, rules, choice), choice
+    make = _load(f"{COMMAND}:generated_network")
+    return make(options.topology, options.brokers, options.degree, duplex, rules, choice), choice
 
 
 def _parser() -> Parser:
@@ -170,7 +173,7 @@ def _rules(options: argparse.Namespace, destination: Destination) -> object:
     )
 
 
-def _run_files(parser: Parser, options: argparse.Namespace, destination: Destination, choice: object) -> None:
+def _of_files(parser: Parser, options: argparse.Namespace, destination: Destination, choice: object) -> object:
     given = [name for name in SETTINGS if getattr(options, name) not in (None, UNSET)]
     if given or options.one_way:
         word = given[0] if given else "one_way"
@@ -178,12 +181,9 @@ def _run_files(parser: Parser, options: argparse.Namespace, destination: Destina
     files = read_network(options.files)
     if files.refused:
         raise ConfigurationError("\n".join(files.refused))
+    graph, rules = cast(tuple[object, object], _load(READ_PLAN)(files.plan, destination))
     connectors = sum(not link.reverse for link in files.plan.links)
-
-    def read() -> object:
-        return _load(READ_PLAN)(files.plan, destination)
-
-    _load(f"{COMMAND}:run_planned")(read, len(options.files), connectors, list(files.plan.brokers), choice)
+    return _load(f"{COMMAND}:planned_network")(graph, rules, connectors, list(files.plan.brokers), choice)
 
 
 def _load(reference: str) -> Callable[..., object]:

@@ -6,12 +6,12 @@ import json
 import resource
 import sys
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 import numpy as np
+from pyspark.sql import SparkSession
 
 from spanwire.model.errors import ConfigurationError
 from spanwire.pipeline.routes.running import session_on
@@ -43,45 +43,61 @@ class Choice:
     out: Path | None
 
 
-def run_generated(kind: str, brokers: int, degree: int | None, duplex: bool, rules: Rules, choice: Choice) -> None:
-    """Simulate a network of that kind."""
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A network that can be simulated: ``goals`` are the brokers with consumers."""
+
+    network: Network
+    naming: Naming
+
+
+def generated_network(
+    kind: str, brokers: int, degree: int | None, duplex: bool, rules: Rules, choice: Choice
+) -> Prepared:
+    """A network of that kind."""
     connectors = generated(kind, brokers, degree, choice.seed)
     usual = "" if degree is None else f", degree {degree}"
-    _run_connectors(connectors, brokers, duplex, rules, Naming(f"{kind}{usual}", "", 0), choice)
+    naming = Naming(f"{kind}{usual}", choice.destination, int(connectors[0].size))
+    return _prepared(_linked(brokers, connectors, duplex), rules, naming, choice)
 
 
-def run_file(path: Path, duplex: bool, rules: Rules, choice: Choice) -> None:
-    """Simulate the network of a list of connectors."""
+def listed_network(path: Path, duplex: bool, rules: Rules, choice: Choice) -> Prepared:
+    """The network of a list of connectors."""
     connectors, names = read_connectors(path)
-    _run_connectors(connectors, len(names), duplex, rules, Naming(str(path), "", 0, names), choice)
+    naming = Naming(str(path), choice.destination, int(connectors[0].size), names)
+    return _prepared(_linked(len(names), connectors, duplex), rules, naming, choice)
 
 
-def _run_connectors(
-    connectors: Connectors, brokers: int, duplex: bool, rules: Rules, naming: Naming, choice: Choice
-) -> None:
-    graph = graph_of(brokers, *both_ways(connectors, duplex))
-    _run(graph, rules, Naming(naming.network, choice.destination, connectors[0].size, naming.brokers), choice)
+def planned_network(graph: Graph, rules: Rules, connectors: int, names: list[str], choice: Choice) -> Prepared:
+    """The network of configuration files."""
+    return _prepared(graph, rules, Naming("files", choice.destination, connectors, names), choice)
 
 
-def run_planned(
-    read: Callable[[], tuple[Graph, Rules]], files: int, connectors: int, names: list[str], choice: Choice
-) -> None:
-    """Simulate the network of configuration files."""
-    graph, rules = read()
-    _run(graph, rules, Naming(f"{files} files", choice.destination, connectors, names), choice)
+def _linked(brokers: int, connectors: Connectors, duplex: bool) -> Graph:
+    return graph_of(brokers, *both_ways(connectors, duplex))
 
 
-def _run(graph: Graph, rules: Rules, naming: Naming, choice: Choice) -> None:
+def _prepared(graph: Graph, rules: Rules, naming: Naming, choice: Choice) -> Prepared:
     if rules.priority_base < LOWEST_BASE:
         raise ConfigurationError(f"consumerPriorityBase is {rules.priority_base}; {LOWEST_BASE} is the lowest here")
     goals = chosen_goals(graph.brokers, choice.subscribers, choice.seed)
-    started = time.monotonic()
+    return Prepared(Network(graph, rules, goals, choice.consumers), naming)
+
+
+def run(prepared: Prepared, choice: Choice) -> None:
+    """Simulate and tell, on a session of its own."""
     with session_on(choice.master, "spanwire network simulate", SETTINGS) as spark:
-        outcome = simulate(spark, Network(graph, rules, goals, choice.consumers), choice.seed)
-    found = summary(outcome, naming, time.monotonic() - started, _resident_mib())
+        tell(spark, prepared, choice)
+
+
+def tell(spark: SparkSession, prepared: Prepared, choice: Choice) -> None:
+    """Simulate, print what is found out, and write it down if that is asked."""
+    started = time.monotonic()
+    outcome = simulate(spark, prepared.network, choice.seed)
+    found = summary(outcome, prepared.naming, time.monotonic() - started, _resident_mib())
     if choice.out is not None:
-        write(choice.out, outcome, found, naming)
-    text = json.dumps(found, indent=2) if choice.as_json else "\n".join(lines(outcome, found, naming))
+        write(choice.out, outcome, found, prepared.naming)
+    text = json.dumps(found, indent=2) if choice.as_json else "\n".join(lines(outcome, found, prepared.naming))
     sys.stdout.write(text + "\n")
 
 

@@ -38,7 +38,10 @@ class Flow:
 class Flows:
     """Follows messages through the demand of consumers, so many at each broker of ``consumers_at``."""
 
-    def __init__(self, graph: Graph, rules: Rules, demand: Demand, consumers_at: np.ndarray) -> None:
+    def __init__(
+        self, graph: Graph, rules: Rules, demand: Demand, consumers_at: np.ndarray, most_ways: int = MAX_WAYS
+    ) -> None:
+        self._most_ways: Final = most_ways
         self._graph: Final = graph
         self._consumers_at: Final = consumers_at.astype(np.float64)
         weight = demand.preferred if rules.decreases else demand.subscriptions
@@ -50,7 +53,7 @@ class Flows:
         self._asked_for: Final = (wanted > 0) | (consumers_at > 0)
 
     def of(self, starts: np.ndarray) -> Flow:
-        """What becomes of messages from these brokers. Raises `OverflowError` for too many ways."""
+        """What becomes of messages from these brokers. Raises `OverflowError` for more than ``most_ways``."""
         flow = Flow(
             starts,
             np.zeros((starts.size, MAX_PATH + 1)),
@@ -65,7 +68,7 @@ class Flows:
             flow.arrived[:, hops] = np.bincount(start, weights=amount * here, minlength=starts.size)
             stays = np.bincount(row, weights=share, minlength=at.size) + here < NOTHING
             flow.stuck[:, hops] = np.bincount(start[stays], weights=amount[stays], minlength=starts.size)
-            if place.size > MAX_WAYS:
+            if place.size > self._most_ways:
                 raise OverflowError
             if not place.size:
                 break

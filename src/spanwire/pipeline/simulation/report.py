@@ -133,7 +133,7 @@ def lines(outcome: Outcome, found: Summary, naming: Naming) -> list[str]:
         f"consumers of {naming.destination} at {goals:,} brokers, {outcome.network.consumers:,} at each",
         *_demand_lines(outcome),
         *_pair_lines(outcome),
-        *_message_lines(outcome.sharing),
+        *_message_lines(outcome),
         *_advisory_lines(outcome, naming),
         f"{'took':<12}{found['seconds']} s, {found['driver_mib']:,} MiB",
     ]
@@ -171,18 +171,22 @@ def _pair_lines(outcome: Outcome) -> list[str]:
     if np.ndim(rules.message_ttl) == 0:
         dead = pairs.heard[rules.farthest_message + 1 :].sum()
         found.append(
-            f"{'dead ends':<12}of {pairs.heard.sum():,} times that a broker hears of another one's consumers, messages "
-            f"do not go that far {dead:,} times"
+            f"{'dead ends':<12}{dead:,} of {pairs.heard.sum():,} times a broker hears of consumers that its messages "
+            "do not reach"
         )
     return found
 
 
-def _message_lines(sharing: Sharing | None) -> list[str]:
-    if sharing is None:
+def _message_lines(outcome: Outcome) -> list[str]:
+    sharing = outcome.sharing
+    if outcome.network.rules.is_topic:
         return []
+    if sharing is None:
+        return [f"{'messages':<12}not followed, as demand is not known exactly"]
+    chosen = "" if sharing.starts == outcome.network.graph.brokers else " (sampled)"
     percent = 100 * sharing.arrived.sum() / max(sharing.starts, 1)
     found = [
-        f"{'messages':<12}one from each of {sharing.starts:,} brokers: {_amount(sharing.arrived.sum())} arrive "
+        f"{'messages':<12}one from each of {sharing.starts:,} brokers{chosen}: {_amount(sharing.arrived.sum())} arrive "
         f"({percent:.1f} %), {_amount(sharing.stuck.sum())} are stuck on their way",
         f"{'':<12}by hops: {_listed(sharing.arrived, first=0)}",
     ]

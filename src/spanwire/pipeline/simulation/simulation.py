@@ -13,6 +13,7 @@ import numpy as np
 from pyspark.sql import SparkSession
 
 from spanwire.pipeline.simulation.counting import count
+from spanwire.pipeline.simulation.flows import MAX_WAYS
 from spanwire.pipeline.simulation.following import Demand, Following
 from spanwire.pipeline.simulation.graph import is_forest
 from spanwire.pipeline.simulation.reach import UNREACHED, WORD, nearest
@@ -22,6 +23,19 @@ from spanwire.pipeline.simulation.spread import Network, Spread
 MAX_FOLLOWED: Final = 2_000_000_000  # advisories: 80 s of CPU
 MAX_SEARCHED: Final = 5_000_000_000  # links times hops times 64 consumers' brokers: 100 s of CPU
 MAX_STARTS: Final = 20_000  # brokers whose messages are followed; of more, so many are chosen
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How much work is done; tests do with less."""
+
+    followed: int = MAX_FOLLOWED
+    searched: int = MAX_SEARCHED
+    starts: int = MAX_STARTS
+    ways: int = MAX_WAYS
+
+
+USUAL: Final = Limits()
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,41 +75,41 @@ class Outcome:
     sharing: Sharing | None
 
 
-def simulate(spark: SparkSession, network: Network, seed: int = 1) -> Outcome:
+def simulate(spark: SparkSession, network: Network, seed: int = 1, limits: Limits = USUAL) -> Outcome:
     """Everything. Raises `ConfigurationError` for messages that have too many ways."""
     graph, rules = network.graph, network.rules
     forest = is_forest(graph)
     away = nearest(graph, network.goals)
     spread = Spread(spark, network)
     try:
-        demand = _demand(spread, network, forest)
-        pairs = _pairs(spread, network, forest, demand)
-        sharing = None if rules.is_topic else _sharing(spread, network, away, demand, seed)
+        demand = _demand(spread, network, forest, limits)
+        pairs = _pairs(spread, network, forest, demand, limits)
+        sharing = None if rules.is_topic else _sharing(spread, network, away, demand, seed, limits)
     finally:
         spread.close()
     return Outcome(network, forest, away, demand, pairs, sharing)
 
 
-def _demand(spread: Spread, network: Network, forest: bool) -> Demand:
+def _demand(spread: Spread, network: Network, forest: bool, limits: Limits) -> Demand:
     graph, rules = network.graph, network.rules
     counted = count(graph, rules, network.goals, network.consumers, forest and not rules.any_joins)
-    if counted.exact or counted.frames.sum() > _most_followed(network):
+    if counted.exact or counted.frames.sum() > _most_followed(network, limits):
         return counted
     if rules.any_joins:  # all goals have to do with each other
         return Following(graph, rules, network.goals, network.consumers).run()
     return spread.demand()
 
 
-def _most_followed(network: Network) -> float:
+def _most_followed(network: Network, limits: Limits) -> float:
     """Where each link has one subscription at most, not so many advisories are followed as are counted."""
     graph = network.graph
     if not np.all(network.rules.joins):
-        return MAX_FOLLOWED
+        return limits.followed
     told = float((np.diff(graph.incoming) * np.diff(graph.outgoing)).sum())
-    return np.inf if told <= MAX_FOLLOWED else MAX_FOLLOWED
+    return np.inf if told <= limits.followed else limits.followed
 
 
-def _pairs(spread: Spread, network: Network, forest: bool, demand: Demand) -> Pairs:
+def _pairs(spread: Spread, network: Network, forest: bool, demand: Demand, limits: Limits) -> Pairs:
     graph, rules = network.graph, network.rules
     farthest = rules.farthest_demand
     wanted = None if rules.even else np.broadcast_to(np.asarray(rules.wants) & rules.hears, (graph.links,))
@@ -103,7 +117,7 @@ def _pairs(spread: Spread, network: Network, forest: bool, demand: Demand) -> Pa
         alone = replace(rules, conduit=True, joins=False, suppress=False)
         heard = count(graph, alone, network.goals, 1, exact=True).by_hops[: farthest + 1]
         return Pairs(network.goals.size, heard.astype(np.int64), None)
-    goals = _searched(network, farthest * (2 if rules.is_topic else 1))
+    goals = _searched(network, farthest * (2 if rules.is_topic else 1), limits)
     heard = spread.reach(goals, rules.consumer_ttl, farthest, wanted)
     arrived = None
     if rules.is_topic and np.ndim(rules.message_ttl) == 0:
@@ -111,13 +125,15 @@ def _pairs(spread: Spread, network: Network, forest: bool, demand: Demand) -> Pa
     return Pairs(goals, heard, arrived)
 
 
-def _searched(network: Network, hops: int) -> int:
+def _searched(network: Network, hops: int, limits: Limits) -> int:
     """For how many of the goals all distances are looked at."""
-    words = max(MAX_SEARCHED // max(network.graph.links * hops, 1), 1)
+    words = max(limits.searched // max(network.graph.links * hops, 1), 1)
     return min(int(network.goals.size), words * WORD)
 
 
-def _sharing(spread: Spread, network: Network, away: np.ndarray, demand: Demand, seed: int) -> Sharing | None:
+def _sharing(
+    spread: Spread, network: Network, away: np.ndarray, demand: Demand, seed: int, limits: Limits
+) -> Sharing | None:
     rules = network.rules
     if rules.even and rules.decreases and rules.priority_base < 0:
         return shared_by_distance(rules, away)
@@ -125,9 +141,9 @@ def _sharing(spread: Spread, network: Network, away: np.ndarray, demand: Demand,
         return None
     brokers = network.graph.brokers
     starts = np.arange(brokers)
-    if brokers > MAX_STARTS:
-        starts = np.sort(np.random.default_rng(seed).choice(brokers, MAX_STARTS, replace=False))
-    flow = spread.flows(demand, starts)
+    if brokers > limits.starts:
+        starts = np.sort(np.random.default_rng(seed).choice(brokers, limits.starts, replace=False))
+    flow = spread.flows(demand, starts, limits.ways)
     nobody = flow.starts[flow.no_consumers > 0]
     return Sharing(
         starts.size,

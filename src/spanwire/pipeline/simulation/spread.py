@@ -8,6 +8,7 @@ from typing import Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark import Broadcast
 from pyspark.sql import SparkSession
 
@@ -78,7 +79,7 @@ class Spread:
         np.add.at(total, table.column("hops").to_numpy(), table.column("brokers").to_numpy())
         return total
 
-    def flows(self, demand: Demand, starts: np.ndarray) -> Flow:
+    def flows(self, demand: Demand, starts: np.ndarray, most_ways: int = MAX_WAYS) -> Flow:
         """What becomes of messages from these brokers. Raises `ConfigurationError` for too many ways."""
         shared, told = self._shared, self._spark.sparkContext.broadcast((demand, starts))
 
@@ -87,11 +88,17 @@ class Spread:
             demand, starts = told.value
             at = np.zeros(network.graph.brokers)
             at[network.goals] = network.consumers
-            flows = Flows(network.graph, network.rules, demand, at)
+            flows = Flows(network.graph, network.rules, demand, at, most_ways)
             for some in flows_of(flows, starts[part * STARTS : (part + 1) * STARTS]):
                 yield flow_batch(some)
 
-        return flow_of(self._run(flow, -(-starts.size // STARTS), FLOWS))
+        table = self._run(flow, -(-starts.size // STARTS), FLOWS)
+        if pc.min(table.column("start")).as_py() < 0:
+            raise ConfigurationError(
+                f"a message has more than {most_ways:,} ways here; set a lower messageTTL, or leave "
+                "decreaseNetworkConsumerPriority on"
+            )
+        return flow_of(table)
 
     def _run(self, task: Task, count: int, schema: str) -> pa.Table:
         def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -181,15 +188,9 @@ def flow_batch(flow: Flow) -> pa.RecordBatch:
 
 
 def flow_of(table: pa.Table) -> Flow:
-    """What `flow_batch` gave. Raises `ConfigurationError` where a message had too many ways."""
-    starts = table.column("start").to_numpy()
-    if starts.size and starts.min() < 0:
-        raise ConfigurationError(
-            f"a message has more than {MAX_WAYS:,} ways here; set a lower messageTTL, or leave "
-            "decreaseNetworkConsumerPriority on"
-        )
+    """What `flow_batch` gave."""
     arrived, stuck = (
         table.column(name).combine_chunks().flatten().to_numpy().reshape(-1, MAX_PATH + 1)
         for name in ("arrived", "stuck")
     )
-    return Flow(starts, arrived, stuck, table.column("no_consumers").to_numpy())
+    return Flow(table.column("start").to_numpy(), arrived, stuck, table.column("no_consumers").to_numpy())
