@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sf
 
 URL = os.environ.get("SPANWIRE_URL", "tcp://127.0.0.1:61616")
 
@@ -40,7 +41,8 @@ def drain(spark: SparkSession, url: str, queue: str, directory: Path) -> None:
 def totals(spark: SparkSession, directory: Path) -> DataFrame:
     """Orders and amounts by region."""
     orders = spark.read.parquet(str(directory / "orders"))
-    return orders.groupBy("region").agg({"id": "count", "amount": "sum"}).orderBy("region").toDF("region", "n", "total")
+    sums = orders.groupBy("region").agg(sf.count("*").alias("orders"), sf.sum("amount").alias("total"))
+    return sums.orderBy("region")
 
 
 if __name__ == "__main__":

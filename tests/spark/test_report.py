@@ -6,6 +6,7 @@ import json
 import time
 import uuid
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -20,17 +21,29 @@ from spanwire.pipeline.report.building import Built, build
 from spanwire.pipeline.report.commands import write
 from spanwire.pipeline.report.model import Report, Value
 from spanwire.pipeline.report.sources import Inputs, events
+from tests.support import report_brokers as brokers
 from tests.support import report_network as network
 from tests.support.report_archives import message_id
 
 LIMIT_S = 120.0
+STUCK_AFTER_S = 300
+FOR_LARGE_DATA = ("spark.sql.adaptive.enabled", "spark.sql.codegen.wholeStage")  # they cost more than they save here
 PAUSE_S = 0.2
 
 
 @pytest.fixture(scope="module")
 def built(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Built]:
-    yield build(spark, network.planted(tmp_path_factory.mktemp("network")), 60)
-    spark.catalog.clearCache()
+    before = {name: spark.conf.get(name) for name in FOR_LARGE_DATA}
+    for name in FOR_LARGE_DATA:
+        spark.conf.set(name, "false")
+    try:
+        planted = network.planted(tmp_path_factory.mktemp("network"))
+        told = brokers.told_by_brokers(tmp_path_factory.mktemp("brokers"))
+        yield build(spark, replace(planted, advisories=(*planted.advisories, *told)), STUCK_AFTER_S)
+    finally:
+        spark.catalog.clearCache()
+        for name, value in before.items():
+            spark.conf.set(name, value)
 
 
 @pytest.fixture(scope="module")
@@ -65,6 +78,7 @@ def test_the_ledger_counts_each_message_once_over_all_brokers(report: Report) ->
         ("queue://ORDERS", 40, 37, 1, 1, 2, 1, 1, 1, 1, "is broken"),
         ("queue://PAPER", 4, 5, 0, 0, 0, 0, 0, 1, 0, "is broken"),
         ("queue://PAPER.SENT", 2, 0, 1, 0, 0, 0, 1, 0, 0, "is broken"),
+        (f"queue://{brokers.QUEUE}", 12, 10, 0, 0, 2, 0, 0, 0, 0, "holds"),
     ]
 
 
@@ -75,7 +89,10 @@ def test_what_cannot_be_known_is_said(report: Report) -> None:
 
 
 def test_hops_and_ways_have_their_times(report: Report) -> None:
-    assert rows(report, "hops", "from", "to", "messages", "least", "half are below", "most") == [
+    found = rows(report, "hops", "from", "to", "messages", "least", "half are below", "most")
+    real = {row[:3] for row in found if "real" in str(row[1])}
+    assert real == {("(sender)", "real-a", 12), ("real-a", "real-b", 12)}
+    assert [row for row in found if "real" not in str(row[1])] == [
         ("(sender)", "A", 43, 10.0, 10.0, 10.0),
         ("A", "B", 42, 30.0, 30.0, 100.0),
         ("B", "C", 4, 100.0, 100.0, 100.0),
@@ -91,11 +108,15 @@ def test_clients_are_named_by_their_client_ids(report: Report) -> None:
     sending = {row[:3]: row[3] for row in rows(report, "senders", "client", "broker", "destination", "messages")}
     assert sending["shop", "A", "queue://ORDERS"] == 39
     assert sending["shop", "A", "queue://FAR"] == 4
+    assert sending["real-sender", "real-a", f"queue://{brokers.QUEUE}"] == 12
     receiving = {
         row[:3]: row[3:] for row in rows(report, "receivers", "destination", "client", "broker", "is", "given")
     }
     assert receiving["queue://ORDERS", "warehouse", "B"] == ("consumer", 35)
     assert receiving["queue://ORDERS", "NC_A_B", "A"] == ("another broker", None)
+    real = {row[:2]: row[2:4] for row in rows(report, "receivers", "broker", "is", "destination", "given")}
+    assert real["real-a", "another broker"] == (f"queue://{brokers.QUEUE}", 12)
+    assert real["real-b", "consumer"] == (f"queue://{brokers.QUEUE}", 12)
 
 
 def test_rates_and_sizes_stand_by_destination(report: Report) -> None:

@@ -6,6 +6,7 @@ import contextlib
 import io
 import json
 import runpy
+import uuid
 from pathlib import Path
 
 import pytest
@@ -21,10 +22,10 @@ MAX_OUTPUT = 1000  # characters that a cell keeps in the file
 def test_the_submitted_script_drains_the_queue_and_adds_up(
     spark: SparkSession, spanwire: BrokerProcess, tmp_path: Path
 ) -> None:
-    url = spanwire.openwire_uri()
-    runpy.run_path(str(EXAMPLES / "spark/orders.py"))["send_orders"](url, 70, "DAILY")
+    url, queue = spanwire.openwire_uri(), f"DAILY.{uuid.uuid4().hex}"
+    runpy.run_path(str(EXAMPLES / "spark/orders.py"))["send_orders"](url, 70, queue)
     job = runpy.run_path(str(EXAMPLES / "spark/daily_orders.py"))
-    job["drain"](spark, url, "DAILY", tmp_path)
+    job["drain"](spark, url, queue, tmp_path)
     found = [tuple(row) for row in job["totals"](spark, tmp_path).collect()]
     amounts = [1.5 * (number % 7) for number in range(70)]
     assert found == [
@@ -37,6 +38,7 @@ def test_the_notebook_runs_and_shows_what_it_has_shown(
     spark: SparkSession, spanwire: BrokerProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SPANWIRE_URL", spanwire.openwire_uri())
+    monkeypatch.setenv("SPANWIRE_QUEUE", f"NOTEBOOK.{uuid.uuid4().hex}")
     cells = [cell for cell in json.loads(NOTEBOOK.read_text("utf-8"))["cells"] if cell["cell_type"] == "code"]
     marks = [f"\nprint('=== cell {place} ===')\n" for place in range(len(cells))]
     script = tmp_path / "notebook.py"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import quote
@@ -17,7 +18,7 @@ from spanwire.protocols.openwire.schema import DataStructure
 from spanwire.protocols.primitive_map import encode_map
 from tests.support.pipeline_messages import raw_of, structure
 
-EPOCH_MS = 1_700_000_000_000  # 2023-11-14 22:13:20 UTC
+EPOCH_MS = time.time_ns() // 1_000_000 - 600_000  # so that what running brokers tell comes right behind
 DAY = "2023-11-14"
 SENDER = "ID:sender-1"
 

@@ -6,6 +6,7 @@ import os
 
 from pyspark import pipelines as dp
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sf
 
 URL = os.environ.get("SPANWIRE_URL", "tcp://127.0.0.1:61616")
 STAGING = os.environ.get("ORDERS_STAGING", "/tmp/spanwire-example-staging")
@@ -27,4 +28,4 @@ def orders() -> DataFrame:
 def totals() -> DataFrame:
     """Orders and amounts by region."""
     read = SparkSession.active().read.table("orders")
-    return read.groupBy("region").agg({"id": "count", "amount": "sum"}).toDF("region", "n", "total")
+    return read.groupBy("region").agg(sf.count("*").alias("orders"), sf.sum("amount").alias("total"))
