@@ -25,6 +25,7 @@ ROOT: Final = Path(__file__).resolve().parents[2]
 BATCH: Final = 60
 MAX_STARTS: Final = 20
 TIMEOUT_S: Final = 600.0
+ZOMBIE_END_S: Final = 90.0  # the lock of a ledger is waited for as long as a minute
 PAUSE_S: Final = 0.1
 ONCE: Final = "ONCE_AND_ONLY_ONCE"
 STAGING: Final = {"stagingDirectory": "{folder}/staging"}
@@ -155,6 +156,7 @@ class KilledSpark:
         while code != 0 and self._starts < MAX_STARTS and time.monotonic() < deadline:
             self._starts += 1
             code = self._spark(deadline)
+        self._outlast_zombies()
         received = receive(self._brokers["out"].stomp_port, self._queues["out"])
         failures = self._folder / "failures"
         return Outcome(
@@ -186,6 +188,13 @@ class KilledSpark:
                 return process.poll()
             finally:
                 self._end(process)
+
+    def _outlast_zombies(self) -> None:
+        """What processes that went on late have done is counted, too."""
+        pids = [int(path.name.removeprefix("zombie-")) for path in self._folder.glob("zombie-*")]
+        deadline = time.monotonic() + ZOMBIE_END_S
+        while any(is_alive(pid) for pid in pids) and time.monotonic() < deadline:
+            time.sleep(PAUSE_S)
 
     def _has_jvm(self) -> bool:
         """False once the JVM that has told its id is gone, though the program that started it may hang on."""
