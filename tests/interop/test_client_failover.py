@@ -49,6 +49,13 @@ async def reborn(broker: BrokerProcess) -> None:
     await asyncio.to_thread(broker.start)
 
 
+async def reborn_for(connection: Any, broker: BrokerProcess) -> None:
+    """The same, and the client has noticed."""
+    before = connection.shared.core.line.epoch
+    await reborn(broker)
+    await until(lambda: connection.shared.core.line.epoch > before and connection.shared.core.is_online)
+
+
 def test_persistent_sends_and_receives_go_on_over_a_kill(mortal: BrokerProcess, shell: str) -> None:
     answered: list[str] = []
     unanswered: list[str] = []  # sent again: the broker that may have dispatched it had not stored it yet
@@ -111,13 +118,13 @@ def test_a_transaction_over_a_kill_is_done_as_a_whole_unless_it_received(mortal:
         async with opened(shell, failover(mortal)) as connection, connection.session("transacted") as session:
             producer = await session.create_producer("queue://TX")
             await producer.send("told again")
-            await reborn(mortal)
+            await reborn_for(connection, mortal)
             await producer.send("and the rest")
             await session.commit()
             consumer = await session.create_consumer("queue://TX")
             assert (await consumer.receive(PATIENCE)).body == "told again"
             await producer.send("rolled back")
-            await reborn(mortal)
+            await reborn_for(connection, mortal)
             with pytest.raises(TransactionRolledBackError):
                 await session.commit()
             again = [(await consumer.receive(PATIENCE)).body for _ in range(2)]
@@ -168,8 +175,7 @@ def test_what_was_received_of_a_dead_connection_comes_again(mortal: BrokerProces
                 await producer.send(str(number), destination="queue://AGAIN")
             consumer = await session.create_consumer("queue://AGAIN")
             held = [await consumer.receive(PATIENCE) for _ in range(3)]
-            await reborn(mortal)
-            await until(lambda: connection.shared.core.line.epoch > 0 and connection.shared.core.is_online)
+            await reborn_for(connection, mortal)
             await held[-1].acknowledge()
             again = [await consumer.receive(PATIENCE) for _ in range(5)]
             assert sorted(message.body for message in again) == ["0", "1", "2", "3", "4"]
