@@ -9,10 +9,10 @@ from pyspark.sql import DataFrame, SparkSession
 from spanwire.pipeline.report.counters import counters
 from spanwire.pipeline.report.hops import broker_names, hops, ways
 from spanwire.pipeline.report.ledger import Ledger, ledger
-from spanwire.pipeline.report.model import Figure, Report, Tone
+from spanwire.pipeline.report.model import Figure, Report, Table, Tone
 from spanwire.pipeline.report.parties import parties
 from spanwire.pipeline.report.sources import Inputs, events, messages, statistics
-from spanwire.pipeline.report.traffic import Traffic, traffic
+from spanwire.pipeline.report.traffic import MAX_DESTINATIONS, Traffic, traffic
 
 NO_TIMES = (
     "No broker told when a message came in. For the time from broker to broker set advisoryForDelivery in the brokers' "
@@ -51,8 +51,18 @@ def build(spark: SparkSession, inputs: Inputs, stuck_after_s: int) -> Built:
         report.charts += [sizes] if sizes is not None else []
     if not hop_table.rows and any(row[3] is None for row in way_table.rows):
         report.notes.append(NO_TIMES)
+    report.notes += incomplete(report.tables)
     report.tables = [table for table in report.tables if table.rows]
     return Built(report, books.found)
+
+
+def incomplete(tables: list[Table]) -> list[str]:
+    """What was too much to bring to one place."""
+    return [
+        f"{table.title}: only {MAX_DESTINATIONS:,} rows were looked at; figures and sums leave the others out."
+        for table in tables
+        if table.key != "ids" and table.total >= MAX_DESTINATIONS
+    ]
 
 
 def figures(flow: Traffic, books: Ledger, brokers: int) -> list[Figure]:

@@ -1,10 +1,14 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 
+from spanwire.model.errors import ConfigurationError
+from spanwire.pipeline.report.building import incomplete
 from spanwire.pipeline.report.model import Column, Kind, Table, Value, cut
+from spanwire.pipeline.report.sources import Inputs
 from spanwire.pipeline.report.texts import octets_text, short, table_text, text_of
 
 MOMENT = datetime(2026, 1, 31, 12, 30, 5, tzinfo=UTC)
@@ -52,6 +56,22 @@ def test_a_table_has_aligned_columns_and_says_what_is_cut() -> None:
         "LONGER    12,345",
         "… 5 more",
     ]
+
+
+def test_what_was_too_much_to_look_at_is_said() -> None:
+    many = Table("hops", "Hops", "", (Column("from"),), [("A",)], 10_000)
+    ids = Table("ids", "Ids", "", (Column("is"),), [("lost",)], 20_000)  # all of them are counted
+    assert incomplete([many, ids]) == ["Hops: only 10,000 rows were looked at; figures and sums leave the others out."]
+
+
+def test_more_archives_than_a_report_can_have_are_refused(tmp_path: Path) -> None:
+    names = []
+    for number in range(101):
+        (tmp_path / str(number) / "_archive").mkdir(parents=True)
+        names.append(str(tmp_path / str(number)))
+    Inputs(tuple(names[:100])).check()
+    with pytest.raises(ConfigurationError, match="101 archives are more than the 100 of one report"):
+        Inputs(tuple(names)).check()
 
 
 def test_a_table_is_cut_at_its_limit() -> None:
