@@ -38,6 +38,7 @@ def refusal(capsys: pytest.CaptureFixture[str], *words: str) -> str:
         ("--topology hub --brokers 5 --consumer-priority-base -64", "consumerPriorityBase is -64; -63 is the lowest"),
         ("--topology hub --brokers 5 --netwrok-ttl 3", "did you mean --network-ttl?"),
         ("--edges nothing.csv", "nothing.csv: "),
+        ("--topology hub --brokers 5 --out /dev/null/x", "/dev/null/x: Not a directory"),
     ],
 )
 def test_a_wrong_command_line_is_told_in_one_line(capsys: pytest.CaptureFixture[str], words: str, message: str) -> None:

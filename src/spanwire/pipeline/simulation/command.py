@@ -11,12 +11,14 @@ from pathlib import Path
 from typing import Final
 
 import numpy as np
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from spanwire.model.errors import ConfigurationError
 from spanwire.pipeline.routes.running import session_on
 from spanwire.pipeline.simulation.graph import Graph, graph_of
-from spanwire.pipeline.simulation.report import Naming, lines, summary, write
+from spanwire.pipeline.simulation.report import Naming, lines, make_directory, summary, write
 from spanwire.pipeline.simulation.rules import Rules
 from spanwire.pipeline.simulation.simulation import simulate
 from spanwire.pipeline.simulation.spread import Network
@@ -80,14 +82,26 @@ def _linked(brokers: int, connectors: Connectors, duplex: bool) -> Graph:
 def _prepared(graph: Graph, rules: Rules, naming: Naming, choice: Choice) -> Prepared:
     if rules.priority_base < LOWEST_BASE:
         raise ConfigurationError(f"consumerPriorityBase is {rules.priority_base}; {LOWEST_BASE} is the lowest here")
+    if choice.out is not None:
+        make_directory(choice.out)
     goals = chosen_goals(graph.brokers, choice.subscribers, choice.seed)
     return Prepared(Network(graph, rules, goals, choice.consumers), naming)
 
 
 def run(prepared: Prepared, choice: Choice) -> None:
-    """Simulate and tell, on a session of its own."""
-    with session_on(choice.master, "spanwire network simulate", SETTINGS) as spark:
-        tell(spark, prepared, choice)
+    """Simulate and tell, on a session of its own. Raises `ConfigurationError` when Spark cannot do it."""
+    try:
+        with session_on(choice.master, "spanwire network simulate", SETTINGS) as spark:
+            tell(spark, prepared, choice)
+    except (Py4JError, PySparkException) as error:
+        raise ConfigurationError(f"Spark on {choice.master}: {cause(str(error))}") from None
+
+
+def cause(text: str) -> str:
+    """The line that says why, of all that Spark says: in Java's report the one behind a colon."""
+    told = text.splitlines() or [""]
+    behind = [line[2:] for line in told if line.startswith(": ")]
+    return (behind or told)[0][:300]
 
 
 def tell(spark: SparkSession, prepared: Prepared, choice: Choice) -> None:

@@ -232,8 +232,18 @@ def _amount(size: float) -> str:
     return f"{size:,.0f}" if size >= 100 or float(size).is_integer() else f"{size:,.2f}"
 
 
+def make_directory(directory: Path) -> None:
+    """Where `write` shall write, before all the work. Raises `ConfigurationError`."""
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigurationError(f"{directory}: {error.strerror or error}") from None
+
+
 def write(directory: Path, outcome: Outcome, found: Summary, naming: Naming) -> None:
-    """brokers.parquet and links.parquet with a row for each, and summary.json. Raises `ConfigurationError`."""
+    """brokers.parquet and links.parquet with a row for each, and summary.json, in a directory that is there. Raises
+    `ConfigurationError`.
+    """
     graph, demand = outcome.network.graph, outcome.demand
     names = pa.array(range(graph.brokers) if naming.brokers is None else naming.brokers)
     at = np.zeros(graph.brokers, np.int64)
@@ -254,7 +264,6 @@ def write(directory: Path, outcome: Outcome, found: Summary, naming: Naming) -> 
         "hops_to_nearest": demand.nearest,
     }
     try:
-        directory.mkdir(parents=True, exist_ok=True)
         pyarrow.parquet.write_table(pa.table(brokers), directory / "brokers.parquet")
         pyarrow.parquet.write_table(pa.table(links), directory / "links.parquet")
         (directory / "summary.json").write_text(json.dumps(found, indent=2) + "\n", "utf-8")

@@ -10,6 +10,7 @@ import pyarrow.parquet
 import pytest
 
 from spanwire.model.errors import ConfigurationError
+from spanwire.pipeline.simulation.command import cause
 from spanwire.pipeline.simulation.graph import MAX_BROKERS, MAX_CONNECTORS, components, graph_of, is_forest
 from spanwire.pipeline.simulation.reach import UNREACHED, nearest
 from spanwire.pipeline.simulation.topology import Connectors, both_ways, generated
@@ -152,3 +153,10 @@ def test_a_parquet_file_without_the_columns_is_refused(tmp_path: Path) -> None:
     for name in ("x.parquet", "y.parquet"):
         with pytest.raises(ConfigurationError, match=name):
             read_connectors(tmp_path / name)
+
+
+def test_of_what_spark_says_the_cause_is_told() -> None:
+    java = "An error occurred while calling o1.x.\n: org.apache.spark.SparkException: Could not parse it\n\tat a.b\n"
+    assert cause(java) == "org.apache.spark.SparkException: Could not parse it"
+    assert cause("[NO_SUCH] There is none.\nMore") == "[NO_SUCH] There is none."
+    assert cause("") == ""
