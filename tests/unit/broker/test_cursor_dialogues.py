@@ -352,6 +352,31 @@ def test_what_is_released_takes_its_old_place_and_is_marked() -> None:
     assert [count for _, count in counts] == [1, 1, 2, 1, 0, 0]
 
 
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_long_line_is_in_order_again_after_releases(restarts: bool) -> None:
+    stage, program = filled(6000)
+    if restarts:
+        stage = stage.restarts()
+        program = again(program, stage)
+    program.opens("d")
+    for count in range(300, 3300, 300):
+        program.reserves(count)
+        program.reserves(count, "d")
+    assert program.reads(0, 3000)[300:301] == ["m600"]
+    listener = stage.peer("other").consumes(Q, prefetch=50)
+    stage.settle()
+    assert listener.takes() == []
+    stage.peer("p2").sends(Q, "m6000")
+    for name in ("d", "c"):
+        program.asks("release", cursor=name, epoch=1)
+        stage.settle()
+    listener.leaves()
+    stage.settle()
+    program.opens("e")
+    program.reserves(6001, "e")
+    assert program.reads(0, 6001, "e") == words(0, 6001)
+
+
 def test_a_range_beyond_what_is_held_is_refused() -> None:
     _, program = filled()
     program.reserves(3)
