@@ -7,12 +7,13 @@ false.
 from __future__ import annotations
 
 import argparse
-import difflib
 import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, NoReturn
+
+from spanwire.documents.spelling import closest
 
 USAGE_ERROR: Final = 2
 
@@ -74,9 +75,8 @@ class Parser(argparse.ArgumentParser):
         if not name.startswith("-"):
             return f"{name[:60]!r} is one argument too many"
         known = {option for action in self._actions for option in action.option_strings}
-        by_lower = {option.lower(): option for option in sorted(known)}
-        close = difflib.get_close_matches(name[:60].lower(), list(by_lower), n=1)
-        hint = f", did you mean {by_lower[close[0]]}?" if close else ""
+        close = closest(name, sorted(known))
+        hint = "" if close is None else f", did you mean {close}?"
         return f"unknown option {name[:60]}{hint}"
 
 

@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -12,6 +11,7 @@ from typing import Final, cast
 
 from spanwire import registry
 from spanwire._build import version_text
+from spanwire.documents.spelling import closest
 from spanwire.model.errors import SpanwireError
 
 FAILURE: Final = 1
@@ -52,8 +52,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     found = COMMANDS.get(words[0])
     if found is None:
-        close = difflib.get_close_matches(words[0][:60], list(COMMANDS), n=1)
-        hint = f", did you mean {close[0]}?" if close else ""
+        close = closest(words[0], COMMANDS)
+        hint = "" if close is None else f", did you mean {close}?"
         sys.stderr.write(f"spanwire: unknown command {words[0][:60]!r}{hint}; spanwire --help lists them\n")
         return USAGE_ERROR
     run = cast(Callable[[Sequence[str]], int], registry.load(found[0]))

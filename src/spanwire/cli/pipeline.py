@@ -6,7 +6,6 @@ Everything that needs PySpark is imported when it is used, so that a missing ext
 from __future__ import annotations
 
 import argparse
-import difflib
 import importlib.util
 import json
 import os
@@ -24,6 +23,7 @@ from spanwire import registry
 from spanwire.cli.arguments import Parser
 from spanwire.cli.pipeline_cursors import run_cursors, run_forget, run_release, run_sinks
 from spanwire.cli.pipeline_report import run_report
+from spanwire.documents.spelling import ANY, closest
 from spanwire.model.errors import ConfigurationError
 from spanwire.pipeline.routes.supervisor import News
 
@@ -71,8 +71,8 @@ def run(arguments: Sequence[str]) -> int:
         raise SystemExit(0)
     found = COMMANDS.get(words[0])
     if found is None:
-        close = difflib.get_close_matches(words[0][:60], list(COMMANDS), n=1, cutoff=0.0)
-        sys.stderr.write(f"spanwire pipeline: there is no command {words[0][:60]!r}; the closest is {close[0]!r}\n")
+        close = closest(words[0], COMMANDS, ANY)
+        sys.stderr.write(f"spanwire pipeline: there is no command {words[0][:60]!r}; the closest is {close!r}\n")
         return USAGE_ERROR
     missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
     if missing and words[0] not in WITHOUT_SPARK:

@@ -8,7 +8,6 @@ choice of them that shows how a broker fares.
 
 from __future__ import annotations
 
-import difflib
 import json
 import sys
 from collections.abc import Sequence
@@ -18,6 +17,7 @@ from typing import Final
 from spanwire.cli.arguments import Parser, broker_placement
 from spanwire.cli.objects import TYPES, ViewedObject, all_objects, chosen
 from spanwire.cli.running import control_client
+from spanwire.documents.spelling import closest
 from spanwire.model.errors import ConfigurationError
 
 ADVISORIES: Final = ("Topic", "ActiveMQ.Advisory.*")
@@ -76,8 +76,8 @@ def _choice(option: str, value: str) -> tuple[str, str]:
     if not equals or not name:
         raise ConfigurationError(f"write {option}TYPE=NAME, for example {option}Queue=ORDERS.*")
     if kind not in TYPES:
-        close = difflib.get_close_matches(kind[:60], TYPES, n=1)
-        hint = f", did you mean {close[0]}?" if close else f"; there are {', '.join(TYPES)}"
+        close = closest(kind, TYPES)
+        hint = f", did you mean {close}?" if close else f"; there are {', '.join(TYPES)}"
         raise ConfigurationError(f"{option}: there is no type {kind[:60]}{hint}")
     return kind, name
 
@@ -86,8 +86,8 @@ def _check_known(wanted: Sequence[str], objects: Sequence[ViewedObject]) -> None
     known = sorted({name for each in objects for name in each.attributes})
     for name in wanted:
         if objects and name not in known:
-            close = difflib.get_close_matches(name[:60], known, n=1)
-            hint = f", did you mean {close[0]}?" if close else f"; there are {', '.join(known)}"
+            close = closest(name, known)
+            hint = f", did you mean {close}?" if close else f"; there are {', '.join(known)}"
             raise ConfigurationError(f"--view: none of these objects has an attribute {name[:60]}{hint}")
 
 

@@ -17,9 +17,10 @@ from typing import Final
 
 from spanwire.client.address import BROKER_URI
 from spanwire.documents.element import Attribute, Element
+from spanwire.documents.spelling import closest
 from spanwire.model.errors import ConfigurationError, JmsError
 from spanwire.service.config.decryption import Decryption
-from spanwire.service.config.document import Findings, closest
+from spanwire.service.config.document import Findings
 from spanwire.service.config.interpretation import Interpreter
 from spanwire.service.config.loading import load_configuration
 from spanwire.service.config.model import DEFAULT_BROKER_NAME, BrokerConfiguration

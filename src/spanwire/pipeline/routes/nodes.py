@@ -6,11 +6,11 @@ file, line, word, and the closest word that is known.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from spanwire.documents.spelling import ANY, closest
 from spanwire.model.errors import ConfigurationError
 
 MAX_SHOWN: Final = 60  # characters of a word that an error repeats
@@ -30,9 +30,8 @@ class Place:
     def unknown(self, kind: str, word: str, known: Collection[str]) -> ConfigurationError:
         """An error about a word that nobody knows."""
         shown = word[:MAX_SHOWN]
-        by_lower = {name.lower(): name for name in sorted(known)}
-        close = difflib.get_close_matches(shown.lower(), list(by_lower), n=1, cutoff=0.0)
-        hint = f"; the closest is {by_lower[close[0]]!r}" if close else ""
+        close = closest(shown, sorted(known), ANY)
+        hint = "" if close is None else f"; the closest is {close!r}"
         return self.error(f"there is no {kind} {shown!r}{hint}")
 
 

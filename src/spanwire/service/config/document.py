@@ -6,13 +6,13 @@ tree into the model. Nothing is raised at the first fault: `Findings` gathers al
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
 from spanwire.documents.element import MAX_DOCUMENT_BYTES
+from spanwire.documents.spelling import closest
 from spanwire.model.errors import ConfigurationError
 
 MAX_OBSTACLES: Final = 100  # lines of one error; the rest are counted
@@ -99,13 +99,6 @@ def _in_order(found: list[tuple[int, str]]) -> tuple[str, ...]:
 def snake_case(name: str) -> str:
     """A word of ``activemq.xml`` as TOML spells it: ``network_ttl``, ``populate_jmsx_user_id``."""
     return WORD_START.sub("_", name).lower()
-
-
-def closest(word: str, known: Iterable[str]) -> str | None:
-    """The known word most like ``word``, whatever its case; None when nothing is near."""
-    by_lower = {name.lower(): name for name in known}
-    found = difflib.get_close_matches(word[:MAX_WORD].lower(), list(by_lower), n=1, cutoff=0.6)
-    return by_lower[found[0]] if found else None
 
 
 def read_text_file(path: Path) -> bytes:

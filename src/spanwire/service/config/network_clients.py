@@ -19,9 +19,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from spanwire.documents.spelling import closest
 from spanwire.model.destination import Destination, parse_destination
 from spanwire.model.errors import ConfigurationError, InvalidDestinationError
-from spanwire.service.config.document import closest, read_text_file
+from spanwire.service.config.document import read_text_file
 
 TABLE: Final = re.compile(r"\s*\[\[\s*client\s*\]\]")
 WORDS: Final = ("broker", "uri", "consumes", "sends", "selector", "consumers", "requests", "group_size")

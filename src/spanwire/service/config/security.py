@@ -11,11 +11,12 @@ from typing import Final, Protocol
 from spanwire.broker.authentication import SUFFICIENT
 from spanwire.broker.authorization_map import AccessList, AuthorizationEntry
 from spanwire.documents.element import Element
+from spanwire.documents.spelling import closest
 from spanwire.model.destination import QUEUE, TOPIC, Destination
 from spanwire.model.errors import ConfigurationError
 from spanwire.service.config import words
 from spanwire.service.config.decryption import Decryption
-from spanwire.service.config.document import MAX_WORD, Findings, closest, read_text_file
+from spanwire.service.config.document import MAX_WORD, Findings, read_text_file
 from spanwire.service.config.login_config import LoginModuleEntry, read_login_config
 from spanwire.service.config.model import (
     AuthenticationConfiguration,
