@@ -134,7 +134,7 @@ class KilledSpark:
         self._count: Final = BATCH * (len(points) // 2 + 3)
         self._starts = 0
         folder.mkdir(parents=True, exist_ok=True)
-        name = folder.name
+        name = f"{folder.parent.name}.{folder.name}"
         common = {"in": f"{name}.IN", "out": f"{name}.OUT"}
         self._queues: Final = common
         plan = {
