@@ -21,6 +21,7 @@ DPI: Final = 130
 WIDTH: Final = 10.0
 MAX_NAME: Final = 44
 WIDEST: Final = 14.0
+BOX: Final = {"boxstyle": "round,pad=0.4", "facecolor": "white", "edgecolor": "#9aa4af", "linewidth": 0.8}
 MISSING: Final = (
     "Charts as PNG files need matplotlib; run: python -m pip install 'spanwire[report]'. The page has them."
 )
@@ -111,13 +112,13 @@ def _flow(chart: FlowChart) -> figure.Figure:
     most = max([link.count or 0 for link in [*chart.sending, *chart.receiving]], default=0)
     colours = {name: COLOURS[row % len(COLOURS)] for row, name in enumerate(columns[1])}
     for link in chart.sending:
-        _curve(axes, link, (2.6, places[0][link.start]), (3.7, places[1][link.end]), most, colours[link.end])
+        _curve(axes, link, (2.6, places[0][link.start]), (5.0, places[1][link.end]), most, colours[link.end])
     for link in chart.receiving:
-        _curve(axes, link, (6.3, places[1][link.start]), (7.4, places[2][link.end]), most, colours[link.start])
-    for x, column, rows in zip((2.55, 5.0, 7.45), columns, places, strict=True):
+        _curve(axes, link, (5.0, places[1][link.start]), (7.4, places[2][link.end]), most, colours[link.start])
+    for x, column, rows in zip((2.5, 5.0, 7.5), columns, places, strict=True):
         anchor = "right" if x < 3 else "center" if x < 7 else "left"
         for name in column:
-            axes.text(x, rows[name], plain(name), ha=anchor, va="center", fontsize=8)
+            axes.text(x, rows[name], plain(name), ha=anchor, va="center", fontsize=8, bbox=BOX)
     return drawn
 
 
