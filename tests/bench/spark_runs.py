@@ -329,7 +329,7 @@ def memory_over(url: str, folder: Path, minutes: float, count: int) -> list[tupl
             while rows < sent - 10 * portion:
                 rows += next_rows(process)
             elapsed = time.monotonic() - started
-            if elapsed > 6.0 * (len(samples) + 1):
+            if rows and elapsed > 6.0 * (len(samples) + 1):
                 samples.append((elapsed / 60, *resident(process.pid), rows))
             ahead = minutes * 60 * sent / count - elapsed
             if ahead > 0:
