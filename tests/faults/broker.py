@@ -42,21 +42,21 @@ class FragileBroker(BrokerProcess):
     def _kill_now(self) -> None:
         process = self._process
         if process is not None:
-            process.kill()
+            process.send(signal.SIGKILL)
 
     def ended(self) -> int:
         """The exit status of a broker that ends by itself; raises subprocess.TimeoutExpired."""
         assert self._process is not None
-        status = self._process.wait(END_S)
+        status = self._process.ended(END_S)
         self._process = None
         return status
 
     def pause(self) -> None:
         """SIGSTOP."""
         assert self._process is not None
-        self._process.send_signal(signal.SIGSTOP)
+        self._process.send(signal.SIGSTOP)
 
     def resume(self) -> None:
         """SIGCONT."""
         assert self._process is not None
-        self._process.send_signal(signal.SIGCONT)
+        self._process.send(signal.SIGCONT)

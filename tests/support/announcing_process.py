@@ -60,6 +60,14 @@ class AnnouncingProcess:
             if is_there(line):
                 return
 
+    def send(self, number: signal.Signals) -> None:
+        """A signal that need not end it."""
+        self._process.send_signal(number)
+
+    def ended(self, timeout_s: float) -> int:
+        """The exit status of a process that ends by itself; raises subprocess.TimeoutExpired."""
+        return self._process.wait(timeout_s)
+
     def end(self, number: signal.Signals) -> int:
         """Send a signal and wait; the exit status. Raises RuntimeError for a process that has to be killed."""
         process = self._process

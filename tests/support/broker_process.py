@@ -125,8 +125,12 @@ class BrokerProcess:
         )
         (self.directory / "activemq.xml").write_text(text, encoding="utf-8")
         process = AnnouncingProcess(self._command(self.directory), self.directory, self.log)
-        process.wait_until(lambda line: self.started.search(line) is not None, START_TIMEOUT_S)
-        self._process = process
+        self._process = process  # already, for others may end it while it starts
+        try:
+            process.wait_until(lambda line: self.started.search(line) is not None, START_TIMEOUT_S)
+        except RuntimeError:
+            self._process = None
+            raise
 
     def awaits(self, words: str) -> None:
         """Until a line of the log holds them, behind the line that was awaited last."""
