@@ -39,9 +39,6 @@ from struct import Struct
 from typing import Final
 from zlib import crc32
 
-from librt.strings import BytesWriter, write_i64_le
-from mypy_extensions import i64
-
 NONE: Final = 0  # unwritten space
 BATCH: Final = 1
 CHECKPOINT: Final = 2
@@ -125,13 +122,8 @@ def encode_header(
     seed: int, offset: int, kind: int, flags: int, format_id: int, number: int, sequence: int, payload: bytes
 ) -> bytes:
     """The 24 bytes in front of ``payload`` for a record at ``offset`` of the segment with ``seed``."""
-    second: i64 = kind | flags << 8 | format_id << 16 | number << 32
-    writer = BytesWriter()
-    write_i64_le(writer, len(payload) << 32)  # the checksum's place, and the length
-    write_i64_le(writer, second)
-    write_i64_le(writer, sequence)
-    rest = writer.getvalue()[4:]
-    return crc32(payload, crc32(rest, (seed + offset) & CRC_MASK)).to_bytes(4, "little") + rest
+    rest = _REST.pack(len(payload), kind, flags, format_id, number, sequence)
+    return _CRC.pack(crc32(payload, crc32(rest, (seed + offset) & CRC_MASK))) + rest
 
 
 def encode_message_header(
