@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from random import Random
 
 import numpy as np
@@ -70,7 +71,7 @@ def test_demand_is_that_of_the_plan_by_which_bridges_go(seed: int) -> None:
     links = drawn(random, names, even=random.random() < 0.5)
     destination = random.choice((QUEUE, TOPIC))
     if destination is TOPIC:  # behind conduits the plan looks at one consumer alone
-        links = [(near, far, BridgeSettings(**{**vars(one), "conduit": False})) for near, far, one in links]
+        links = [(near, far, replace(one, conduit=False)) for near, far, one in links]
     plan = planned(names, links)
     graph, rules = read_plan(plan, destination)
     for goal, name in enumerate(names):
@@ -115,7 +116,7 @@ def test_subscriptions_and_advisories_are_those_of_brokers_that_talk_to_each_oth
     network = DemandNetwork()
     sites = {name: network.site(name) for name in names}
     for number, (near, far) in enumerate(pairs):
-        named = BridgeSettings(**{**vars(settings), "name": f"C{number}"})
+        named = replace(settings, name=f"C{number}")
         network.link(sites[near], sites[far], named)
     network.settles()
     goals = sorted(random.sample(range(len(names)), random.choice((1, 1, 2))))
