@@ -64,11 +64,12 @@ class Cursors:
         cursor = self._known(state, name, queue)
         if cursor is None:
             cursor = Cursor(name, queue, queue.qualified_name, exclusive)
-        if cursor.home is None:
-            home = self._destinations.ensure(state, queue)
-            assert isinstance(home, Queue)
-            cursor.home = home
-        return self._opened(state, cursor, run, exclusive)
+        home = cursor.home
+        if home is None:
+            found = self._destinations.ensure(state, queue)
+            assert isinstance(found, Queue)
+            home = found
+        return self._opened(state, cursor, home, run, exclusive)
 
     def open_on_subscription(
         self, state: ConnectionState, name: str, client_id: str, subscription: str, run: str, exclusive: bool
@@ -83,9 +84,10 @@ class Cursors:
         cursor = self._known(state, name, line)
         if cursor is None:
             cursor = Cursor(name, line, f"{durable.terms.topic} ({client_id}, {subscription})", exclusive)
-        if cursor.home is None:
-            cursor.home = durable.line
-        return self._opened(state, cursor, run, exclusive)
+        home = cursor.home
+        if home is None:
+            home = durable.line
+        return self._opened(state, cursor, home, run, exclusive)
 
     def _known(self, state: ConnectionState, name: str, source: Destination) -> Cursor | None:
         """The cursor of this name, which must read ``source``; who may not administer what it reads does not learn
@@ -98,7 +100,8 @@ class Cursors:
                 raise refusal(MALFORMED, f"cursor {name} reads {known.shown}, and no other; choose another name")
         return known
 
-    def _opened(self, state: ConnectionState, cursor: Cursor, run: str, exclusive: bool) -> Cursor:
+    def _opened(self, state: ConnectionState, cursor: Cursor, home: Queue, run: str, exclusive: bool) -> Cursor:
+        """The cursor has its ``home`` when nothing refuses it any more: one that is released must not keep a queue."""
         store = self._store()
         if run == cursor.run:
             if cursor.released:
@@ -106,8 +109,6 @@ class Cursors:
             return cursor
         if run in cursor.past_runs:
             raise cursor.fenced(f"run {run}")
-        home = cursor.home
-        assert home is not None
         others = [other for other in self._of(home) if other is not cursor]
         if others and (exclusive or others[0].exclusive):
             raise refusal(LIMIT, f"cursor {others[0].name} reads {cursor.shown} already: one of both is exclusive")
@@ -117,6 +118,7 @@ class Cursors:
         if cursor.released or cursor.epoch == 0:
             home.cursors += 1
             home.visitors += 1
+        cursor.home = home
         cursor.epoch += 1
         cursor.past_runs = with_past(cursor.run, cursor.past_runs)
         cursor.run = run

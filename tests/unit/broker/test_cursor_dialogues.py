@@ -337,6 +337,19 @@ def test_a_release_gives_everything_back_where_it_stood_and_says_so_later() -> N
     assert program.reads(4, 14, epoch=3) == words(0, 10)
 
 
+def test_a_refused_opening_does_not_keep_a_queue_that_is_removed_later() -> None:
+    stage, program = filled(1)
+    program.asks("release", cursor="c", epoch=1)
+    with pytest.raises(Refused, match="fenced"):
+        program.opens(run="r1")
+    program.peer.removes(Q)
+    stage.peer("p2").sends(Q, "new")
+    stage.settle()
+    assert program.opens(run="r2") == 3
+    assert program.reserves(5, epoch=3) == (0, 1)
+    assert program.reads(0, 1, epoch=3) == ["new"]
+
+
 def test_what_is_released_takes_its_old_place_and_is_marked() -> None:
     stage, program = filled(6)
     program.reserves(2)
