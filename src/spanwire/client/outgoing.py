@@ -16,7 +16,7 @@ from typing import Final
 from librt.strings import BytesWriter, write_i32_be, write_i64_be
 
 from spanwire.client.message import Message
-from spanwire.client.message_template import MessageTemplate
+from spanwire.client.message_template import LENGTH_OCTETS, MessageTemplate
 from spanwire.client.values import MAX_DEPTH, Serialized, body_list, body_map, typed_properties
 from spanwire.model.destination import Destination
 from spanwire.model.errors import MessageFormatError, ProtocolError
@@ -95,10 +95,13 @@ class MessageEncoder:
         return MessageTemplate(type_id, addressed, self._id_head, producer, persistent, priority, self._tail)
 
     def content(self, type_id: int, body: object) -> bytes | None:
-        """A body as a template takes it: the bare text of a string."""
+        """A body as a template takes it: a text, of a string or of a message, without its length."""
         if isinstance(body, str):
             return text_octets(body)
-        return content_of(type_id, body, self._depth)
+        content = content_of(type_id, body, self._depth)
+        if content is not None and type_id == wire.ACTIVE_MQ_TEXT_MESSAGE:
+            return content[LENGTH_OCTETS:]
+        return content
 
     def octets(self, outgoing: Outgoing, envelope: Envelope, command_id: int, response_required: bool) -> bytes:
         """The message from its type id on; raises `MessageFormatError` for what the wire cannot hold."""

@@ -1,0 +1,120 @@
+"""A message that is written over its producer's template has the octets that the long way gives it."""
+
+from __future__ import annotations
+
+import pytest
+
+from spanwire.client.message import Message
+from spanwire.client.outgoing import Outgoing
+from spanwire.client.producer import ClientProducer, SendDefaults
+from spanwire.client.values import Serialized, body_list, body_map, typed_properties
+from spanwire.model.destination import QUEUE, parse_destination
+from spanwire.protocols.openwire import _marshallers as wire
+from spanwire.protocols.openwire.codec import decode_message
+from spanwire.protocols.openwire.message_body import KINDS, deflated, neutral_body
+from spanwire.protocols.primitive_map import encode_map, encode_stream
+from tests.support.client_dialogue import START_MS, PlayedBroker, text_message
+
+PLAIN_BODIES = [
+    "",
+    "text",
+    "\u20ac\0\U0001f600",
+    b"",
+    b"octets",
+    bytearray(b"octets"),
+    memoryview(b"octets"),
+    {},
+    {"a": 1, "b": "two"},
+    [],
+    [1, "two", b"3"],
+    (True, None),
+    None,
+    Serialized(b"\xac\xed\0\5p"),
+]
+
+TEXT = b"\0\0\0\5hello"
+BODIES_ON_THE_WIRE: list[tuple[type[wire.Message], bytes | None]] = [
+    (wire.ActiveMQMessage, None),
+    (wire.ActiveMQTextMessage, TEXT),
+    (wire.ActiveMQTextMessage, b"\0\0\0\0"),
+    (wire.ActiveMQTextMessage, b"\xff\xff\xff\xff"),
+    (wire.ActiveMQTextMessage, None),
+    (wire.ActiveMQBytesMessage, b"octets"),
+    (wire.ActiveMQBytesMessage, None),
+    (wire.ActiveMQMapMessage, encode_map(body_map({"a": 1}, 1))),
+    (wire.ActiveMQMapMessage, None),
+    (wire.ActiveMQStreamMessage, encode_stream(body_list(["one"], 1))),
+    (wire.ActiveMQStreamMessage, None),
+    (wire.ActiveMQObjectMessage, b"\xac\xed\0\5p"),
+    (wire.ActiveMQObjectMessage, None),
+    (wire.ActiveMQBlobMessage, None),
+]
+
+
+def producer_of(broker: PlayedBroker, defaults: SendDefaults | None = None, mode: str = "auto") -> ClientProducer:
+    broker.lets_in()
+    session = broker.session(mode)
+    target = parse_destination("queue://Q", QUEUE)
+    producer = session.add_producer(broker.client.next_producer(), target, defaults or SendDefaults())
+    producer.announce()
+    broker.answers_all()
+    return producer
+
+
+def post(producer: ClientProducer, body: object, properties: dict[str, object] | None = None) -> int:
+    return producer.post(body, properties, None, None, None, None, None, None, None, None, 0, False, START_MS)
+
+
+def both_ways(body: object, properties: dict[str, object] | None = None, mode: str = "auto") -> tuple[bytes, bytes]:
+    """The frames of one message over the template, and the long way."""
+    broker = PlayedBroker()
+    assert post(producer_of(broker, mode=mode), body, properties) > 0
+    short = broker.client.data_to_send()
+    broker = PlayedBroker()
+    assert producer_of(broker, mode=mode).send(Outgoing(body, properties), False, START_MS) is None
+    return short, broker.client.data_to_send()
+
+
+def received(make: type[wire.Message], content: bytes | None, is_compressed: bool) -> Message:
+    """A message as a consumer takes it."""
+    broker = PlayedBroker()
+    broker.lets_in()
+    consumer = broker.consumer(broker.session())
+    model = text_message("", 1)
+    message = make()
+    message.producer_id, message.message_id = model.producer_id, model.message_id
+    message.destination, message.priority = model.destination, model.priority
+    message.content = content
+    message.compressed = is_compressed
+    message.marshalled_properties = encode_map(typed_properties({"p": "q"}))
+    broker.sends(
+        wire.MessageDispatch(
+            consumer_id=consumer.info.consumer_id, destination=consumer.info.destination, message=message
+        )
+    )
+    return broker.takes(consumer)
+
+
+@pytest.mark.parametrize("mode", ["auto", "transacted"])
+@pytest.mark.parametrize("properties", [None, {"n": 1}])
+@pytest.mark.parametrize("body", PLAIN_BODIES, ids=repr)
+def test_every_body_has_the_same_octets_on_both_ways(
+    body: object, properties: dict[str, object] | None, mode: str
+) -> None:
+    short, long = both_ways(body, properties, mode)
+    assert short == long
+
+
+@pytest.mark.parametrize("is_compressed", [False, True])
+@pytest.mark.parametrize(("make", "content"), BODIES_ON_THE_WIRE)
+def test_a_received_message_that_is_sent_on_has_the_same_octets_on_both_ways(
+    make: type[wire.Message], content: bytes | None, is_compressed: bool
+) -> None:
+    kind = KINDS[make().type_id()]
+    if is_compressed and content is not None:
+        content = deflated(kind, content)
+    message = received(make, content, is_compressed)
+    short, long = both_ways(message)
+    assert short == long
+    sent = decode_message(short[4:], 12)
+    assert neutral_body(kind, sent.content, sent.compressed) == message.neutral_body()
