@@ -13,7 +13,7 @@ from spanwire.broker.connection_state import ConnectionState
 from spanwire.broker.context import BrokerContext
 from spanwire.broker.control_refusal import LIMIT, MALFORMED, UNAVAILABLE, UNKNOWN, refusal
 from spanwire.broker.cursor import with_past
-from spanwire.broker.facts import SINK_LEDGERS, Fact
+from spanwire.broker.facts import SINK_LEDGERS, STAGED_BATCHES, Fact
 from spanwire.broker.flow_control import FlowControl
 from spanwire.broker.ports import MessageStore
 from spanwire.broker.recovery import RecoveredDestination
@@ -125,7 +125,7 @@ class Sinks:
         """The store takes what ``transaction`` sends, and ``facts``, as one unit. Raises `JmsError`.
 
         What is sent for a batch that is committed already is there already: a program that died after its commit
-        sends it again.
+        sends it again. A part without messages leaves nothing: a commit that names it finds it.
         """
         store = self.store()
         sink = self.current(state, key.query, epoch)
@@ -133,7 +133,7 @@ class Sinks:
             raise refusal(MALFORMED, "a transaction that stages acknowledges nothing: use another session")
         if sink.committing == key.batch:
             raise refusal(MALFORMED, f"batch {key.batch} of sink {sink.query} is being committed")
-        if key.batch <= sink.batch:
+        if key.batch <= sink.batch or not transaction.sends:
             if facts:
                 store.append_unit([], [], facts)
             return
@@ -264,6 +264,9 @@ class Sinks:
                 self._found(parts.pop(entry.destination.qualified_name), list(entry.sequences))
             elif len(entry.sequences) > 0:
                 used.add(self._set_aside(entry))
+        for part in parts.values():
+            self._forget_lost(part)
+            used.discard(part.line)
         self._lines = max(used, default=-1) + 1
         self._free.extend([number for number in range(self._lines) if number not in used])
         return left
@@ -279,6 +282,16 @@ class Sinks:
         sink.parts[part.key.text] = part
         self._parts += 1
         self._staged += len(sequences)
+
+    def _forget_lost(self, part: Part) -> None:
+        """The store has no line for it, so nothing that would be lost with its fact."""
+        if len(part.targets) > 0:
+            logger.error("part %s of a batch has lost its messages in the store: stage it again", part.key.text)
+        else:
+            logger.info("part %s of a batch has no messages: it is forgotten", part.key.text)
+        store = self._context.store
+        if store is not None:
+            store.discard_fact(STAGED_BATCHES, part.name)
 
     def _set_aside(self, entry: RecoveredDestination) -> int:
         """Messages that nothing describes: the store was damaged. No part uses their line, of this number."""

@@ -90,6 +90,49 @@ def test_batches_may_have_gaps_and_no_messages() -> None:
     assert program.asks("begin", query="q", run="r1") == {"epoch": 1, "batch": 4}
 
 
+def test_a_part_without_messages_leaves_nothing_in_the_store() -> None:
+    stage, program = begun()
+    token = program.stages(0, 0)
+    stage.settle()
+    assert answered(program.peer, token)
+    program.stages(0, 1, "a")
+    stage.settle()
+    assert list(stage.store.facts[STAGED_BATCHES]) == [b"q 0 1 0"]
+    stage = stage.restarts()
+    program = again(program, stage)
+    assert program.commits(0, "0 0 0", "1 0 1") == (1, False)
+    assert program.asks("forget", query="q", epoch=1) == {"messages": 0}
+    assert stage.store.facts[STAGED_BATCHES] == {}
+
+
+def test_a_part_whose_line_is_not_in_the_store_is_forgotten_at_the_start(caplog: pytest.LogCaptureFixture) -> None:
+    stage, program = begun()
+    program.stages(0, 0, "a")
+    stage.settle()
+    empty = b'{"epoch":1,"line":1,"destinations":[],"sends":[]}'
+    lost = b'{"epoch":1,"line":2,"destinations":[[0,"OUT"]],"sends":[[0,3]]}'
+    stage.store.put_fact(STAGED_BATCHES, b"q 0 1 0", empty)
+    stage.store.put_fact(STAGED_BATCHES, b"q 0 2 0", lost)
+    stage.syncs()
+    stage = stage.restarts()
+    assert "part q 0 2 0 of a batch has lost its messages in the store: stage it again" in caplog.text
+    program = again(program, stage)
+    program.asks("sinks")
+    assert list(stage.store.facts[STAGED_BATCHES]) == [b"q 0 0 0"]
+    stage = stage.restarts()
+    assert list(stage.store.facts[STAGED_BATCHES]) == [b"q 0 0 0"]
+    program = again(program, stage)
+    with pytest.raises(Refused, match=r"incomplete: .* 0 of 3 messages of partition 2"):
+        program.commits(0, "0 0 1", "1 0 0", "2 0 3")
+    program.stages(0, 2, "c")
+    stage.settle()
+    assert {entry.destination.name for entry in stage.store.recovered() if entry.destination.kind == TRANSACTION} == {
+        "staged-0", "staged-1"
+    }  # fmt: skip
+    assert program.commits(0, "0 0 1", "1 0 0", "2 0 1") == (2, False)
+    assert in_queue(stage) == ["a", "c"]
+
+
 @pytest.mark.parametrize(
     ("parts", "text"),
     [
