@@ -62,6 +62,7 @@ class ClientProducer:
         settings: ClientSettings,
     ) -> None:
         check_priority(defaults.priority)
+        check_time_to_live(defaults.time_to_live_ms)
         self.number: Final[int] = producer_id.value
         self.session: Final[int] = producer_id.session_id
         self.destination: Final[Destination | None] = destination
@@ -192,11 +193,11 @@ class ClientProducer:
         limit = link.wire_format.max_frame_size
         if size > limit > 0:
             return False
-        self._sent += 1
         defaults = self._defaults
         expires_ms = wall_ms + defaults.time_to_live_ms if defaults.time_to_live_ms > 0 else 0
         timestamp_ms = wall_ms if self._settings.timestamps else 0
-        out = link.out
+        self._sent += 1
+        out = link.out  # everything was checked: half a frame would end the connection
         template.write(out, size, self._sent, expires_ms, timestamp_ms, content)
         template.finish(out, octets)
         return True
@@ -251,8 +252,7 @@ class ClientProducer:
         if priority != defaults.priority:
             check_priority(priority)
         time_to_live_ms = defaults.time_to_live_ms if outgoing.time_to_live_ms is None else outgoing.time_to_live_ms
-        if not 0 <= time_to_live_ms <= MAX_TIME_TO_LIVE_MS:
-            raise MessageFormatError(f"a message cannot live for {time_to_live_ms} ms; 0 means for ever")
+        check_time_to_live(time_to_live_ms)
         reply_to = outgoing.reply_to
         if self._line.deleted:
             self._check_exists(outgoing)
@@ -315,5 +315,11 @@ class ClientProducer:
 
 def check_priority(priority: int) -> None:
     """Raises `MessageFormatError` for what is no JMS priority."""
-    if not 0 <= priority <= MAX_PRIORITY:
+    if not isinstance(priority, int) or not 0 <= priority <= MAX_PRIORITY:
         raise MessageFormatError(f"a priority is 0 to {MAX_PRIORITY}, not {priority}")
+
+
+def check_time_to_live(time_to_live_ms: int) -> None:
+    """Raises `MessageFormatError` for what is no time to live in whole milliseconds."""
+    if not isinstance(time_to_live_ms, int) or not 0 <= time_to_live_ms <= MAX_TIME_TO_LIVE_MS:
+        raise MessageFormatError(f"a message cannot live for {time_to_live_ms} ms; 0 means for ever")

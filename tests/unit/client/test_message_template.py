@@ -6,9 +6,10 @@ import pytest
 
 from spanwire.client.message import Message
 from spanwire.client.outgoing import Outgoing
-from spanwire.client.producer import ClientProducer, SendDefaults
+from spanwire.client.producer import MAX_TIME_TO_LIVE_MS, ClientProducer, SendDefaults
 from spanwire.client.values import Serialized, body_list, body_map, typed_properties
 from spanwire.model.destination import QUEUE, parse_destination
+from spanwire.model.errors import MessageFormatError
 from spanwire.protocols.openwire import _marshallers as wire
 from spanwire.protocols.openwire.codec import decode_message
 from spanwire.protocols.openwire.message_body import KINDS, deflated, neutral_body
@@ -118,3 +119,23 @@ def test_a_received_message_that_is_sent_on_has_the_same_octets_on_both_ways(
     assert short == long
     sent = decode_message(short[4:], 12)
     assert neutral_body(kind, sent.content, sent.compressed) == message.neutral_body()
+
+
+@pytest.mark.parametrize("milliseconds", [-1, MAX_TIME_TO_LIVE_MS + 1, 2**63, 2**64])
+def test_a_default_time_to_live_that_no_message_can_have_is_refused_with_the_producer(milliseconds: int) -> None:
+    with pytest.raises(MessageFormatError, match=f"cannot live for {milliseconds} ms"):
+        producer_of(PlayedBroker(), SendDefaults(time_to_live_ms=milliseconds))
+
+
+@pytest.mark.parametrize("what", ["time_to_live_ms", "priority"])
+def test_defaults_that_are_no_whole_numbers_make_no_producer(what: str) -> None:
+    with pytest.raises((MessageFormatError, TypeError)):  # compiled, the defaults themselves refuse it
+        producer_of(PlayedBroker(), SendDefaults(**{what: 1.5}))  # type: ignore[arg-type]
+
+
+def test_the_longest_time_to_live_reaches_the_wire() -> None:
+    broker = PlayedBroker()
+    assert post(producer_of(broker, SendDefaults(time_to_live_ms=MAX_TIME_TO_LIVE_MS)), "x") > 0
+    (message,) = broker.receives()
+    assert isinstance(message, wire.ActiveMQTextMessage)
+    assert message.expiration == START_MS + MAX_TIME_TO_LIVE_MS
