@@ -1,4 +1,8 @@
-"""Routes in words, for ``--dry-run``: what would be read, done and written. Passwords are left out."""
+"""Routes in words, for ``--dry-run``: what would be read, done and written. Passwords are left out.
+
+The options of a broker are known, so only its address may hide one. Those of another endpoint are whatever its format
+takes, credentials under any name among them: of these only names are shown, but for a few values known to be harmless.
+"""
 
 from __future__ import annotations
 
@@ -25,9 +29,15 @@ from spanwire.pipeline.routes.model import (
 )
 from spanwire.pipeline.routes.parsing import RouteFile
 
-SECRET_WORDS: Final = ("password", "secret", "token", "key")
-SECRET_PARAMETER: Final = re.compile(r"((?:password|secret|token|key)[^=&;?]*=)[^&;)]*", re.IGNORECASE)
-USER_INFO: Final = re.compile(r"(//)[^/@]*@")
+HIDDEN: Final = "***"
+SECRET_WORDS: Final = "passw|passphrase|pwd|secret|token|key|credential|auth|jaas"
+SECRET_PARAMETER: Final = re.compile(rf"((?:{SECRET_WORDS})[^=&;?]*=)[^&]*", re.IGNORECASE)
+USER_INFO: Final = re.compile(r"(//).*@")  # to the last @, which a password may hold
+HARMLESS: Final = frozenset(
+    "batchsize compression dateformat delimiter driver encoding fetchsize header inferschema maxfilespertrigger mode "
+    "multiline numpartitions parquet.enable.dictionary sep startingoffsets subscribe timestampformat topic".split()
+)
+JDBC_SCHEME: Final = re.compile(r"jdbc:[A-Za-z0-9]+:")
 INDENT: Final = "  "
 
 
@@ -48,15 +58,40 @@ def route_lines(route: Route) -> list[str]:
 def described(endpoint: Endpoint) -> str:
     """An endpoint with its options."""
     shown = {name: value for name, value in endpoint.options.items() if name not in ("destination", "path")}
-    words = [f"{name}={_without_secrets(name, value)}" for name, value in sorted(shown.items())]
-    what = endpoint.options["destination"] if endpoint.kind == BROKER else endpoint.uri
+    if endpoint.kind == BROKER:
+        what = endpoint.options["destination"]
+        words = [f"{name}={_of_broker(name, value)}" for name, value in sorted(shown.items())]
+    else:
+        what = _without_secrets(endpoint.uri)
+        words = [f"{name}={_of_format(name, value)}" for name, value in sorted(shown.items())]
     return what + (f" ({', '.join(words)})" if words else "")
 
 
-def _without_secrets(name: str, value: str) -> str:
-    if any(word in name.lower() for word in SECRET_WORDS):
-        return "***"
-    return SECRET_PARAMETER.sub(r"\1***", USER_INFO.sub(r"\1***@", value)) if name == "url" else value
+def _of_broker(name: str, value: str) -> str:
+    if name == "password":
+        return HIDDEN
+    return _without_secrets(value) if name == "url" else value
+
+
+def _of_format(name: str, value: str) -> str:
+    if name.lower() in HARMLESS:
+        return value
+    scheme = JDBC_SCHEME.match(value) if name == "url" else None
+    return HIDDEN if scheme is None else _jdbc_address(scheme[0], value)
+
+
+def _jdbc_address(scheme: str, url: str) -> str:
+    """The address as far as no driver takes credentials in it: neither with an @ nor behind a ?, a ; or a name=."""
+    if "@" in url:
+        return scheme + HIDDEN
+    end = min((place for mark in "?;=" if (place := url.find(mark)) >= 0), default=len(url))
+    if url[end : end + 1] == "=":
+        end = max(url.rfind(mark, 0, end) for mark in ":/,(&") + 1
+    return url if end == len(url) else url[:end] + HIDDEN
+
+
+def _without_secrets(text: str) -> str:
+    return SECRET_PARAMETER.sub(rf"\1{HIDDEN}", USER_INFO.sub(rf"\1{HIDDEN}@", text))
 
 
 def _lines(steps: list[Step], depth: int) -> list[str]:

@@ -226,4 +226,33 @@ def test_a_password_inside_a_url_is_in_no_plan() -> None:
     plan = plan_of(parse(text))
     assert CANARY not in plan + repr(parse(text))
     assert "url=ssl://h:1?transport.keyStorePassword=***&a=1" in plan
-    assert "url=jdbc:postgresql://***@h/b?password=***&x=1" in plan
+    assert "url=jdbc:postgresql:***" in plan
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "shown"),
+    [
+        (f"format:kafka?kafka.sasl.jaas.config=x {CANARY}&topic=t", "kafka.sasl.jaas.config=***, topic=t"),
+        (f"format:mongodb?connection.uri=mongodb://u:{CANARY}@h", "connection.uri=***"),
+        (
+            f"format:x?sfPassphrase={CANARY}&credentials={CANARY}&auth={CANARY}",
+            "auth=***, credentials=***, sfPassphrase=",
+        ),
+        (f"json:/x?unheard={CANARY}", "unheard=***"),
+        (f"parquet:s3a://k:a/{CANARY}@b/x?compression=zstd", "parquet:s3a://***@b/x (compression=zstd)"),
+        (f"jdbc:oracle:thin:scott/{CANARY}@h:1521:orcl", "url=jdbc:oracle:***"),
+        (f"jdbc:oracle:thin:scott/a?{CANARY}@//h:1521/orcl", "url=jdbc:oracle:***"),
+        (f"jdbc:sqlserver://h:1433;password={{a@{CANARY}}};user=u", "url=jdbc:sqlserver:***"),
+        (f"jdbc:sqlserver://h:1433;password={CANARY};user=u", "url=jdbc:sqlserver://h:1433***"),
+        (f"jdbc:db2://h:50000/b:password={CANARY};user=u;", "url=jdbc:db2://h:50000/b:***"),
+        (f"jdbc:mysql://address=(host=h)(password={CANARY})/b", "url=jdbc:mysql://***"),
+        ("jdbc:postgresql://h:5432/b", "url=jdbc:postgresql://h:5432/b"),
+        (f"jms:queue:B?brokerURL=RAW(tcp://h:1?wireFormat.passphrase={CANARY})", "wireFormat.passphrase=***"),
+        (f"jms:queue:B?brokerURL=RAW(tcp://u:a/{CANARY}@h:1)", "url=tcp://***@h:1"),
+    ],
+)
+def test_credentials_of_any_endpoint_are_in_no_plan(endpoint: str, shown: str) -> None:
+    parameters = "{dbtable: t}" if endpoint.startswith("jdbc:") else "{}"
+    plan = plan_of(parse(f'- from: {{uri: "jms:A", steps: [{{to: {{uri: "{endpoint}", parameters: {parameters}}}}}]}}'))
+    assert CANARY not in plan
+    assert shown in plan
