@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import Final
 
 from spanwire.client import blocking
+from spanwire.client.producer import SendDefaults
 from spanwire.model.errors import ConfigurationError, JmsError
 from spanwire.pipeline.batch_sink import Batch, BatchSink, StagedPart
 from spanwire.pipeline.control import Control
@@ -31,7 +32,9 @@ def batch_sink(options: WriteOptions) -> BatchSink:
     connection = connected(options.login, None)
     way = options.exactly_once_by
     if way == CONTROL or (way == AUTO and is_spanwire(connection)):
-        return ControlSink(Control(connection), options.first_ledger_batch, lambda: _leave(connection))
+        defaults = SendDefaults(options.persistent, options.priority, options.time_to_live_ms)
+        control = Control(connection, defaults=defaults)
+        return ControlSink(control, options.first_ledger_batch, lambda: _leave(connection))
     _leave(connection)
     return ledger_sink(options)
 

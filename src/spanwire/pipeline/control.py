@@ -18,6 +18,7 @@ from spanwire.client.blocking_consumer import Consumer
 from spanwire.client.blocking_producer import Producer
 from spanwire.client.blocking_session import Session
 from spanwire.client.message import Message
+from spanwire.client.producer import SendDefaults
 from spanwire.model.destination import QUEUE, Destination
 from spanwire.model.errors import JmsError
 
@@ -26,6 +27,7 @@ ANSWER_SECONDS: Final = 30.0  # as long as a broker may be busy with a large com
 ASK_AGAIN_SECONDS: Final = 10.0  # the answer may have been lost with a connection
 MAX_HELD: Final = 100_000  # messages that one cursor holds; the broker refuses more
 MAX_STAGED: Final = 10_000  # messages of one transaction of `Control.stage`; a larger part takes several
+SEND_DEFAULTS: Final = SendDefaults()
 NO_ANSWER: Final = "no-answer"
 INCOMPLETE: Final = "incomplete"
 FENCED: Final = "fenced"
@@ -140,9 +142,16 @@ class _Ends:
 class Control:
     """Requests over one connection of the blocking client, which stays the caller's. Not for two threads at once."""
 
-    def __init__(self, connection: blocking.Connection, answer_seconds: float = ANSWER_SECONDS) -> None:
+    def __init__(
+        self,
+        connection: blocking.Connection,
+        answer_seconds: float = ANSWER_SECONDS,
+        defaults: SendDefaults = SEND_DEFAULTS,
+    ) -> None:
+        """``defaults`` hold for staged messages that do not say otherwise."""
         self._connection: Final = connection
         self._answer_seconds: Final = answer_seconds
+        self._defaults: Final = defaults
         self._ends: _Ends | None = None
         self._reading: Session | None = None
         self._staging: Session | None = None
@@ -239,11 +248,11 @@ class Control:
                 count += 1
                 open_count += 1
                 if open_count == MAX_STAGED:
-                    sender.send(None, request, CONTROL)
+                    sender.send(None, request, CONTROL, time_to_live_ms=0)
                     session.commit()
                     open_count = 0
             if open_count > 0:
-                sender.send(None, request, CONTROL)
+                sender.send(None, request, CONTROL, time_to_live_ms=0)
                 session.commit()
         except BaseException as error:
             with contextlib.suppress(JmsError):
@@ -311,7 +320,10 @@ class Control:
     def _stager(self) -> tuple[Session, Producer]:
         if self._staging is None or self._sender is None:
             self._staging = self._connection.session(acknowledge="transacted")
-            self._sender = self._staging.create_producer(None)
+            defaults = self._defaults
+            self._sender = self._staging.create_producer(
+                None, defaults.persistent, defaults.priority, defaults.time_to_live_ms
+            )
         return self._staging, self._sender
 
 

@@ -1,16 +1,22 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from spanwire.client import blocking
+from spanwire.model.destination import QUEUE, Destination
 from spanwire.model.errors import ConfigurationError
 from spanwire.model.ids import XaTransactionId
 from spanwire.pipeline.batch_sink import Batch
-from spanwire.pipeline.committing import batch_of_stream, with_ids
+from spanwire.pipeline.committing import batch_of_stream, commit_parts, stage_part, with_ids
 from spanwire.pipeline.ledger import MAX_PARTS, branch_name
 from spanwire.pipeline.ledger_link import FORMAT_ID, is_ours, name_of, xid_of
 from spanwire.pipeline.options import write_options
+from spanwire.pipeline.rows import OutgoingRow
+from spanwire.testing.broker import Broker
 from tests.support.fake_ledger import bodies
 
 ONCE = {"qualityOfServiceMode": "ONCE_AND_ONLY_ONCE"}
@@ -53,3 +59,35 @@ def test_a_branch_is_known_again_by_its_id(query: str, number: int, partition: i
 )
 def test_branches_of_others_are_not_ours(xid: XaTransactionId) -> None:
     assert not is_ours(xid)
+
+
+HOUR_MS = 3_600_000
+SENT = [  # the options, and what a message has that says nothing itself: persistent, priority, time to live
+    ({}, (True, 4, 0)),
+    ({"persistent": "false"}, (False, 4, 0)),
+    ({"priority": "9"}, (True, 9, 0)),
+    ({"timeToLiveMs": str(HOUR_MS)}, (True, 4, HOUR_MS)),
+    ({"persistent": "false", "priority": "0", "timeToLiveMs": str(2 * HOUR_MS)}, (False, 0, 2 * HOUR_MS)),
+]
+
+
+@pytest.mark.parametrize("way", ["control", "ledger"])
+def test_messages_are_sent_as_the_options_say_unless_a_row_says_otherwise(way: str, tmp_path: Path) -> None:
+    own = (True, 7, 5 * HOUR_MS)
+    with Broker(directory=tmp_path) as broker, blocking.connect(broker.url) as connection:
+        for number, (given_here, expected) in enumerate(SENT):
+            queue = Destination(QUEUE, f"OUT-{number}")
+            common = {"url": broker.url, "destination": str(queue), "exactlyOnceBy": way}
+            options = write_options({**ONCE, **common, **given_here})
+            batch = Batch(f"q{number}", "run", 0)
+            rows = [
+                OutgoingRow(queue, "silent"),
+                OutgoingRow(queue, "telling", persistent=own[0], priority=own[1], time_to_live_ms=own[2]),
+            ]
+            assert commit_parts(options, batch, [stage_part(options, batch, 0, 0, rows)])
+            with connection.session() as session:
+                headers = [message.headers for message in session.create_browser(queue)]
+            found = sorted(
+                (found.priority, found.persistent, max(0, found.expiration - found.timestamp)) for found in headers
+            )
+            assert found == sorted((priority, kept, lives) for kept, priority, lives in (expected, own)), given_here
