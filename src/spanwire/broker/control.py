@@ -12,6 +12,7 @@ from typing import Final
 
 from spanwire.broker.connection_state import ConnectionState
 from spanwire.broker.context import BrokerContext
+from spanwire.broker.control_destination import check_apart
 from spanwire.broker.control_refusal import LIMIT, MALFORMED, ControlRefusal, refusal, told, word_of
 from spanwire.broker.cursor import Cursor, is_name
 from spanwire.broker.cursors import Cursors
@@ -129,6 +130,8 @@ class Control(ControlTaker, CommitFollower):
             return
         if view.reply_to is None:
             raise IllegalStateError(f"a request to {message.destination} needs JMSReplyTo")
+        for part in view.reply_to.parts():
+            check_apart(part)
         self._rights.check_write(state, view.reply_to)
         home = self._map.find(view.reply_to)
         if home is not None and home.usage.is_full():

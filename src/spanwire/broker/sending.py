@@ -8,7 +8,7 @@ from typing import Final, Protocol
 
 from spanwire.broker.connection_state import ConnectionState, ParkedSend
 from spanwire.broker.context import BrokerContext
-from spanwire.broker.control_destination import is_control
+from spanwire.broker.control_destination import check_apart, is_control
 from spanwire.broker.dead_letters import EXPIRED, DeadLetters
 from spanwire.broker.destination_map import DestinationMap
 from spanwire.broker.destinations import Destinations
@@ -160,10 +160,16 @@ class Sending(ParkedSender):
         transaction.add_send(TransactedSend(home, message, self._flow.usage_in_transaction(home, message)))
 
     def targets(self, state: ConnectionState, message: Message) -> list[Target]:
-        """The queues and topics that get the message in the end."""
+        """The queues and topics that get the message in the end. Raises `JmsError`, for one that would come to the
+        control destination, too: requests are taken before, where they are sent.
+        """
         homes = self._resolve(state, message.destination)
         if any(home.fans_out for home in homes):
-            return self._virtual.expand(state, homes, message)
+            targets = self._virtual.expand(state, homes, message)
+            for target in targets:
+                if target.home.fans_out:
+                    check_apart(target.home.destination)
+            return targets
         return [Target(home, home.destination) for home in homes]
 
     def copies(self, targets: list[Target], message: Message) -> list[Message]:

@@ -5,16 +5,18 @@ from __future__ import annotations
 import pytest
 
 from spanwire.broker.control import MAX_DEFERRED, MAX_PART_LINES
+from spanwire.broker.control_destination import CONTROL
 from spanwire.broker.control_refusal import ControlRefusal
 from spanwire.broker.cursors import MAX_CURSORS
 from spanwire.broker.ports import ADMIN, READ, WRITE, Principal
+from spanwire.broker.schedule import SchedulerSettings
 from spanwire.broker.sinks import MAX_SINKS
-from spanwire.broker.virtual_settings import VirtualSettings
+from spanwire.broker.virtual_settings import CompositeDestination, ForwardTo, VirtualSettings
 from spanwire.model.destination import Destination
 from spanwire.model.errors import AuthorizationError, IllegalStateError, ResourceAllocationError
 from spanwire.model.info import ConnectionInfo
 from tests.support.control_dialogue import ASK, Program, Refused
-from tests.support.dialogue.broker_dialogue import Stage
+from tests.support.dialogue.broker_dialogue import Stage, destination
 
 Q = "queue://Q"
 
@@ -131,6 +133,52 @@ def test_virtual_destinations_that_change_leave_the_control_destination_what_it_
     stage.broker.reconfiguration.use_virtual_destinations(VirtualSettings())
     assert program.opens() == 1
     assert stage.view(ASK).pending == 0
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        f"queue://X,{ASK}",
+        "queue://ActiveMQ.Spanwire.*",
+        "queue://BOTH",
+        "topic://BOTH",
+    ],
+)
+@pytest.mark.parametrize("transaction", [0, 1])
+def test_a_message_that_only_comes_to_the_control_destination_is_refused(address: str, transaction: int) -> None:
+    forwards = (ForwardTo(CONTROL), ForwardTo(destination("queue://X")))
+    both = tuple(CompositeDestination(destination(name), forwards) for name in ("queue://BOTH", "topic://BOTH"))
+    stage = Stage(virtual=VirtualSettings((), both))
+    program = Program(stage)
+    program.peer.producer(ASK)  # makes it
+    if transaction:
+        program.peer.begins(transaction)
+    with pytest.raises(IllegalStateError, match="takes requests that are sent to it alone and at once"):
+        program.peer.sends(address, "x", transaction=transaction, properties={"action": "cursors"})
+    stage.settle()
+    assert stage.store.kept(CONTROL) == []
+    assert stage.view(ASK).pending == 0
+    assert not stage.has("queue://X") or stage.view("queue://X").pending == 0
+
+
+def test_a_delayed_request_is_refused() -> None:
+    stage = Stage(scheduler=SchedulerSettings())
+    program = Program(stage)
+    for transaction in (0, 1):
+        if transaction:
+            program.peer.begins(transaction)
+        fields = {"action": "cursors", "AMQ_SCHEDULED_DELAY": 10}
+        with pytest.raises(IllegalStateError, match="takes requests that are sent to it alone and at once"):
+            program.peer.sends(ASK, "", transaction=transaction, properties=fields, reply_to=program.reply_to)
+
+
+@pytest.mark.parametrize("reply_to", [ASK, f"queue://X,{ASK}"])
+def test_answers_do_not_go_to_the_control_destination(reply_to: str) -> None:
+    stage, owner, _ = world()
+    with pytest.raises(IllegalStateError, match="takes requests that are sent to it alone and at once"):
+        owner.peer.sends(ASK, "", properties={"action": "cursors"}, reply_to=reply_to)
+    stage.settle()
+    assert not stage.has(ASK)
 
 
 def test_what_is_read_for_a_commit_counts_in_memory_until_it_is_where_it_goes() -> None:
