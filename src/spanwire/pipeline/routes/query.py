@@ -6,9 +6,12 @@ messages carry ids that are the same when a batch is repeated. Every other one d
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Final
 
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
@@ -18,7 +21,9 @@ from spanwire.pipeline.routes.delivering import Delivery
 from spanwire.pipeline.routes.endpoints import FILE_FORMATS
 from spanwire.pipeline.routes.functions import TextFunction
 from spanwire.pipeline.routes.model import BROKER, CallFunction, Endpoint, Route, Step, To, is_branching
+from spanwire.pipeline.routes.nodes import Place
 from spanwire.pipeline.routes.route_state import RouteState
+from spanwire.pipeline.routes.supervisor import told
 
 AVAILABLE_NOW: Final = "available-now"
 
@@ -42,12 +47,17 @@ class RouteQuery:
         self._trigger: Final = trigger
 
     def start(self) -> StreamingQuery:
-        """A running query. Raises `ConfigurationError` for steps that Spark does not understand."""
-        frame = source_frame(self._spark, self.route.source, self._state)
-        on_stream, on_batch = cut(self.route)
-        for step in on_stream:
-            frame = self._builder.applied(frame, step)
+        """A running query. Raises `ConfigurationError` for what Spark does not understand, or does not find."""
+        with errors_told_at(self.route.source.place):
+            frame = source_frame(self._spark, self.route.source, self._state)
+            on_stream, on_batch = cut(self.route)
+            for step in on_stream:
+                frame = self._builder.applied(frame, step)
         endpoint = only_endpoint(self.route, on_batch)
+        with errors_told_at(self.route.place if endpoint is None else endpoint.place):
+            return self._started(frame, endpoint, on_batch)
+
+    def _started(self, frame: DataFrame, endpoint: Endpoint | None, on_batch: list[Step]) -> StreamingQuery:
         if endpoint is not None:
             frame = for_endpoint(frame, endpoint)
             options = with_parquet_options(endpoint.format, endpoint.options)
@@ -71,6 +81,15 @@ class RouteQuery:
                 frame = self._builder.applied(frame, step)
             elif isinstance(step, To):
                 for_endpoint(frame, step.endpoint)
+
+
+@contextmanager
+def errors_told_at(place: Place) -> Iterator[None]:
+    """What Spark raises inside becomes a `ConfigurationError` of one line about what stands at that place."""
+    try:
+        yield
+    except (PySparkException, Py4JError) as error:
+        raise place.error(f"Spark says: {told(error)}") from None
 
 
 def cut(route: Route) -> tuple[list[Step], list[Step]]:

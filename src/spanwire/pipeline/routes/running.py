@@ -10,6 +10,8 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Final
 
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from spanwire.model.errors import ConfigurationError
@@ -17,7 +19,7 @@ from spanwire.pipeline.routes.functions import TextFunction, load_functions
 from spanwire.pipeline.routes.parsing import RouteFile
 from spanwire.pipeline.routes.query import RouteQuery
 from spanwire.pipeline.routes.route_state import open_state
-from spanwire.pipeline.routes.supervisor import News, Supervised, run_all
+from spanwire.pipeline.routes.supervisor import News, Supervised, run_all, told
 from spanwire.pipeline.session import LOG_LEVEL, local_session, machine_cores, prepare_environment
 
 LOCAL: Final = re.compile(r"local(?:\[(\*|[0-9]{1,4})\])?")
@@ -78,7 +80,10 @@ def run(
     tell: Callable[[News], None],
     stop: threading.Event,
 ) -> bool:
-    """The same on a session of its own."""
+    """The same on a session of its own. Raises `ConfigurationError` also when Spark does not begin, or is gone."""
     loaded = load_functions(file.functions(), functions)  # before Spark takes its time
-    with session_on(master, f"spanwire pipeline {Path(file.file).name}") as spark:
-        return run_routes(spark, file, state, trigger, loaded, tell, stop)
+    try:
+        with session_on(master, f"spanwire pipeline {Path(file.file).name}") as spark:
+            return run_routes(spark, file, state, trigger, loaded, tell, stop)
+    except (PySparkException, Py4JError) as error:
+        raise ConfigurationError(f"Spark on {master}: {told(error)}") from None

@@ -26,6 +26,7 @@ MARKS: Final = ((REFUSED, ""), (OURS, ""), ("JmsError: ", "JmsError: "))  # in a
 TRACEBACK: Final = "Traceback (most recent call last):"
 CAUSE: Final = re.compile(r"(?:: |Caused by: )?(?:[\w$]+\.)*(\w*(?:Exception|Error)): (.+)")
 WRAPPERS: Final = ("Py4JJavaError", "Py4JException", "SparkException", "StreamingQueryException")  # the cause is inside
+JAVA: Final = "An error occurred while calling "  # how Py4J begins to tell what went wrong there
 MAX_LINE: Final = 400  # characters of a failure that are told
 
 
@@ -104,13 +105,15 @@ class Supervised:
         self._query = self._startable.start()
 
     def look(self, now: float) -> None:
-        """Tell what is new; start again what has failed, after a while."""
+        """Tell what is new; start again what has failed, after a while. A start that fails is one more failure: the
+        first one was in order, so what it lacks now may come back.
+        """
         query = self._query
         if self.is_over:
             return
         if query is None:
             if now >= self._start_at:
-                self.start()
+                self._start_again(now)
             return
         self._progress(query)
         if query.isActive:
@@ -123,15 +126,25 @@ class Supervised:
             self._fail(told(failure), now, is_lasting=lasts(str(failure)))
 
     def stop(self, now: Callable[[], float], wait: Callable[[float], object]) -> None:
-        """Let the batch at hand end, but not for ever."""
+        """Let the batch at hand end, but not for ever. Raises nothing: what goes wrong is told."""
         query = self._query
         if query is None:
             return
         end = now() + DRAIN_S
-        while query.isActive and query.status.get("isTriggerActive") and now() < end:
-            wait(POLL_S)
-        query.stop()
-        self._progress(query)
+        try:
+            while query.isActive and query.status.get("isTriggerActive") and now() < end:
+                wait(POLL_S)
+            query.stop()
+            self._progress(query)
+        except Exception as failure:  # noqa: BLE001 - others are to be stopped, too
+            self.has_failed = True
+            self._tell(News(self.name, told(failure), is_failure=True))
+
+    def _start_again(self, now: float) -> None:
+        try:
+            self.start()
+        except Exception as failure:  # noqa: BLE001 - the failure of one route, whatever it is
+            self._fail(told(failure), now, is_lasting=lasts(str(failure)))
 
     def _fail(self, reason: str, now: float, is_lasting: bool) -> None:
         self._failures += 1
@@ -168,16 +181,20 @@ class Supervised:
 
 
 def run_all(routes: Sequence[Supervised], stop: threading.Event, now: Callable[[], float]) -> bool:
-    """Until all have ended or ``stop`` is set; whether none has failed for good."""
-    for route in routes:
-        route.start()
-    while not stop.is_set() and not all(route.is_over for route in routes):
+    """Until all have ended or ``stop`` is set; whether none has failed for good. Whatever ends this stops them all in
+    order. Raises `SpanwireError` for a route that cannot be started at first.
+    """
+    try:
         for route in routes:
-            route.look(now())
-        stop.wait(POLL_S)
-    for route in routes:
-        if not route.is_over:
-            route.stop(now, threading.Event().wait)
+            route.start()
+        while not stop.is_set() and not all(route.is_over for route in routes):
+            for route in routes:
+                route.look(now())
+            stop.wait(POLL_S)
+    finally:
+        for route in routes:
+            if not route.is_over:
+                route.stop(now, threading.Event().wait)
     return not any(route.has_failed for route in routes)
 
 
@@ -188,8 +205,9 @@ def told(failure: Exception) -> str:
         for line in lines:
             if mark in line:
                 return (kept + line.split(mark, 1)[1].removeprefix(OURS))[:MAX_LINE]
-    if lines and TRACEBACK in lines[0]:
-        lines = [f"{match[1]}: {match[2]}" for match in map(CAUSE.match, lines) if match and match[1] not in WRAPPERS]
+    if lines and (TRACEBACK in lines[0] or lines[0].startswith(JAVA)):
+        found = [match for match in map(CAUSE.match, lines) if match]
+        lines = [f"{match[1]}: {match[2]}" for match in found if match[1] not in WRAPPERS] or [m[2] for m in found[-1:]]
     return (lines[0] if lines else type(failure).__name__)[:MAX_LINE]
 
 

@@ -2,6 +2,9 @@ from __future__ import annotations
 
 import threading
 
+import pytest
+
+from spanwire.model.errors import ConfigurationError
 from spanwire.pipeline.routes.model import Patience
 from spanwire.pipeline.routes.supervisor import DRAIN_S, News, Supervised, run_all, told
 
@@ -36,6 +39,21 @@ class Startable:
     def start(self) -> Query:
         self.queries.append(Query())
         return self.queries[-1]
+
+
+class Refusing(Startable):
+    """Starts as often as it may, then raises."""
+
+    def __init__(self, starts: int, failure: Exception) -> None:
+        super().__init__()
+        self.left = starts
+        self.failure = failure
+
+    def start(self) -> Query:
+        self.left -= 1
+        if self.left < 0:
+            raise self.failure
+        return super().start()
 
 
 class Clock:
@@ -158,3 +176,48 @@ def test_what_needs_a_jar_is_not_tried_again() -> None:
         startable.queries[-1].fail(text)
         route.look(0.0)
         assert route.has_failed and len(news) == 1
+
+
+def test_a_start_that_raises_is_a_failure_of_its_route_alone() -> None:
+    startable, news = Refusing(1, ConfigurationError("r.yaml:3: Spark says: no path")), list[News]()
+    route = Supervised("r", startable, Patience(retries=2, interval_ms=1000), news.append)
+    route.start()
+    startable.queries[0].fail("x")
+    route.look(0.0)
+    route.look(1.0)
+    route.look(1.0 + 1.9)
+    assert not route.is_over
+    route.look(1.0 + 2.0)
+    assert route.is_over and route.has_failed
+    assert [one.text for one in news] == [
+        "x; starting it again",
+        "r.yaml:3: Spark says: no path; starting it again",
+        "r.yaml:3: Spark says: no path",
+    ]
+
+
+def test_the_other_routes_are_stopped_in_order_whatever_ends_the_work() -> None:
+    class Deaf(Query):
+        def stop(self) -> None:
+            raise RuntimeError("Java is gone")
+
+    class OfDeaf(Startable):
+        def start(self) -> Query:
+            self.queries.append(Deaf())
+            return self.queries[-1]
+
+    news, good, refusing = list[News](), Startable(), Refusing(0, ConfigurationError("r.yaml:9: no such path"))
+    routes = [Supervised(name, one, Patience(), news.append) for name, one in (("d", OfDeaf()), ("g", good))]
+    refused = Supervised("f", refusing, Patience(), news.append)
+    with pytest.raises(ConfigurationError, match="no such path"):
+        run_all([*routes, refused], threading.Event(), lambda: 0.0)
+    assert good.queries[0].is_stopped
+    assert news == [News("d", "Java is gone", is_failure=True)]
+
+
+def test_what_java_raised_is_told_in_its_own_words() -> None:
+    call = "An error occurred while calling o50.load.\n"
+    assert told(RuntimeError(f"{call}: java.io.IOException: No FileSystem for x\n\tat y")) == (
+        "IOException: No FileSystem for x"
+    )
+    assert told(RuntimeError(f"{call}: org.apache.spark.SparkException: it is over\n\tat y")) == "it is over"
