@@ -50,6 +50,7 @@ class CursorStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         assert self._options.cursor is not None
         self._cursor = self._options.cursor
         self._connection: blocking.Connection | None = None
+        self._asked: Control | None = None  # over the connection: its queue for answers serves all requests
         self._reading = CursorReading(self._options, uuid.uuid4().hex, self._control)
         self._outage = Outage(time.monotonic)
         self._ends_here = False
@@ -124,9 +125,12 @@ class CursorStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _control(self) -> Control:
         if self._connection is None:
             self._connection = connected(self._options.login, None)
-        return Control(self._connection)
+        if self._asked is None:
+            self._asked = Control(self._connection)
+        return self._asked
 
     def _leave(self) -> None:
+        self._asked = None
         connection, self._connection = self._connection, None
         if connection is not None:
             with contextlib.suppress(JmsError):

@@ -1,0 +1,59 @@
+"""The stream reader of a cursor at a broker, without Spark: what it has open there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql.streaming.datasource import ReadAllAvailable
+
+from spanwire.client import blocking
+from spanwire.pipeline.datasource.cursor_reader import CursorStreamReader
+from spanwire.pipeline.offsets import number_of
+from spanwire.testing.broker import Broker
+
+COUNT = 20
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[Broker]:
+    with Broker(directory=tmp_path) as found:
+        with blocking.connect(found.url) as connection, connection.session() as session:
+            producer = session.create_producer("queue://ORDERS")
+            for number in range(COUNT):
+                producer.send(f"m{number}", wait=True)
+        yield found
+
+
+def reader_of(broker: Broker) -> CursorStreamReader:
+    given = {"url": broker.url, "destination": "ORDERS", "cursor": "c", "maxRowsPerBatch": "1"}
+    return CursorStreamReader(given)
+
+
+def held(broker: Broker) -> list[tuple[int, int]]:
+    """Consumers and producers of each connection."""
+    return [(view.consumers, view.producers) for view in broker.connections()]
+
+
+def test_a_query_has_as_much_open_after_many_batches_as_after_one(broker: Broker) -> None:
+    reader = reader_of(broker)
+    offset = reader.initialOffset()
+    before = held(broker), len(broker.destinations())
+    for number in range(1, COUNT + 1):
+        offset = reader.latestOffset(offset, ReadAllAvailable())
+        assert number_of(offset, "c") == number
+    assert (held(broker), len(broker.destinations())) == before
+    reader.stop()
+
+
+def test_a_query_that_lost_its_broker_asks_over_a_new_connection(broker: Broker) -> None:
+    reader = reader_of(broker)
+    first = reader.latestOffset(reader.initialOffset(), ReadAllAvailable())
+    broker.restart()
+    offset = first
+    while offset == first:
+        offset = reader.latestOffset(first, ReadAllAvailable())
+    assert (number_of(first, "c"), number_of(offset, "c")) == (1, 2)
+    assert len(held(broker)) == 1
+    reader.stop()
