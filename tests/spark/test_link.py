@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from spanwire.client import blocking
+from spanwire.model.destination import Destination
 from spanwire.model.errors import JmsError
-from spanwire.pipeline.broker_link import consume
+from spanwire.pipeline.broker_link import QueueSource, consume
 from spanwire.pipeline.options import read_options
 from spanwire.pipeline.receiving import MessageSource
 from spanwire.pipeline.segments import read_rows
@@ -76,3 +81,76 @@ def test_a_broker_killed_before_the_acknowledgement_makes_no_double(scheme: str,
         assert staging.next_segment(number, 10) == number
         staging.close()
         assert take_all(broker.openwire_uri(), "KILLED") == []
+
+
+class AnsweredLate(blocking.Session):
+    """A session in which something happens behind the acknowledgement, before the command that confirms it."""
+
+    def __init__(self, connection: blocking.Connection, mode: str, before: Callable[[], None]) -> None:
+        super().__init__(connection.shared, connection.shared.core.add_session(mode), connection.requestor())
+        self._before = before
+
+    def create_producer(
+        self,
+        destination: Destination | str | None = None,
+        persistent: bool = True,
+        priority: int = 4,
+        time_to_live_ms: int = 0,
+        timeout: float | None = None,
+    ) -> blocking.Producer:
+        self._before()
+        return super().create_producer(destination, persistent, priority, time_to_live_ms, timeout)
+
+
+class AnsweringLate(blocking.Connection):
+    """A connection with such sessions."""
+
+    def __init__(self, connection: blocking.Connection, before: Callable[[], None]) -> None:
+        super().__init__(connection.shared)
+        self._before = before
+
+    def session(self, acknowledge: str = "auto") -> blocking.Session:
+        with self.shared.lock:
+            return AnsweredLate(self, acknowledge, self._before)
+
+
+@pytest.mark.parametrize("mode", ["AT_MOST_ONCE", "ONCE_AND_ONLY_ONCE"])
+def test_an_acknowledgement_that_another_connection_confirms_counts_as_lost(mode: str, tmp_path: Path) -> None:
+    with BrokerProcess(spanwire_command(), tmp_path / "broker") as broker:
+        send(broker.openwire_uri(), "LOST", numbered(20))
+        url = f"failover:({broker.openwire_uri()})?initialReconnectDelay=50"
+        given = {"url": url, "destination": "LOST", "maxRowsPerBatch": "10", "qualityOfServiceMode": mode}
+        options = read_options({**given, "stagingDirectory": str(tmp_path / "staging")})
+
+        def restart() -> None:
+            broker.kill()
+            broker.start()
+
+        class Unheard(QueueSource):
+            """Its broker takes nothing any more when it is to hear of the batch, and is another process then."""
+
+            def acknowledge(self) -> None:
+                os.kill(broker.pid, signal.SIGSTOP)
+                super().acknowledge()
+
+        staging = Staging(options, lambda: Unheard(AnsweringLate(blocking.connect(url), restart), options), lambda: 0.0)
+        if mode == "AT_MOST_ONCE":
+            with pytest.raises(JmsError, match="before the broker had confirmed"):
+                staging.next_segment(0, 10)
+            assert staging.numbers() == []
+        else:
+            assert staging.next_segment(0, 10) == 1
+        staging.close()
+        staging = Staging(options, lambda: consume(options), time.monotonic)
+        found: list[object] = []
+        number = 0
+        while len(found) < 20:
+            following = staging.next_segment(number, 10)
+            assert following > number, f"only {len(found)} messages came"
+            number = following
+            for batch in read_rows(tmp_path / "staging", number, 0, 10):
+                found += [row["text"] for row in batch.to_pylist()]
+        assert sorted(map(str, found)) == sorted(f"text {n}" for n in range(20))
+        assert staging.next_segment(number, 10) == number
+        staging.close()
+        assert take_all(broker.openwire_uri(), "LOST") == []

@@ -86,18 +86,23 @@ class QueueSource(MessageSource):
     def acknowledge(self) -> None:
         """Everything received. An answered command behind it tells that the broker has seen it.
 
-        With a ``failover:`` URL the connection may have become another one meanwhile, and the broker delivers again
-        what it was to hear of.
+        With a ``failover:`` URL the connection may have become another one meanwhile, or becomes it before the answer,
+        and the broker delivers again what it was to hear of. Raises `JmsError` then.
         """
-        core = self._connection.shared.core
         first, last = self._first, self._last
         self._first = self._last = None
         if first is None or last is None:
             return
-        if not core.is_online or first.epoch != core.line.epoch:
+        if not self._is_still(first.epoch):
             raise JmsError("the connection was lost before the acknowledgement")
         last.acknowledge()
         self._session.create_producer(None).close()
+        if not self._is_still(first.epoch):  # another connection has answered: of the acknowledgement it knows nothing
+            raise JmsError("the connection was lost before the broker had confirmed the acknowledgement")
+
+    def _is_still(self, epoch: int) -> bool:
+        core = self._connection.shared.core
+        return core.is_online and core.line.epoch == epoch
 
     def is_connected(self) -> bool:
         """False while a ``failover:`` URL looks for a broker."""
