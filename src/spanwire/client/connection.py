@@ -428,6 +428,10 @@ class ClientConnection(LinkReceiver):
         elif request.kind == XA:
             error = branch_refusal(error)
             self._branch_answered(request, response, error)
+        elif error is not None and request.in_transaction:
+            session = self.sessions.get(request.owner)
+            if session is not None:
+                session.transaction.refused(request.number)
         self.line.complete(request, error)
         if self._replays:
             self._replay_answered(request)

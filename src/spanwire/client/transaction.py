@@ -71,6 +71,15 @@ class LocalTransaction:
         self.kept.append(KeptSend(raw, version, number))
         self._senders[producer] = None
 
+    def refused(self, number: int) -> None:
+        """The broker has refused a message that was answered, and spoiled the transaction. To tell another one of the
+        rest, or of all, would make it one that can be committed: it ends with its link.
+        """
+        for sent in self.kept:
+            if sent.number == number:
+                self.forget()
+                return
+
     def producer_leaves(self, number: int, info: wire.ProducerInfo, is_remembered: bool) -> None:
         """A producer is closed before the transaction is over. If it is not remembered, what it sent is not kept."""
         if not self.is_kept or number not in self._senders:

@@ -14,6 +14,7 @@ from spanwire.protocols.openwire.schema import Throwable
 from spanwire.protocols.openwire.wire_format import WireFormatPreferences
 from tests.support.client_dialogue import PlayedBroker, Still, refusal_of
 
+NO_ROOM = Throwable("javax.jms.ResourceAllocationException", "no room")
 STEPS = {0: "begin", 2: "commit", 4: "rollback"}
 URL = "failover:(tcp://a:1,tcp://b:2)?randomize=false"
 
@@ -335,6 +336,39 @@ def test_a_message_of_a_transaction_keeps_its_id_and_is_answered_if_somebody_wai
     assert not waiting.done
     broker.answers(told[1])
     assert refusal_of(waiting) is None
+
+
+@pytest.mark.parametrize("breaks", [1, 2])
+def test_a_transaction_of_which_a_message_was_refused_ends_with_its_link(broker: PlayedBroker, breaks: int) -> None:
+    session = broker.session("transacted")
+    producer = broker.producer(session)
+    broker.send(producer, "a")
+    request = broker.send(producer, "b", wait=True)
+    if breaks == 2:
+        assert transacted(comes_back(broker)[-1:]) == ["b in 1"]
+    else:
+        broker.receives()
+    assert request is not None
+    broker.sends(wire.ExceptionResponse(correlation_id=request.number, exception=NO_ROOM))
+    assert isinstance(refusal_of(request), JmsError)
+    broker.send(producer, "c")
+    assert transacted(comes_back(broker)) == []
+    with pytest.raises(TransactionRolledBackError):
+        session.commit(broker.now)
+    broker.send(producer, "d")
+    assert transacted(comes_back(broker)) == ["begin 2", "d in 2"], "the next one is kept again"
+
+
+def test_a_refusal_that_comes_after_the_end_of_its_transaction_spoils_no_other(broker: PlayedBroker) -> None:
+    session = broker.session("transacted")
+    producer = broker.producer(session)
+    late = broker.send(producer, "a", wait=True)
+    session.rollback(broker.now)
+    broker.send(producer, "b")
+    broker.receives()
+    assert late is not None
+    broker.sends(wire.ExceptionResponse(correlation_id=late.number, exception=NO_ROOM))
+    assert transacted(comes_back(broker))[:2] == ["begin 2", "b in 2"]
 
 
 def test_a_producer_that_is_closed_before_the_commit_is_there_while_its_messages_are_told_again(
