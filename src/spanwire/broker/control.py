@@ -12,7 +12,7 @@ from typing import Final
 
 from spanwire.broker.connection_state import ConnectionState
 from spanwire.broker.context import BrokerContext
-from spanwire.broker.control_destination import check_apart
+from spanwire.broker.control_destination import check_apart, is_control
 from spanwire.broker.control_refusal import LIMIT, MALFORMED, ControlRefusal, refusal, told, word_of
 from spanwire.broker.cursor import Cursor, is_name
 from spanwire.broker.cursors import Cursors
@@ -27,9 +27,15 @@ from spanwire.broker.sinks import Sinks
 from spanwire.broker.transactions import LocalTransaction, Transaction
 from spanwire.broker.unstored import Unstored
 from spanwire.broker.usage import MemoryUsage
-from spanwire.model.destination import QUEUE, Destination
+from spanwire.model.destination import MAX_NAME_BYTES, QUEUE, Destination, check_name, parse_destination
 from spanwire.model.environment import IdGenerator
-from spanwire.model.errors import IllegalStateError, JmsError, ProtocolError, ResourceAllocationError
+from spanwire.model.errors import (
+    IllegalStateError,
+    InvalidDestinationError,
+    JmsError,
+    ProtocolError,
+    ResourceAllocationError,
+)
 from spanwire.model.ids import MessageId, ProducerId
 from spanwire.model.message import Message
 from spanwire.model.message_view import BOOLEAN_VALUE, LONG_VALUE, STRING_VALUE, TEXT, MessageView, PropertyValue
@@ -62,6 +68,23 @@ class Request:
             raise refusal(
                 MALFORMED, f"{name} is {found[:40]!r}, not 1 to 200 letters, digits and marks out of . _ - : / @ # +"
             )
+        return found
+
+    def name_or_none(self, name: str) -> str:
+        """The same, empty when it is absent."""
+        return self.name(name) if self.text(name) else ""
+
+    def line(self, name: str) -> str:
+        """A property that is part of a subscription's name: one line that a destination's name could be."""
+        found = self.text(name)
+        if found:
+            try:
+                check_name(found)
+            except InvalidDestinationError:
+                raise refusal(
+                    MALFORMED,
+                    f"{name} is {found[:40]!r}, not 1 to {MAX_NAME_BYTES} bytes without control characters",
+                ) from None
         return found
 
     def number(self, name: str) -> int:
@@ -174,7 +197,7 @@ class Control(ControlTaker, CommitFollower):
     def _about_cursor(self, request: Request, action: str) -> Answer:
         state = request.state
         if action == "cursors":
-            rows = self._cursors.rows(state, request.text("cursor"))
+            rows = self._cursors.rows(state, request.name_or_none("cursor"))
             request.body = json.dumps(rows).encode("ascii")
             return {}
         name = request.name("cursor")
@@ -201,11 +224,9 @@ class Control(ControlTaker, CommitFollower):
     def _open(self, request: Request, name: str) -> Cursor:
         run = request.name("run")
         exclusive = request.flag("exclusive")
-        queue = request.text("queue")
-        if queue:
-            source = queue.removeprefix("queue://")
-            return self._cursors.open_on_queue(request.state, name, Destination(QUEUE, source), run, exclusive)
-        client_id, subscription = request.text("clientId"), request.text("subscription")
+        if request.text("queue"):
+            return self._cursors.open_on_queue(request.state, name, queue_of(request.text("queue")), run, exclusive)
+        client_id, subscription = request.line("clientId"), request.line("subscription")
         if not client_id or not subscription:
             raise refusal(MALFORMED, "open needs queue, or clientId and subscription")
         return self._cursors.open_on_subscription(request.state, name, client_id, subscription, run, exclusive)
@@ -215,7 +236,7 @@ class Control(ControlTaker, CommitFollower):
     def _about_sink(self, request: Request, action: str) -> Answer | None:
         state = request.state
         if action == "sinks":
-            request.body = json.dumps(self._sinks.rows(state, request.text("query"))).encode("ascii")
+            request.body = json.dumps(self._sinks.rows(state, request.name_or_none("query"))).encode("ascii")
             return {}
         query = request.name("query")
         if self._sinks.is_committing(query):
@@ -224,7 +245,7 @@ class Control(ControlTaker, CommitFollower):
             self._deferred.append(request)
             return None
         if action == "begin":
-            sink = self._sinks.begin(state, query, request.name("run"))
+            sink = self._sinks.begin(state, query, request.name("run"), request.text("target"))
             return {"epoch": (LONG_VALUE, sink.epoch), "batch": (LONG_VALUE, sink.batch)}
         epoch = request.number("epoch")
         if action == "forget":
@@ -309,6 +330,14 @@ def _held(cursor: Cursor, with_epoch: bool) -> Answer:
 
 def _committed(done: Committed) -> Answer:
     return {"messages": (LONG_VALUE, done.messages), "repeated": (BOOLEAN_VALUE, done.repeated)}
+
+
+def queue_of(text: str) -> Destination:
+    """The one queue that ``text`` names, with the bounds of all names. Raises `JmsError`."""
+    found = parse_destination(text)
+    if "?" in text or found.kind != QUEUE or found.is_pattern or found.is_composite or is_control(found):
+        raise refusal(MALFORMED, f"a cursor reads one queue that is not temporary; {text[:40]!r} is none")
+    return found
 
 
 def text_of(properties: dict[str, PropertyValue], name: str) -> str:

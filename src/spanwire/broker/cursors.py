@@ -17,7 +17,7 @@ from spanwire.broker.cursor_taking import Taking, put_back
 from spanwire.broker.destination_map import DestinationMap
 from spanwire.broker.destinations import Destinations
 from spanwire.broker.durable_subscription import subscription_key
-from spanwire.broker.facts import CURSORS, Fact
+from spanwire.broker.facts import CURSORS, Fact, check_fact
 from spanwire.broker.held import MAX_HELD, HeldMessages
 from spanwire.broker.ports import MessageStore
 from spanwire.broker.queue import Queue
@@ -112,20 +112,27 @@ class Cursors:
         others = [other for other in self._of(home) if other is not cursor]
         if others and (exclusive or others[0].exclusive):
             raise refusal(LIMIT, f"cursor {others[0].name} reads {cursor.shown} already: one of both is exclusive")
+        after = Cursor(cursor.name, cursor.destination, cursor.shown, exclusive)
+        after.epoch = cursor.epoch + 1
+        after.past_runs = with_past(cursor.run, cursor.past_runs)
+        after.run = run
+        after.user = state.principal.name
+        after.held = cursor.held
+        fact = _fitting(after)
         if cursor.name not in self._cursors:
             self._make_room(store)
-            self._cursors[cursor.name] = cursor
+        self._put(store, fact)
+        self._cursors[cursor.name] = cursor
         if cursor.released or cursor.epoch == 0:
             home.cursors += 1
             home.visitors += 1
         cursor.home = home
-        cursor.epoch += 1
-        cursor.past_runs = with_past(cursor.run, cursor.past_runs)
+        cursor.epoch = after.epoch
+        cursor.past_runs = after.past_runs
         cursor.run = run
-        cursor.user = state.principal.name
+        cursor.user = after.user
         cursor.released = False
         cursor.exclusive = exclusive
-        self._put(store, cursor.fact())
         home.reserve(exclusive)
         return cursor
 
@@ -164,12 +171,19 @@ class Cursors:
         if cursor.released and epoch == cursor.epoch - 1:
             return 0  # it has been asked for before
         cursor.check_epoch(epoch)
-        count = len(cursor.held)
         held = cursor.held
-        cursor.held = HeldMessages(held.end)
-        cursor.epoch += 1
+        count = len(held)
+        after = Cursor(cursor.name, cursor.destination, cursor.shown, cursor.exclusive)
+        after.epoch = cursor.epoch + 1
+        after.past_runs = cursor.past_runs
+        after.run = cursor.run
+        after.user = cursor.user
+        after.released = True
+        after.held = HeldMessages(held.end)
+        self._put(store, _fitting(after))
+        cursor.held = after.held
+        cursor.epoch = after.epoch
         cursor.released = True
-        self._put(store, cursor.fact())
         home = cursor.home
         assert home is not None
         home.cursors -= 1
@@ -325,3 +339,11 @@ class Cursors:
             return self._destinations.recovered(source)
         durable = self._map.durables.get(source.name)
         return None if durable is None else durable.line
+
+
+def _fitting(after: Cursor) -> Fact:
+    """What the store is to keep of a cursor that will be as ``after``. Raises `ResourceAllocationError`."""
+    fact = after.fact()
+    assert fact.value is not None
+    check_fact(fact.key, fact.value)
+    return fact

@@ -8,6 +8,7 @@ from spanwire.broker.control import MAX_DEFERRED, MAX_PART_LINES
 from spanwire.broker.control_destination import CONTROL
 from spanwire.broker.control_refusal import ControlRefusal
 from spanwire.broker.cursors import MAX_CURSORS
+from spanwire.broker.facts import MAX_VALUE_BYTES
 from spanwire.broker.ports import ADMIN, READ, WRITE, Principal
 from spanwire.broker.schedule import SchedulerSettings
 from spanwire.broker.sinks import MAX_SINKS
@@ -17,6 +18,7 @@ from spanwire.model.errors import AuthorizationError, IllegalStateError, Resourc
 from spanwire.model.info import ConnectionInfo
 from tests.support.control_dialogue import ASK, Program, Refused
 from tests.support.dialogue.broker_dialogue import Stage, destination
+from tests.support.late_store import LateStore
 
 Q = "queue://Q"
 
@@ -37,6 +39,19 @@ class Lists:
     def check(self, principal: Principal, action: str, destination: Destination) -> None:
         if (principal.name, action, destination.qualified_name) in self.refused:
             raise AuthorizationError(f"{principal.name} {action} {destination}")
+
+
+class FullStore(LateStore):
+    """Takes facts only while it may."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.takes_facts = True
+
+    def put_fact(self, table: int, key: bytes, value: bytes) -> None:
+        if not self.takes_facts:
+            raise ResourceAllocationError("no more facts")
+        super().put_fact(table, key, value)
 
 
 def world(*refused: tuple[str, str, str]) -> tuple[Stage, Program, Program]:
@@ -179,6 +194,77 @@ def test_answers_do_not_go_to_the_control_destination(reply_to: str) -> None:
         owner.peer.sends(ASK, "", properties={"action": "cursors"}, reply_to=reply_to)
     stage.settle()
     assert not stage.has(ASK)
+
+
+NAMES = [
+    ("queue", "x" * 1025, "longer than 1024 bytes"),
+    ("queue", "Q\n", "holds a control character"),
+    ("queue", "\ud800", "holds a control character"),
+    ("queue", " Q", "begins or ends with a blank"),
+    ("queue", "queue://", "has an empty name"),
+    ("queue", "Q?x=1", "a cursor reads one queue"),
+    ("queue", "Q,R", "a cursor reads one queue"),
+    ("queue", "Q.>", "a cursor reads one queue"),
+    ("queue", "topic://T", "a cursor reads one queue"),
+    ("queue", "temp-queue://ID:program:1:1", "a cursor reads one queue"),
+    ("queue", CONTROL.name, "a cursor reads one queue"),
+    ("queue", ASK, "a cursor reads one queue"),
+    ("clientId", "x" * 1025, "clientId is .* not 1 to 1024 bytes without control characters"),
+    ("clientId", "a\nb", "clientId is .* not 1 to 1024 bytes without control characters"),
+    ("subscription", "\ud800", "subscription is .* not 1 to 1024 bytes without control characters"),
+    ("subscription", "x" * 1020, "shorten them"),
+    ("run", "x" * 201, "run is "),
+    ("cursor", "c\ud800", "cursor is "),
+]
+
+
+@pytest.mark.parametrize(("name", "text", "reason"), NAMES)
+def test_a_name_that_nothing_could_have_opens_no_cursor(name: str, text: str, reason: str) -> None:
+    stage = Stage()
+    program = Program(stage)
+    source = {"queue": "Q"} if name not in ("clientId", "subscription") else {"clientId": "i", "subscription": "s"}
+    before = stage.store.facts.copy()
+    with pytest.raises(Refused, match=f"^malformed: .*{reason}"):
+        program.asks("open", **{"cursor": "c", "run": "r", **source, name: text})
+    assert stage.store.facts == before
+    assert program.cursors() == []
+    for action, asked in (("cursors", "cursor"), ("sinks", "query")):
+        with pytest.raises(Refused, match=f"^malformed: {asked} is "):
+            program.asks(action, **{asked: "a b"})
+
+
+def test_a_cursor_that_the_store_could_not_keep_is_not_opened() -> None:
+    stage, owner, _ = world()
+    wordy = Program(stage, "wordy", "u" * MAX_VALUE_BYTES)
+    for name in ("c", "other"):
+        with pytest.raises(Refused, match=r"^limit: a fact has"):
+            wordy.opens(name, run="mine")
+    assert owner.reserves(3) == (0, 3)
+    assert [row["cursor"] for row in owner.cursors()] == ["c"]
+    owner.asks("release", cursor="c", epoch=1)
+    stage.peer("admin", user="owner").removes(Q)
+
+
+def test_a_cursor_whose_end_the_store_refuses_goes_on() -> None:
+    store = FullStore()
+    stage = Stage(store=store)
+    stage.peer("p").sends(Q, "one", "two", "three")
+    stage.settle()
+    owner = Program(stage, "owner")
+    owner.opens()
+    owner.reserves(2)
+    store.takes_facts = False
+    with pytest.raises(Refused, match=r"^limit: no more facts"):
+        owner.asks("release", cursor="c", epoch=1)
+    with pytest.raises(Refused, match=r"^limit: no more facts"):
+        owner.opens(run="r2")
+    with pytest.raises(Refused, match=r"^limit: no more facts"):
+        owner.opens("other")
+    store.takes_facts = True
+    assert owner.reads(0, 2) == ["one", "two"]
+    assert owner.asks("release", cursor="c", epoch=1) == {"epoch": 2, "released": 2}
+    assert [row["cursor"] for row in owner.cursors()] == ["c"]
+    stage.peer("admin").removes(Q)
 
 
 def test_what_is_read_for_a_commit_counts_in_memory_until_it_is_where_it_goes() -> None:
