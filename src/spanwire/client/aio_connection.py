@@ -128,6 +128,8 @@ class CoreConnection(WireOwner, Beating):
         """Wait for the answer of a removal, if there is one to wait for."""
         if request is not None:
             await self.answer(request, self.core.settings.close_timeout_ms / 1000)
+        elif self.core.failure is None:
+            self._after_input()  # without a broker whoever waited for something of it waits no longer
 
     async def room(self, timeout: float | None) -> None:
         """Before a send that is answered: wait while the broker takes nothing. Raises when ``timeout`` is over."""

@@ -188,6 +188,12 @@ class Line:
         request.raw = b""
         self._completed.append(request)
 
+    def complete_in_transaction(self, owner: int, error: JmsError | None) -> None:
+        """Whoever waits for the answer to something sent in the transaction of session ``owner`` waits no longer."""
+        for request in list(self.requests.values()):
+            if request.in_transaction and request.owner == owner:
+                self.complete(request, error)
+
     def take_completed(self) -> list[Request]:
         """The requests that were completed since the last call."""
         completed = self._completed

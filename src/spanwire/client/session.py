@@ -32,6 +32,7 @@ MODES: Final[dict[str, int]] = {
     "individual": INDIVIDUAL,
     "xa": TRANSACTED,
 }
+CLOSED_OFFLINE: Final = "the session was closed while there was no broker, and its transaction is rolled back"
 BROKEN_TRANSACTION: Final = "the connection broke inside the transaction, which the broker has rolled back"
 
 
@@ -258,8 +259,13 @@ class ClientSession:
         if self.is_closed:
             return None
         self.is_closed = True
-        if self.transaction.is_begun and self._line.is_online:
-            self.transaction.rollback()
+        if self._line.is_online:
+            if self.transaction.is_begun:
+                self.transaction.rollback()
+        else:
+            self._line.complete_in_transaction(self.number, IllegalStateError(CLOSED_OFFLINE))
+            self.transaction.forget()
+            self.transaction.ended()
         last_delivered = LAST_DELIVERED_UNSET
         for consumer in self.consumers.values():
             consumer.leave_with_owner()

@@ -457,6 +457,30 @@ def test_a_session_that_is_closed_between_two_brokers_leaves_no_transaction(brok
     assert transacted(broker.lets_in()) == []
 
 
+@pytest.mark.parametrize("is_online", [True, False])
+def test_nobody_waits_for_an_answer_in_a_session_that_was_closed_between_two_brokers(
+    broker: PlayedBroker, is_online: bool
+) -> None:
+    session, other = broker.session("transacted"), broker.session("transacted")
+    one, another = broker.producer(session), broker.producer(other)
+    if is_online:
+        waiting, kept = broker.send(one, "a", wait=True), broker.send(another, "b", wait=True)
+    assert broker.goes()
+    if not is_online:
+        waiting, kept = broker.send(one, "a", wait=True), broker.send(another, "b", wait=True)
+    broker.client.close_session(session)
+    assert isinstance(refusal_of(waiting), IllegalStateError)
+    assert not session.transaction.is_begun
+    assert kept is not None
+    assert not kept.done, "that of another session goes on"
+    broker.client.failover.next_address()
+    told = broker.lets_in()
+    assert transacted(told) == ["begin 2", "b in 2"]
+    broker.answers(told[-1])
+    assert refusal_of(kept) is None
+    assert broker.client.line.requests == {}
+
+
 def test_a_transaction_that_only_received_is_lost_too(broker: PlayedBroker) -> None:
     session = broker.session("transacted")
     consumer = broker.consumer(session)
