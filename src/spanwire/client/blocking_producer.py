@@ -116,4 +116,5 @@ class Producer:
         shared.check_process()
         with shared.lock:
             request = None if shared.core.failure is not None else self._session.close_producer(self.core)
+            shared.changed()
             shared.answer_close(request)

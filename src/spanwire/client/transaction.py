@@ -90,9 +90,12 @@ class LocalTransaction:
             self.forget()
 
     def forget(self) -> None:
-        """Keep nothing: the transaction ends with its link."""
+        """Keep nothing: the transaction ends with its link, at once when that is gone. Its commit tells."""
         self.is_kept = False
         self._clear()
+        if not self._line.is_online:
+            self.broke()
+            self._line.complete_in_transaction(self.session, None)
 
     def _clear(self) -> None:
         if self._senders:

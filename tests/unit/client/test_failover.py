@@ -401,6 +401,44 @@ def test_without_the_producers_such_a_transaction_is_rolled_back() -> None:
         session.commit(broker.now)
 
 
+def test_without_the_producers_a_transaction_of_one_that_is_closed_between_two_brokers_is_lost() -> None:
+    broker = PlayedBroker(f"{URL}&trackTransactionProducers=false")
+    broker.client.failover.begin(True, broker.now.monotonic)
+    broker.client.failover.next_address()
+    broker.lets_in()
+    session = broker.session("transacted")
+    producer, other = broker.producer(session), broker.producer(session)
+    broker.send(producer, "a")
+    waiting = broker.send(producer, "b", wait=True)
+    broker.goes()
+    session.close_producer(producer)
+    assert refusal_of(waiting) is None, "the commit tells"
+    broker.send(other, "c")
+    broker.client.failover.next_address()
+    assert transacted(broker.lets_in()) == []
+    broker.send(other, "d")
+    with pytest.raises(TransactionRolledBackError):
+        session.commit(broker.now)
+    assert broker.receives() == []
+    broker.send(other, "e")
+    assert transacted(comes_back(broker)) == ["begin 2", "e in 2"]
+
+
+def test_a_transaction_that_becomes_too_large_between_two_brokers_is_lost(broker: PlayedBroker) -> None:
+    session = broker.session("transacted")
+    producer = broker.producer(session)
+    body = bytes(MAX_KEPT_BYTES // 2)
+    broker.send(producer, body)
+    waiting = broker.send(producer, "a", wait=True)
+    broker.goes()
+    last = broker.send(producer, body, wait=True)
+    assert [refusal_of(waiting), refusal_of(last)] == [None, None]
+    broker.client.failover.next_address()
+    assert transacted(broker.lets_in()) == []
+    with pytest.raises(TransactionRolledBackError):
+        session.commit(broker.now)
+
+
 def test_a_transaction_in_which_something_was_received_is_rolled_back_and_its_commit_says_so(
     broker: PlayedBroker,
 ) -> None:
