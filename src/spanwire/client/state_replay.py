@@ -14,9 +14,9 @@ from spanwire.client.line import COMMIT, XA, Line, Request, same_layout
 from spanwire.client.link import Link
 from spanwire.client.message_template import ONE_WAY
 from spanwire.client.session import ClientSession
-from spanwire.client.transaction import KeptSend
+from spanwire.client.transaction import KeptSend, LocalTransaction
 from spanwire.model.destination import Destination
-from spanwire.model.errors import JmsError, TransactionRolledBackError
+from spanwire.model.errors import JmsError, ProtocolError, TransactionRolledBackError
 from spanwire.protocols.openwire import _marshallers as wire
 from spanwire.protocols.openwire.codec import decode_message
 from spanwire.protocols.openwire.identities import wire_destination
@@ -95,25 +95,33 @@ def replay_consumers(sessions: list[ClientSession]) -> list[tuple[ClientConsumer
 
 def replay_transaction(line: Line, link: Link, session: ClientSession) -> None:
     """Everything that was sent in an open transaction, once more, by the producers that sent it. One that the new
-    broker cannot take breaks the transaction.
+    broker cannot take breaks the transaction, of which nothing stays there.
     """
     transaction = session.transaction
     if not transaction.is_kept or not transaction.is_begun:
         return
+    if not transaction.fits(link.wire_format.max_frame_size):
+        give_up(line, transaction)
+        return
+    left = transaction.left
     link.send(transaction.beginning())
-    for info in transaction.left.values():
+    for info in left.values():
         link.send(info)
     try:
         for sent in transaction.kept:
             resend_kept(line, link, sent)
-    except JmsError:
-        transaction.forget()
-        transaction.broke()
-        for request in list(line.requests.values()):
-            if request.in_transaction and request.owner == session.number:
-                line.complete(request, None)  # the commit tells
-    for info in transaction.left.values():
+    except (JmsError, ProtocolError):
+        link.send(transaction.undoing())
+        give_up(line, transaction)
+    for info in left.values():
         link.send(wire.RemoveInfo(object_id=info.producer_id))
+
+
+def give_up(line: Line, transaction: LocalTransaction) -> None:
+    """It is lost, which the commit tells; nobody waits for anything else."""
+    transaction.forget()
+    transaction.broke()
+    line.complete_in_transaction(transaction.session, None)
 
 
 def resend_kept(line: Line, link: Link, sent: KeptSend) -> None:

@@ -62,6 +62,18 @@ class LocalTransaction:
         """The command that begins it."""
         return self._info(BEGIN)
 
+    def undoing(self) -> wire.TransactionInfo:
+        """The command that undoes what this broker was told of it."""
+        return self._info(ROLLBACK)
+
+    def fits(self, limit: int) -> bool:
+        """Whether a broker that takes messages of up to ``limit`` bytes, 0 for any, can take all that is kept."""
+        if limit > 0:
+            for sent in self.kept:
+                if len(sent.raw) > limit:
+                    return False
+        return True
+
     def keep(self, raw: bytes, version: int, number: int, producer: int) -> None:
         """A message was sent; in a transaction of more than `MAX_KEPT_BYTES` they are kept no longer."""
         self._kept_bytes += len(raw)

@@ -485,6 +485,44 @@ def test_a_broker_that_cannot_take_a_message_of_a_transaction_breaks_it(broker: 
         session.commit(broker.now)
 
 
+def test_of_a_transaction_that_a_broker_cannot_take_it_is_told_nothing(broker: PlayedBroker) -> None:
+    session = broker.session("transacted")
+    first, gone = broker.producer(session), broker.producer(session)
+    broker.send(first, "a")
+    broker.send(gone, "b" * 5_000)
+    session.close_producer(gone)
+    broker.answers_all()
+    broker.preferences = WireFormatPreferences(max_frame_size=4_000)
+    told = comes_back(broker)
+    assert [type(command).__name__ for command in told] == ["ConnectionControl", "SessionInfo", "ProducerInfo"]
+    assert session.rollback(broker.now) is None
+    broker.send(first, "c")
+    assert transacted(broker.receives()) == ["begin 2", "c in 2"]
+
+
+def test_what_a_broker_was_told_of_a_transaction_that_cannot_be_told_to_its_end_is_rolled_back(
+    broker: PlayedBroker,
+) -> None:
+    session = broker.session("transacted")
+    first, gone = broker.producer(session), broker.producer(session)
+    broker.send(first, "a")
+    broker.send(gone, "b")
+    session.close_producer(gone)
+    broker.answers_all()
+    session.transaction.keep(b"\x1c no message", 12, 0, first.number)
+    broker.preferences = WireFormatPreferences(version=2)
+    told = comes_back(broker)
+    assert transacted(told) == ["begin 1", "a in 1", "b in 1", "rollback 1"]
+    assert isinstance(told[-1], wire.RemoveInfo)
+    assert told[-1].object_id == wire.ProducerId(
+        connection_id=broker.client.connection_id, session_id=session.number, value=gone.number
+    )
+    with pytest.raises(TransactionRolledBackError):
+        session.commit(broker.now)
+    broker.send(first, "c")
+    assert transacted(broker.receives()) == ["begin 2", "c in 2"]
+
+
 def test_a_session_that_is_closed_between_two_brokers_leaves_no_transaction(broker: PlayedBroker) -> None:
     session = broker.session("transacted")
     broker.send(broker.producer(session), "a")
