@@ -12,6 +12,7 @@ from spanwire.broker.line import MessageLine
 from spanwire.broker.line_cursor import LineCursor
 from spanwire.broker.recovery import RecoveredDestination
 from spanwire.broker.reference import BrokerDestination, MessageReference
+from spanwire.broker.spared import SparedSequences
 from spanwire.model.destination import QUEUE
 from spanwire.model.message import DEFAULT_PRIORITY, Message
 
@@ -68,6 +69,7 @@ class Backlog:
         self._reads: Final[dict[int, PageRead]] = {}
         self._redeliveries: dict[int, int] = {}
         self._uncertain_through = 0
+        self._spared: Final[SparedSequences] = SparedSequences()
         self._average_size = 1024
         self.lazy: Final[bool] = home.policy.queue.lazy_dispatch
         self.grouped = False
@@ -219,6 +221,15 @@ class Backlog:
         if count > (1 if sequence <= self._uncertain_through else 0):
             self._redeliveries[sequence] = count
 
+    def spare(self, sequences: array[int]) -> None:
+        """What a cursor gives back is there to be delivered, in whatever way the broker stopped before: it was promised
+        to be held.
+        """
+        through = self._uncertain_through
+        uncertain = array("q", [sequence for sequence in sequences if sequence <= through])
+        if len(uncertain) > 0:
+            self._spared.add(uncertain)
+
     def page(self, packed: Packed, start: int, end: int, most: int = MAX_PAGE_BYTES) -> Page:
         """What to read at a time of the packed messages from ``start`` to ``end``: at most ``most`` bytes by the
         store's records, or one message.
@@ -299,9 +310,11 @@ class Backlog:
 
     def _is_too_late_for(self, message: Message, sequence: int) -> bool:
         """A message that is not persistent, written for want of memory, may have been delivered before the broker was
-        killed; it is lost rather than delivered twice.
+        killed; it is lost rather than delivered twice, unless a cursor held it.
         """
-        return not message.persistent and sequence <= self._uncertain_through and self._home.destination.kind == QUEUE
+        if message.persistent or sequence > self._uncertain_through or self._home.destination.kind != QUEUE:
+            return False
+        return not self._spared.holds(sequence)
 
     def _drop(self, sequence: int) -> None:
         store = self._context.store

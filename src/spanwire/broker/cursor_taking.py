@@ -161,4 +161,4 @@ def put_back(queue: Queue, held: HeldMessages, context: BrokerContext) -> None:
         queue.note_deliveries(sequence, count)
         if store is not None:
             store.note_redelivery(queue.destination, sequence, count)
-    queue.came_back(len(held))
+    queue.came_back(held.sequences)

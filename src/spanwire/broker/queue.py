@@ -12,6 +12,7 @@ uses, so that one that uses nothing pays nothing:
 
 from __future__ import annotations
 
+from array import array
 from typing import Final
 
 from spanwire.broker.arrivals import Arrivals, arrivals_of
@@ -371,9 +372,10 @@ class Queue(BrokerDestination):
         self.in_flight += count
         self.dispatched += count
 
-    def came_back(self, count: int) -> None:
+    def came_back(self, sequences: array[int]) -> None:
         """They stand in the line again."""
-        self.in_flight -= count
+        self._backlog.spare(sequences)
+        self.in_flight -= len(sequences)
         self._context.schedule(self)
         self.fill()
 

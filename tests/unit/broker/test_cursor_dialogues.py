@@ -365,6 +365,28 @@ def test_what_is_released_takes_its_old_place_and_is_marked() -> None:
     assert [count for _, count in counts] == [1, 1, 2, 1, 0, 0]
 
 
+def test_what_is_not_persistent_and_was_held_through_a_crash_goes_back_when_it_is_released() -> None:
+    stage = Stage()
+    stage.peer("p").sends(Q, *words(0, 3), persistent=False)
+    program = Program(stage)
+    program.opens()
+    assert program.reserves(2) == (0, 2)
+    stage.peer("p2").sends(Q, "m3")
+    stage.settle()
+    stage = stage.restarts()
+    program = again(program, stage)
+    assert program.asks("release", cursor="c", epoch=1) == {"epoch": 2, "released": 2}
+    listener = stage.peer("other").consumes(Q)
+    stage.settle()
+    assert listener.redelivery_counts() == [("m0", 2), ("m1", 2), ("m3", 1)]
+    listener.leaves()
+    stage.settle()
+    after = stage.restarts()  # nobody holds it now
+    listener = after.peer("other").consumes(Q)
+    after.settle()
+    assert listener.takes() == ["m3"]
+
+
 @pytest.mark.parametrize("restarts", [False, True])
 def test_a_long_line_is_in_order_again_after_releases(restarts: bool) -> None:
     stage, program = filled(6000)
