@@ -42,7 +42,7 @@ from spanwire.model.message_view import BOOLEAN_VALUE, LONG_VALUE, STRING_VALUE,
 
 MAX_NUMBER: Final = (1 << 62) - 1
 MAX_PART_LINES: Final = 10_000  # parts that one commit names
-MAX_DEFERRED: Final = 64  # requests about sinks that wait for the end of a commit
+MAX_DEFERRED: Final = 64  # requests about one sink that wait for the end of its commit
 
 Answer = dict[str, PropertyValue]
 
@@ -134,7 +134,7 @@ class Control(ControlTaker, CommitFollower):
         self._connection_id = ""
         self._last_sequence = 0
         self._reading: Final[dict[SinkCommit, Request]] = {}
-        self._deferred: Final[deque[Request]] = deque()
+        self._deferred: Final[dict[str, deque[Request]]] = {}  # by sink, while it commits
 
     # -- in ------------------------------------------------------------------------------------------------------------
 
@@ -240,12 +240,10 @@ class Control(ControlTaker, CommitFollower):
             return {}
         query = request.name("query")
         if self._sinks.is_committing(query):
-            if len(self._deferred) >= MAX_DEFERRED:
-                raise refusal(LIMIT, f"{MAX_DEFERRED} requests wait for the end of commits already: try again later")
-            self._deferred.append(request)
+            self._defer(request, query, action)
             return None
         if action == "begin":
-            sink = self._sinks.begin(state, query, request.name("run"), request.text("target"))
+            sink = self._sinks.begin(state, query, request.name("run"))
             return {"epoch": (LONG_VALUE, sink.epoch), "batch": (LONG_VALUE, sink.batch)}
         epoch = request.number("epoch")
         if action == "forget":
@@ -254,6 +252,22 @@ class Control(ControlTaker, CommitFollower):
         if action == "abort":
             return {"messages": (LONG_VALUE, self._sinks.abort(state, query, epoch, batch))}
         return self._commit(request, query, epoch, batch)
+
+    def _defer(self, request: Request, query: str, action: str) -> None:
+        """Let a request wait for the end of the sink's commit, if it would not be refused now. Raises `JmsError`."""
+        if action == "begin":
+            self._sinks.check_begin(request.state, query, request.name("run"))
+        else:
+            self._sinks.current(request.state, query, request.number("epoch"))
+        line = self._deferred.get(query)
+        if line is None:
+            line = deque()
+            self._deferred[query] = line
+        if len(line) >= MAX_DEFERRED:
+            raise refusal(
+                LIMIT, f"{MAX_DEFERRED} requests wait for the end of a commit of sink {query}: try again later"
+            )
+        line.append(request)
 
     def _commit(self, request: Request, query: str, epoch: int, batch: int) -> Answer | None:
         sink = self._sinks.current(request.state, query, epoch)
@@ -286,8 +300,8 @@ class Control(ControlTaker, CommitFollower):
             self._answer(request, _committed(commit.finish(request.state)))
         except JmsError as error:
             self._refuse(request, told(error))
-        for _ in range(len(self._deferred)):
-            self._do(self._deferred.popleft())
+        for waiting in self._deferred.pop(commit.sink.query, ()):
+            self._do(waiting)
 
     # -- out -----------------------------------------------------------------------------------------------------------
 

@@ -77,6 +77,13 @@ class Sinks:
             self.ended(sink, parts)
         return sink
 
+    def check_begin(self, state: ConnectionState, query: str, run: str) -> None:
+        """Raises `JmsError` for whoever may not have the sink, and for a run that has ended."""
+        sink = self._sinks.get(query)
+        if sink is not None:
+            self._check(state, sink)
+            sink.check_run(run)
+
     def current(self, state: ConnectionState, query: str, epoch: int) -> Sink:
         """The sink, if the connection has it in ``epoch``."""
         self.store()

@@ -18,6 +18,7 @@ from spanwire.model.errors import AuthorizationError, IllegalStateError, Resourc
 from spanwire.model.info import ConnectionInfo
 from tests.support.control_dialogue import ASK, Program, Refused
 from tests.support.dialogue.broker_dialogue import Stage, destination
+from tests.support.dialogue.text_format import properties_of
 from tests.support.late_store import LateStore
 
 Q = "queue://Q"
@@ -313,18 +314,45 @@ def test_s46_sinks_are_limited() -> None:
 def test_s46_requests_that_wait_for_a_commit_are_limited() -> None:
     stage = Stage()
     program = Program(stage)
-    program.asks("begin", query="q", run="r1")
-    program.stages(0, 0, "a")
+    for query in ("q", "other"):
+        program.asks("begin", query=query, run="r1")
+        program.stages(0, 0, "a", query=query)
     stage.settle()
-    program.begins_to_ask("commit", body="0 0 1", query="q", epoch=1, batch=0)
+    for query in ("q", "other"):
+        program.begins_to_ask("commit", body="0 0 1", query=query, epoch=1, batch=0)
     for _ in range(MAX_DEFERRED + 1):
         program.begins_to_ask("begin", query="q", run="r1")
+    program.begins_to_ask("begin", query="other", run="r1")
     stage.syncs()
-    with pytest.raises(Refused, match="limit: 64 requests wait for the end of commits already"):
+    with pytest.raises(Refused, match="limit: 64 requests wait for the end of a commit of sink q: try again later"):
         program.hears()
     stage.settle()
     stage.syncs()
-    assert len(program.replies.takes()) == MAX_DEFERRED + 1
+    assert len(program.replies.takes()) == MAX_DEFERRED + 3
+
+
+def test_s46_a_stranger_and_an_older_run_do_not_wait_for_a_commit() -> None:
+    stage, owner, guest = world(("guest", ADMIN, ASK))
+    assert owner.asks("begin", query="q", run="r2")["epoch"] == 2
+    owner.stages(0, 0, "a", epoch=2)
+    stage.settle()
+    owner.begins_to_ask("commit", body="0 0 1", query="q", epoch=2, batch=0)
+    for action in ("begin", "commit", "abort", "forget"):
+        guest.begins_to_ask(action, query="q", run="mine", epoch=2, batch=0)
+        stage.syncs()
+        with pytest.raises(Refused, match=r"^unauthorized: User guest is not authorized to use sink: q"):
+            guest.hears()
+    old = Program(stage, "old", "owner")
+    for action in ("begin", "commit", "abort", "forget"):
+        old.begins_to_ask(action, query="q", run="r1", epoch=1, batch=0)
+        stage.syncs()
+        with pytest.raises(Refused, match=r"^fenced: sink q is at epoch 2"):
+            old.hears()
+    owner.begins_to_ask("commit", body="0 0 1", query="q", epoch=2, batch=0)
+    stage.settle()
+    stage.syncs()
+    answers = [properties_of(one.message) for one in owner.replies.takes_deliveries()]
+    assert [(one["status"], one["messages"], one["repeated"]) for one in answers] == [("ok", 1, False), ("ok", 0, True)]
 
 
 def test_s46_a_commit_names_so_many_parts() -> None:
