@@ -4,6 +4,7 @@ brokers.
 
 from __future__ import annotations
 
+import gc
 import logging
 
 import pytest
@@ -276,6 +277,22 @@ def test_s3_a_bridge_may_tell_of_its_durable_subscriptions_at_length_before_its_
     too_much = Impostor(site, "bridge", "much").introduces("Y", "brokerY", SYNCED)
     assert not too_much.connection.closed
     assert too_much.says(subscriptions(1_500)).connection.closed
+
+
+def introductions() -> int:
+    """How many are held in memory."""
+    gc.collect()
+    return sum(type(found) is wire.BrokerSubscriptionInfo for found in gc.get_objects())
+
+
+def test_s3_what_a_bridge_told_before_its_login_is_forgotten_after_it() -> None:
+    _, site = hub()
+    before = introductions()
+    bridge = Impostor(site, "bridge").introduces("X", "brokerX", SYNCED).says(subscriptions(90))
+    assert introductions() == before + 1
+    assert not bridge.logs_in().is_refused
+    bridge.heard.clear()  # that of the other side among it
+    assert introductions() == before
 
 
 def test_s3_only_so_many_bridges_tell_at_length_before_their_login_at_a_time() -> None:

@@ -288,6 +288,7 @@ class OpenWireBrokerConnection(ClientConnection, ProtocolConnection, ClusterMemb
         self._login.count(command.type_id())
         if isinstance(command, wire.ConnectionInfo):
             self._log_in(command, now)
+            self._login.subscriptions = None  # taken, or of no use to anybody
         elif isinstance(command, wire.BrokerInfo):
             self._login.broker(command, self._wire_format)
             if self._acceptor is not None and (command.network_connection or command.duplex_connection):
