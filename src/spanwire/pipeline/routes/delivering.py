@@ -1,8 +1,7 @@
 """One batch of a route to all its endpoints, for routes with more than one of them or with dead letters.
 
-A batch that Spark repeats is written again: to a broker with the same duplicate ids, to files over what the first
-attempt left, each batch having a directory of its own (``route_run=…/route_batch=…``); to a jdbc table or another
-format a second time. A broker that commits once only is told which batch it is, and skips the second.
+Which rows an endpoint gets is decided here, how it gets them in `writing`. A batch that Spark repeats is decided again,
+and an endpoint that commits once and has had its part takes no other: steps that then give other rows lose and double.
 """
 
 from __future__ import annotations
@@ -12,8 +11,6 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from spanwire.pipeline.options import write_options
-from spanwire.pipeline.parquet import with_parquet_options
 from spanwire.pipeline.routes.building import (
     StepBuilder,
     dead_letters,
@@ -21,7 +18,6 @@ from spanwire.pipeline.routes.building import (
     split_by_answer,
     split_by_body,
 )
-from spanwire.pipeline.routes.endpoints import FILE_FORMATS
 from spanwire.pipeline.routes.model import (
     BROKER,
     CallFunction,
@@ -33,17 +29,16 @@ from spanwire.pipeline.routes.model import (
     To,
     is_branching,
 )
+from spanwire.pipeline.routes.writing import BatchWriter
 
 
 class Delivery:
     """Delivers one batch; made anew for each."""
 
-    def __init__(self, builder: StepBuilder, dead: Endpoint | None, run: str, batch: int) -> None:
+    def __init__(self, builder: StepBuilder, dead: Endpoint | None, writer: BatchWriter) -> None:
         self._builder: Final = builder
         self._dead: Final = dead
-        self._run: Final = run
-        self._batch: Final = batch
-        self._count = 0  # of endpoints on the way; the same in every attempt
+        self._writer: Final = writer
         self._kept: Final[list[DataFrame]] = []
 
     def deliver(self, frame: DataFrame, steps: list[Step]) -> None:
@@ -94,23 +89,8 @@ class Delivery:
         if self._dead is not None and endpoint.kind == BROKER:
             frame, failed = split_by_body(frame)
             self._fail(failed)
-        self._count += 1
-        self._write(for_endpoint(frame, endpoint), endpoint)
+        self._writer.write(for_endpoint(frame, endpoint), endpoint)
 
     def _fail(self, failed: DataFrame) -> None:
         assert self._dead is not None
-        self._count += 1
-        if not failed.isEmpty():
-            self._write(for_endpoint(dead_letters(failed), self._dead), self._dead)
-
-    def _write(self, frame: DataFrame, endpoint: Endpoint) -> None:
-        options = with_parquet_options(endpoint.format, endpoint.options)
-        mode = "append"
-        if endpoint.kind == BROKER and write_options(options).is_committed_once:
-            options |= {"ledger": f"{self._run}.{self._count}", "ledgerBatch": str(self._batch)}
-        elif endpoint.kind == BROKER:
-            options["duplicateIdPrefix"] = f"{self._run}/{self._batch}/{self._count}"
-        elif endpoint.format in FILE_FORMATS:
-            mode = "overwrite"
-            options["path"] = f"{options['path']}/route_run={self._run}/route_batch={self._batch:010}"
-        frame.write.format(endpoint.format).mode(mode).options(**options).save()
+        self._writer.write(for_endpoint(dead_letters(failed), self._dead), self._dead, is_rare=True)

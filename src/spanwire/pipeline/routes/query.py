@@ -24,6 +24,7 @@ from spanwire.pipeline.routes.model import BROKER, CallFunction, Endpoint, Route
 from spanwire.pipeline.routes.nodes import Place
 from spanwire.pipeline.routes.route_state import RouteState
 from spanwire.pipeline.routes.supervisor import told
+from spanwire.pipeline.routes.writing import BatchWriter
 
 AVAILABLE_NOW: Final = "available-now"
 
@@ -72,7 +73,8 @@ class RouteQuery:
 
     def _deliver(self, batch: DataFrame, number: int) -> None:
         _, steps = cut(self.route)
-        Delivery(self._builder, self.route.dead_letters, self._state.run, number).deliver(batch, steps)
+        writer = BatchWriter(self._state.run, number, self._state.first_batch)
+        Delivery(self._builder, self.route.dead_letters, writer).deliver(batch, steps)
 
     def _check(self, frame: DataFrame, steps: list[Step]) -> None:
         """Errors of steps behind the first endpoint are found now, not with the first batch."""

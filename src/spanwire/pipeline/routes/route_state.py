@@ -3,15 +3,18 @@
 STATE/ROUTE/route.json    the source, and a name for the run that goes into duplicate ids
 STATE/ROUTE/checkpoint    Spark's
 STATE/ROUTE/staging       messages that the broker has given and Spark has not committed yet
+STATE/ROUTE/ledgers.json  the batch that begins the ledger of each endpoint that commits once, one of several
 """
 
 from __future__ import annotations
 
 import json
+import os
 import uuid
 from dataclasses import dataclass
 from pathlib import Path
 
+from spanwire.model.errors import ConfigurationError
 from spanwire.pipeline.routes.model import BROKER, Route
 
 
@@ -22,6 +25,29 @@ class RouteState:
     run: str
     checkpoint: str
     staging: str
+    ledgers: Path
+
+    def first_batch(self, ledger: str, batch: int) -> int:
+        """The batch that begins a ledger: this one, when the ledger was never asked for before. An endpoint that is new
+        to a route may so begin late, and one whose ledger is lost is still found out. Raises `ConfigurationError` when
+        the note is damaged, `OSError` when it cannot be written.
+        """
+        try:
+            text = self.ledgers.read_text(encoding="utf-8") if self.ledgers.exists() else "{}"
+            found = {str(name): int(first) for name, first in json.loads(text).items()}
+        except (ValueError, TypeError, AttributeError):
+            raise ConfigurationError(
+                f"spanwire: {self.ledgers} is damaged; it says where ledgers begin. Delete it if no broker was changed"
+            ) from None
+        if ledger not in found:
+            found[ledger] = batch
+            temporary = self.ledgers.with_suffix(".tmp")
+            with temporary.open("w", encoding="utf-8") as note:
+                note.write(json.dumps(found))
+                note.flush()
+                os.fsync(note.fileno())
+            temporary.rename(self.ledgers)
+        return found[ledger]
 
 
 def source_of(route: Route) -> str:
@@ -54,4 +80,4 @@ def open_state(directory: Path, route: Route) -> RouteState:
         raise route.place.error(
             f"the state in {home} belongs to the source {before!r}, not {source!r}; choose another --state"
         )
-    return RouteState(run, str(home / "checkpoint"), str(home / "staging"))
+    return RouteState(run, str(home / "checkpoint"), str(home / "staging"), home / "ledgers.json")

@@ -1,0 +1,109 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import cast
+
+import pytest
+from pyspark.sql import DataFrame
+
+from spanwire.model.errors import ConfigurationError
+from spanwire.pipeline.routes.model import Endpoint, To
+from spanwire.pipeline.routes.parsing import read_routes
+from spanwire.pipeline.routes.placeholders import Placeholders
+from spanwire.pipeline.routes.route_state import RouteState, open_state
+from spanwire.pipeline.routes.writing import BatchWriter
+
+ONCE = "?qualityOfServiceMode=ONCE_AND_ONLY_ONCE"
+
+
+class Frame:
+    """Rows, many or none, that note how they are written."""
+
+    def __init__(self, is_empty: bool, written: list[dict[str, str]]) -> None:
+        self._is_empty = is_empty
+        self._written = written
+        self._words: dict[str, str] = {}
+
+    def isEmpty(self) -> bool:  # noqa: N802
+        return self._is_empty
+
+    @property
+    def write(self) -> Frame:
+        return self
+
+    def format(self, name: str) -> Frame:
+        return self.options(format=name)
+
+    def mode(self, name: str) -> Frame:
+        return self.options(mode=name)
+
+    def options(self, **words: str) -> Frame:
+        self._words |= words
+        return self
+
+    def save(self) -> None:
+        self._written.append(self._words)
+
+
+def endpoints(*uris: str) -> list[Endpoint]:
+    steps = ", ".join(f'{{to: {{uri: "{uri}", parameters: {{dbtable: t}}}}}}' for uri in uris if uri.startswith("jdbc"))
+    steps += ", ".join(f'{{to: "{uri}"}}' for uri in uris if not uri.startswith("jdbc"))
+    text = f'- from: {{uri: "jms:A", id: r, steps: [{steps}]}}'
+    (route,) = read_routes(text.encode(), "r.yaml", Placeholders({}, {})).routes
+    return [step.endpoint for step in route.steps if isinstance(step, To)]
+
+
+def state_in(directory: Path) -> RouteState:
+    text = b'- from: {uri: "jms:A", id: r, steps: [{to: "json:/x"}]}'
+    (route,) = read_routes(text, "r.yaml", Placeholders({}, {})).routes
+    return open_state(directory, route)
+
+
+def written(state: RouteState, batch: int, *uris: str, is_empty: bool = False) -> list[dict[str, str]]:
+    """What a batch writes to endpoints, as one that is made after a restart."""
+    found: list[dict[str, str]] = []
+    writer = BatchWriter(state.run, batch, state.first_batch)
+    for endpoint in endpoints(*uris):
+        writer.write(cast(DataFrame, Frame(is_empty, found)), endpoint, is_rare=True)
+    return found
+
+
+def test_a_broker_that_commits_once_hears_of_batches_without_rows(tmp_path: Path) -> None:
+    (found,) = written(state_in(tmp_path), 0, f"jms:queue:DEAD{ONCE}", is_empty=True)
+    assert (found["ledgerBatch"], found["firstLedgerBatch"]) == ("0", "0")
+
+
+def test_files_are_written_over_though_there_are_no_rows_any_more(tmp_path: Path) -> None:
+    first = written(state_in(tmp_path), 3, "json:/x")
+    again = written(state_in(tmp_path), 3, "json:/x", is_empty=True)
+    assert first == again and again[0]["mode"] == "overwrite"
+    assert again[0]["path"].endswith("/route_batch=0000000003")
+
+
+@pytest.mark.parametrize("uri", ["jms:queue:DEAD", "jdbc:x"])
+def test_other_endpoints_are_spared_a_batch_without_rows(uri: str, tmp_path: Path) -> None:
+    assert written(state_in(tmp_path), 0, uri, is_empty=True) == []
+    assert len(written(state_in(tmp_path), 0, uri)) == 1
+
+
+def test_an_endpoint_that_is_new_begins_late_and_leaves_the_ledgers_of_others(tmp_path: Path) -> None:
+    (before,) = written(state_in(tmp_path), 0, f"jms:queue:B{ONCE}")
+    for batch in (7, 8):
+        new, after = written(state_in(tmp_path), batch, f"jms:queue:A{ONCE}", f"jms:queue:B{ONCE}")
+        assert (new["firstLedgerBatch"], after["firstLedgerBatch"]) == ("7", "0")
+        assert after["ledger"] == before["ledger"] != new["ledger"]
+        assert after["ledgerBatch"] == new["ledgerBatch"] == str(batch)
+
+
+def test_two_ways_to_one_queue_have_a_ledger_each(tmp_path: Path) -> None:
+    one, two = written(state_in(tmp_path), 0, f"jms:queue:B{ONCE}", f"jms:queue:B{ONCE}")
+    assert one["ledger"] != two["ledger"]
+
+
+def test_where_a_ledger_begins_may_be_said_and_a_damaged_note_is_one_line(tmp_path: Path) -> None:
+    state = state_in(tmp_path)
+    (found,) = written(state, 5, f"jms:queue:B{ONCE}&firstLedgerBatch=4")
+    assert found["firstLedgerBatch"] == "4"
+    state.ledgers.write_text("[1", encoding="utf-8")
+    with pytest.raises(ConfigurationError, match=r"ledgers\.json is damaged"):
+        written(state, 6, f"jms:queue:B{ONCE}")
