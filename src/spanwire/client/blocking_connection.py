@@ -103,12 +103,9 @@ class CoreConnection:
         self.core.line.check_open()
         timeout_ms = self.core.failover.policy.timeout_ms
         end = None if timeout_ms < 0 else self.machine.now().monotonic + timeout_ms / 1000
-        if not self.wait(self._is_online_or_failed, end):
+        if not self.wait(lambda: self.core.is_online or self.core.failure is not None, end):
             raise JmsError(f"there has been no connection for {timeout_ms} ms, the timeout of failover")
         self.core.line.check_open()
-
-    def _is_online_or_failed(self) -> bool:
-        return self.core.is_online or self.core.failure is not None
 
     def answer(self, request: Request, timeout: float | None = None) -> None:
         """Wait for the answer of a request. Raises what the broker refused it with."""
@@ -202,10 +199,7 @@ class CoreConnection:
         size = self.core.pending_bytes()
         if size == 0:
             return
-        if size >= FLUSH_BYTES:
-            self.flush()
-            return
-        if not self.burst.is_on and not self._gathers():
+        if size >= FLUSH_BYTES or not (self.burst.is_on or self._gathers()):
             self.flush()
 
     def _gathers(self) -> bool:
@@ -214,6 +208,12 @@ class CoreConnection:
             return False
         self._keeper_due.notify()
         return True
+
+    def gathered(self, now: float) -> None:
+        """Write what has gathered in a burst, when it is time."""
+        if self.burst.due_at is not None and now >= self.burst.due_at:
+            self.burst.looked(now, self.core.pending_bytes() > 0 or bool(self.unsent))
+            self._write()
 
     def acknowledged(self) -> None:
         """After a message was handed over: like `wrote`, and never waits; `takes` does, before the next one."""
@@ -287,6 +287,8 @@ class CoreConnection:
             del self.unsent[:count]
         elif count < len(data):
             self.unsent += memoryview(data)[count:]
+            if self._is_driven:
+                channel.wake()  # whoever waits for the channel does so for writing, too, from now on
         if count:
             self.core.sent(self.machine.now())
 
@@ -437,9 +439,7 @@ class CoreConnection:
                 if self._is_over or self._channel is None:
                     continue
                 now = self.machine.now().monotonic
-                if self.burst.due_at is not None and now >= self.burst.due_at:
-                    self.burst.looked(now, self.core.pending_bytes() > 0)
-                    self._write()
+                self.gathered(now)
                 due = self.core.next_timeout()
                 is_due = due is not None and now >= due
                 if not self._is_driven and (is_due or now >= self._last_look + LOOK_INTERVAL):
