@@ -82,7 +82,7 @@ class FakeControl:
         self.stop(number, True)
         return found.messages[start - found.start : end - found.start]
 
-    def begin(self, query: str, run: str) -> Begun:
+    def begin(self, query: str, run: str, target: str = "") -> Begun:
         number = self._begin()
         found = self.sinks.setdefault(query, FakeSink(0, ""))
         if found.run != run:

@@ -243,7 +243,7 @@ class Control(ControlTaker, CommitFollower):
             self._defer(request, query, action)
             return None
         if action == "begin":
-            sink = self._sinks.begin(state, query, request.name("run"))
+            sink = self._sinks.begin(state, query, request.name("run"), request.text("target"))
             return {"epoch": (LONG_VALUE, sink.epoch), "batch": (LONG_VALUE, sink.batch)}
         epoch = request.number("epoch")
         if action == "forget":

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from typing import Final
 
-from spanwire.broker.control_refusal import FENCED, MALFORMED, refusal, unreadable
+from spanwire.broker.control_refusal import FENCED, MALFORMED, OTHER_TARGET, refusal, unreadable
 from spanwire.broker.facts import SINK_LEDGERS, STAGED_BATCHES, Fact
 from spanwire.broker.transactions import TransactedSend
 from spanwire.model.destination import QUEUE, SUBSCRIPTION, TOPIC, TRANSACTION, Destination
@@ -84,13 +84,15 @@ class Part:
 
 class Sink:
     """One sink: ``run`` has it in ``epoch``; ``batch`` was committed last. ``parts`` are staged, by their key's text;
-    ``committing`` is the batch whose messages are being read for its commit.
+    ``committing`` is the batch whose messages are being read for its commit. ``target``: where the program sends, in
+    its own words; empty when it has never said.
     """
 
     def __init__(self, query: str, user: str) -> None:
         self.query: Final[str] = query
         self.user: Final[str] = user
         self.run = ""
+        self.target = ""
         self.past_runs: list[str] = []
         self.epoch = 0
         self.batch = NO_BATCH
@@ -113,15 +115,26 @@ class Sink:
                 f"sink {self.query} is at epoch {self.epoch}, for run {self.run} has it now: run {run} has ended",
             )
 
+    def check_target(self, target: str) -> None:
+        """Raises `ControlRefusal` for another one than before; who says none has the one of before."""
+        if target and self.target and target != self.target:
+            raise refusal(
+                OTHER_TARGET,
+                f"up to batch {self.batch} sink {self.query} was for {self.target}, now it is {target}: use another "
+                f"sink, or forget this one",
+            )
+
     def staged(self) -> int:
         """How many messages are staged."""
         return sum([len(part.sequences) for part in self.parts.values()])
 
-    def fact(self, epoch: int, run: str, past_runs: list[str], batch: int) -> Fact:
+    def fact(self, epoch: int, run: str, past_runs: list[str], batch: int, target: str) -> Fact:
         """What the store is to keep of it with these."""
         fields: dict[str, object] = {
             "epoch": epoch, "run": run, "past": past_runs, "batch": batch, "user": self.user,
         }  # fmt: skip
+        if target:  # those that were begun without have none
+            fields["target"] = target
         return Fact(SINK_LEDGERS, self.query.encode("ascii"), json.dumps(fields, separators=(",", ":")).encode("ascii"))
 
     def row(self) -> dict[str, object]:
@@ -150,11 +163,13 @@ def decode_sink(key: bytes, value: bytes) -> Sink:
         past: list[str] = found["past"]
         epoch: int = found["epoch"]
         batch: int = found["batch"]
+        target: str = found.get("target", "")
         sink = Sink(key.decode("ascii"), user)
         sink.run = run
         sink.past_runs = past
         sink.epoch = epoch
         sink.batch = batch
+        sink.target = target
         return sink
     except (ValueError, KeyError, TypeError):
         raise unreadable("a sink") from None

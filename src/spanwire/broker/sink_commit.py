@@ -129,7 +129,7 @@ class SinkCommit(BrokerDestination):
                 additions.append((entry.home.destination, entry.message))
                 places.append(place)
         ended = [part for part in sink.parts.values() if part.key.batch <= self.batch]
-        fact = sink.fact(sink.epoch, sink.run, sink.past_runs, self.batch)
+        fact = sink.fact(sink.epoch, sink.run, sink.past_runs, self.batch, sink.target)
         sequences = self._sinks.carry_out(store, additions, ended, [fact])
         for place, sequence in zip(places, sequences, strict=True):
             entry = sends[place]

@@ -27,6 +27,7 @@ from spanwire.model.message import Message
 
 MIB: Final = 1024 * 1024
 MAX_SINKS: Final = 1_000  # of one broker
+MAX_TARGET: Final = 2_048  # characters of what a sink is for: the longest name of a destination twice
 MAX_PARTS: Final = 10_000  # staged for all sinks: each is a line of the store
 MAX_BATCH_MESSAGES: Final = 100_000  # staged for one batch, all attempts together: they are committed at once
 MAX_BATCH_BYTES: Final = 256 * MIB  # of them; they are all in memory for a moment
@@ -55,9 +56,13 @@ class Sinks:
 
     # -- requests ------------------------------------------------------------------------------------------------------
 
-    def begin(self, state: ConnectionState, query: str, run: str) -> Sink:
-        """Make or take over the sink ``query`` for ``run``; what older epochs staged is dropped."""
+    def begin(self, state: ConnectionState, query: str, run: str, target: str) -> Sink:
+        """Make or take over the sink ``query`` for ``run``; what older epochs staged is dropped. ``target``: where the
+        program sends, in its own words, always the same ones; empty when it does not say.
+        """
         store = self.store()
+        if len(target) > MAX_TARGET:
+            raise refusal(MALFORMED, f"target has {len(target)} characters, at most {MAX_TARGET} are allowed")
         sink = self._sinks.get(query)
         if sink is None:
             if len(self._sinks) >= MAX_SINKS:
@@ -68,13 +73,20 @@ class Sinks:
             self._check(state, sink)
         if run != sink.run:
             sink.check_run(run)
+        sink.check_target(target)
+        kept = target if target else sink.target
+        if run != sink.run:
             past = with_past(sink.run, sink.past_runs)
             parts = list(sink.parts.values())
-            self.carry_out(store, [], parts, [sink.fact(sink.epoch + 1, run, past, sink.batch)])
+            self.carry_out(store, [], parts, [sink.fact(sink.epoch + 1, run, past, sink.batch, kept)])
             sink.epoch += 1
             sink.run = run
             sink.past_runs = past
+            sink.target = kept
             self.ended(sink, parts)
+        elif kept != sink.target:
+            self.carry_out(store, [], [], [sink.fact(sink.epoch, run, sink.past_runs, sink.batch, kept)])
+            sink.target = kept
         return sink
 
     def check_begin(self, state: ConnectionState, query: str, run: str) -> None:

@@ -34,7 +34,7 @@ def batch_sink(options: WriteOptions) -> BatchSink:
     if way == CONTROL or (way == AUTO and is_spanwire(connection)):
         defaults = SendDefaults(options.persistent, options.priority, options.time_to_live_ms)
         control = Control(connection, defaults=defaults)
-        return ControlSink(control, options.first_ledger_batch, lambda: _leave(connection))
+        return ControlSink(control, _target(options), options.first_ledger_batch, lambda: _leave(connection))
     _leave(connection)
     return ledger_sink(options)
 
@@ -48,8 +48,7 @@ def ledger_sink(options: WriteOptions) -> LedgerSink:
     def ledger(query: str) -> LedgerLink:
         return BlockingLedger(options, query)
 
-    target = "" if options.destination is None else str(options.destination)
-    return LedgerSink(target, options.first_ledger_batch, brancher, ledger, _unique)
+    return LedgerSink(_target(options), options.first_ledger_batch, brancher, ledger, _unique)
 
 
 def stage_part(
@@ -98,6 +97,11 @@ def is_spanwire(connection: blocking.Connection) -> bool:
     """Whether the broker calls itself so."""
     link = connection.shared.core.line.link
     return link is not None and link.wire_format.provider_name == PROVIDER_NAME
+
+
+def _target(options: WriteOptions) -> str:
+    """Where the rows go; empty when each says so itself."""
+    return "" if options.destination is None else str(options.destination)
 
 
 def _leave(connection: blocking.Connection) -> None:

@@ -32,8 +32,10 @@ NO_ANSWER: Final = "no-answer"
 INCOMPLETE: Final = "incomplete"
 FENCED: Final = "fenced"
 NOT_HELD: Final = "not-held"
+OTHER_TARGET: Final = "other-target"
 CODES: Final = (
-    "malformed", "unauthorized", "unknown", FENCED, NOT_HELD, INCOMPLETE, "limit", "unavailable",
+    "malformed", "unauthorized", "unknown", FENCED, NOT_HELD, OTHER_TARGET, INCOMPLETE, "limit",
+    "unavailable",
 )  # fmt: skip
 
 
@@ -51,6 +53,10 @@ class FencedError(ControlError):
 
 class NotHeldError(ControlError):
     """The numbers were acknowledged or released, or are not reserved yet: they cannot be read."""
+
+
+class OtherTargetError(ControlError):
+    """The sink was begun for another target: its batches are not those of this program."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,9 +233,16 @@ class Control:
 
     # -- sinks ---------------------------------------------------------------------------------------------------------
 
-    def begin(self, query: str, run: str) -> Begun:
-        """Make or take over the sink ``query``: what older runs staged is dropped. Raises `FencedError` for one."""
-        answer = self._ask("begin", {"query": query, "run": run})
+    def begin(self, query: str, run: str, target: str = "") -> Begun:
+        """Make or take over the sink ``query``: what older runs staged is dropped. Raises `FencedError` for one.
+
+        ``target`` says where the messages go, in any words. Raises `OtherTargetError` when the sink was begun with
+        others; nothing has changed then.
+        """
+        asked = {"query": query, "run": run}
+        if target:
+            asked["target"] = target
+        answer = self._ask("begin", asked)
         return Begun(_number(answer, "epoch"), _number(answer, "batch"))
 
     def stage(
@@ -346,6 +359,8 @@ def _checked(answer: Message) -> Message:
 def _error(code: str, reason: str) -> ControlError:
     if code == FENCED:
         return FencedError(code, reason)
+    if code == OTHER_TARGET:
+        return OtherTargetError(code, reason)
     return NotHeldError(code, reason) if code == NOT_HELD else ControlError(code, reason)
 
 

@@ -11,15 +11,16 @@ from typing import Final, Protocol
 
 from spanwire.model.errors import ConfigurationError, IllegalStateError
 from spanwire.pipeline.batch_sink import Batch, BatchSink, StagedPart, check_first
-from spanwire.pipeline.control import Begun, Committed, FencedError, Outgoing, Part
+from spanwire.pipeline.control import Begun, Committed, FencedError, OtherTargetError, Outgoing, Part
+from spanwire.pipeline.ledger import MANY
 from spanwire.pipeline.rows import OutgoingRow
 
 
 class SinkControl(Protocol):
     """The part of `spanwire.pipeline.control.Control` that is about sinks."""
 
-    def begin(self, query: str, run: str) -> Begun:
-        """Make or take over the sink."""
+    def begin(self, query: str, run: str, target: str = "") -> Begun:
+        """Make or take over the sink, which sends to the target."""
         ...
 
     def stage(
@@ -36,22 +37,31 @@ class SinkControl(Protocol):
 class ControlSink(BatchSink):
     """A sink of the broker."""
 
-    def __init__(self, control: SinkControl, first: int, leave: Callable[[], None]) -> None:
-        """``first``: the batch that may be the sink's first. ``leave`` closes the connection."""
+    def __init__(self, control: SinkControl, target: str, first: int, leave: Callable[[], None]) -> None:
+        """``target``: where the rows go, empty when each says so itself. ``first``: the batch that may be the sink's
+        first. ``leave`` closes the connection.
+        """
         self._control: Final[SinkControl] = control
+        self._target: Final[str] = target
         self._first: Final[int] = first
         self._leave: Final[Callable[[], None]] = leave
 
     def stage(self, batch: Batch, partition: int, attempt: int, rows: Iterable[OutgoingRow]) -> StagedPart:
-        """At the broker, under the epoch of the run. Raises `ConfigurationError` for a run that is over."""
+        """At the broker, under the epoch of the run. Raises `ConfigurationError` for a run that is over, and for a
+        target that is not the one of before.
+        """
         try:
-            begun = self._control.begin(batch.query, batch.run)
+            begun = self._control.begin(batch.query, batch.run, self._target or MANY)
             check_first(batch, begun.last_batch if begun.last_batch >= 0 else None, self._first)
             found = self._control.stage(
                 batch.query, begun.epoch, batch.number, partition, attempt, (outgoing(row) for row in rows)
             )
         except FencedError as error:
             raise _superseded(batch, error) from None
+        except OtherTargetError as error:
+            raise ConfigurationError(
+                f"spanwire: the query {batch.query} wrote elsewhere before; give it a checkpoint of its own ({error})"
+            ) from None
         return StagedPart(partition, found.messages, begun.epoch, found.attempt)
 
     def commit(self, batch: Batch, parts: Sequence[StagedPart]) -> bool:

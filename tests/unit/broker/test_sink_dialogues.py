@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from spanwire.broker.control_refusal import ControlRefusal
-from spanwire.broker.facts import STAGED_BATCHES
+from spanwire.broker.facts import SINK_LEDGERS, STAGED_BATCHES
+from spanwire.broker.sinks import MAX_TARGET
 from spanwire.model.destination import TRANSACTION, Destination
 from spanwire.model.errors import ResourceAllocationError, StoreError, XaError
 from tests.support.control_dialogue import ASK, Program, Refused, again, answered
@@ -151,6 +152,51 @@ def test_a_commit_of_what_is_not_there_is_refused_and_changes_nothing(parts: tup
         program.commits(0, *parts)
     assert in_queue(stage) == []
     assert program.commits(0, "0 0 1") == (1, False)
+
+
+# -- targets -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_sink_is_for_one_target_through_restarts_until_it_is_forgotten() -> None:
+    stage = Stage()
+    program = Program(stage)
+    assert program.asks("begin", query="q", run="r1", target=OUT) == {"epoch": 1, "batch": -1}
+    program.stages(0, 0, "a")
+    assert program.commits(0, "0 0 1") == (1, False)
+    stage = stage.restarts()
+    program = again(program, stage)
+    program.stages(1, 0, "b")
+    for run in ("r1", "r2"):
+        with pytest.raises(
+            Refused, match="other-target: up to batch 0 sink q was for queue://OUT, now it is queue://X"
+        ):
+            program.asks("begin", query="q", run=run, target="queue://X")
+    assert program.asks("begin", query="q", run="r1", target=OUT) == {"epoch": 1, "batch": 0}
+    assert program.commits(1, "0 0 1") == (1, False)
+    assert in_queue(stage) == ["a", "b"]
+    assert program.asks("begin", query="q", run="r2") == {"epoch": 2, "batch": 1}
+    with pytest.raises(Refused, match="other-target"):
+        program.asks("begin", query="q", run="r3", target="queue://X")
+    program.asks("forget", query="q", epoch=2)
+    assert program.asks("begin", query="q", run="r3", target="queue://X") == {"epoch": 1, "batch": -1}
+
+
+def test_a_sink_that_was_begun_without_a_target_takes_the_first_that_is_named() -> None:
+    stage, program = begun()
+    assert b"target" not in stage.store.facts[SINK_LEDGERS][b"q"]
+    assert program.asks("begin", query="q", run="r1", target=OUT) == {"epoch": 1, "batch": -1}
+    stage = stage.restarts()
+    with pytest.raises(Refused, match="other-target"):
+        again(program, stage).asks("begin", query="q", run="r2", target="queue://X")
+
+
+def test_s46_what_a_sink_is_for_is_limited() -> None:
+    _, program = begun()
+    with pytest.raises(Refused, match="malformed: target has 2049 characters, at most 2048"):
+        program.asks("begin", query="new", run="r1", target="x" * (MAX_TARGET + 1))
+    assert program.asks("sinks", query="new") == {}
+    assert program.body == "[]"
+    assert program.asks("begin", query="new", run="r1", target="x" * MAX_TARGET) == {"epoch": 1, "batch": -1}
 
 
 # -- epochs ------------------------------------------------------------------------------------------------------------

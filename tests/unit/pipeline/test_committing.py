@@ -91,3 +91,32 @@ def test_messages_are_sent_as_the_options_say_unless_a_row_says_otherwise(way: s
                 (found.priority, found.persistent, max(0, found.expiration - found.timestamp)) for found in headers
             )
             assert found == sorted((priority, kept, lives) for kept, priority, lives in (expected, own)), given_here
+
+
+@pytest.mark.parametrize("way", ["control", "ledger"])
+@pytest.mark.parametrize(
+    ("first", "then"), [("OUT", "OTHER"), ("OUT", None), (None, "OUT")], ids=["another", "none any more", "now one"]
+)
+def test_a_query_that_writes_elsewhere_than_before_ends_in_one_line(
+    way: str, first: str | None, then: str | None, tmp_path: Path
+) -> None:
+    def try_batch(number: int, run: str, destination: str | None) -> bool:
+        named = {} if destination is None else {"destination": destination}
+        options = write_options({**ONCE, "url": broker.url, "exactlyOnceBy": way, **named})
+        batch = Batch("q", run, number)
+        rows = [OutgoingRow(Destination(QUEUE, destination or "ROWS"), f"{number} of {run}")]
+        return commit_parts(options, batch, [stage_part(options, batch, 0, 0, rows)])
+
+    with Broker(directory=tmp_path) as broker:
+        assert try_batch(0, "r1", first)
+        broker.restart()
+        with pytest.raises(ConfigurationError) as refused:
+            try_batch(1, "r2", then)
+        line = str(refused.value)
+        assert line.startswith("spanwire: ") and "\n" not in line
+        for destination in (first, then):
+            assert ("the queues of its rows" if destination is None else f"queue://{destination}") in line
+        assert "give it a checkpoint of its own" in line
+        assert broker.queue(then or "ROWS").pending == 0
+        assert try_batch(1, "r3", first)
+        assert broker.queue(first or "ROWS").pending == 2

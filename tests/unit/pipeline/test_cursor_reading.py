@@ -30,7 +30,7 @@ def reading(broker: FakeControl, run: str = "run", **given: str) -> CursorReadin
 
 
 def sink(broker: FakeControl, first: int = 0) -> ControlSink:
-    return ControlSink(broker, first, lambda: None)
+    return ControlSink(broker, "queue://OUT", first, lambda: None)
 
 
 def no_stop(step: int, is_done: bool) -> None:
