@@ -71,6 +71,13 @@ class Packed:
             self.dues[index] = 0
         return number
 
+    def lowest(self) -> int:
+        """The order of the first that is left, where there are orders; when none is left, of the first that was."""
+        for index, number in enumerate(self.numbers):
+            if number != TAKEN:
+                return self.orders[index]
+        return self.orders[0]
+
     def note_earliest(self) -> None:
         """Look for the smallest due time again."""
         self.earliest = min([due for due in self.dues if due > 0], default=0)
@@ -118,11 +125,17 @@ class Chunk:
         """The smallest order in it; `NEVER_LOADED` when it has none."""
         packed = self.packed
         if packed is not None:
-            return packed.orders[0] if len(packed.orders) > 0 else NEVER_LOADED
+            return packed.lowest() if len(packed.orders) > 0 else NEVER_LOADED
         for item in self.items:
             if item is not None:
                 return item.order
         return NEVER_LOADED
+
+    def bound(self) -> int:
+        """The order below which what comes back from the disk goes before this piece, all in one: a piece that is being
+        read stays whole.
+        """
+        return self.highest() if self.reading else self.lowest()
 
     def highest(self) -> int:
         """The largest order in it; `NEVER_LOADED` when it was not in memory yet, -1 when it is empty."""

@@ -154,7 +154,7 @@ class MessageLine:
             while index < len(self._chunks) and self._chunks[index].highest() < orders[done]:
                 index += 1
             index = self._part_at(index, orders[done])
-            bound = NEVER_LOADED if index == len(self._chunks) else self._chunks[index].lowest()
+            bound = NEVER_LOADED if index == len(self._chunks) else self._chunks[index].bound()
             end = min(max(bisect_left(orders, bound, done), done + 1), done + PACKED_MESSAGES)
             packed = Packed(array("q"))
             for place in range(done, end):

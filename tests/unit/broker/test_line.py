@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 
-from hypothesis import settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
@@ -149,6 +149,66 @@ def test_what_comes_back_goes_behind_a_packed_piece_of_which_nothing_is_left() -
 
 def orders_of(chunk: Chunk) -> list[int]:
     return [item.order for item in chunk.items if item is not None]
+
+
+def packed_line(count: int) -> MessageLine:
+    """Messages that came back packed: here orders and numbers are the same."""
+    line = MessageLine()
+    give_back_packed(line, list(range(1, count + 1)))
+    return line
+
+
+def give_back_packed(line: MessageLine, numbers: list[int]) -> None:
+    line.give_back_packed(array("q", numbers), array("q", numbers), array("q", [0] * len(numbers)))
+
+
+def take_packed(line: MessageLine, numbers: set[int]) -> None:
+    for chunk in line.snapshot(line.count):
+        packed = chunk.packed
+        assert packed is not None or chunk.live == 0
+        for index, number in enumerate([] if packed is None else list(packed.numbers)):
+            if number != TAKEN and number in numbers:
+                line.take_packed(chunk, index)
+
+
+def packed_numbers(line: MessageLine) -> list[list[int]]:
+    """What is left of each piece."""
+    pieces = [chunk.packed.numbers for chunk in line.snapshot(line.count) if chunk.packed is not None]
+    return [[number for number in piece if number != TAKEN] for piece in pieces]
+
+
+def test_a_run_that_comes_back_packed_is_one_piece_whatever_it_was_taken_from() -> None:
+    line = packed_line(9)
+    for run in ([1, 2, 3, 4], [5, 6], [7, 8], [2, 3]):
+        take_packed(line, set(run))
+        give_back_packed(line, run)
+    assert [piece for piece in packed_numbers(line) if piece] == [[1], [2, 3], [4], [5, 6], [7, 8], [9]]
+
+
+def test_a_run_that_comes_back_packed_goes_before_a_piece_that_is_being_read_in_one() -> None:
+    line = packed_line(9)
+    take_packed(line, {2, 4, 6, 8})
+    piece = line.first_packed(1)
+    assert piece is not None
+    piece.reading = True
+    give_back_packed(line, [2, 4, 6, 8])
+    assert packed_numbers(line) == [[2, 4, 6, 8], [1, 3, 5, 7, 9]]
+
+
+@given(st.lists(st.tuples(st.sets(st.integers(1, 30)), st.sets(st.integers(1, 30))), max_size=12))
+def test_what_comes_back_packed_is_in_order_whatever_is_missing(steps: list[tuple[set[int], set[int]]]) -> None:
+    line = packed_line(30)
+    out: set[int] = set()
+    for takes, returns in steps:
+        take_packed(line, takes)
+        out |= takes
+        back = sorted(out & returns)
+        if back:
+            give_back_packed(line, back)
+            out -= returns
+        found = [number for piece in packed_numbers(line) for number in piece]
+        assert found == [number for number in range(1, 31) if number not in out]
+        assert line.count == len(found)
 
 
 def test_ten_million_recovered_messages_take_eight_bytes_each() -> None:
