@@ -12,13 +12,15 @@ from typing import Final
 
 from spanwire.broker.connection_state import ConnectionState
 from spanwire.broker.context import BrokerContext
-from spanwire.broker.control_destination import check_apart, is_control
+from spanwire.broker.control_destination import CONTROL, check_apart, is_control
 from spanwire.broker.control_refusal import LIMIT, MALFORMED, ControlRefusal, refusal, told, word_of
 from spanwire.broker.cursor import Cursor, is_name
 from spanwire.broker.cursors import Cursors
 from spanwire.broker.destination_map import DestinationMap
 from spanwire.broker.destinations import Destinations
 from spanwire.broker.formats import MessageFormats
+from spanwire.broker.policy import PolicyEntry
+from spanwire.broker.reference import BrokerDestination
 from spanwire.broker.rights import Rights
 from spanwire.broker.sending import ControlTaker, Sending
 from spanwire.broker.sink import NO_BATCH, PartKey
@@ -43,6 +45,10 @@ from spanwire.model.message_view import BOOLEAN_VALUE, LONG_VALUE, STRING_VALUE,
 MAX_NUMBER: Final = (1 << 62) - 1
 MAX_PART_LINES: Final = 10_000  # parts that one commit names
 MAX_DEFERRED: Final = 64  # requests about one sink that wait for the end of its commit
+MAX_POSTPONED: Final = 64  # requests of one connection that wait for the disk
+POLL_SECONDS: Final = 0.05  # between two looks whether the disk has caught up
+URGENT: Final = ("acknowledge", "release")  # they make room, and go on if little is to be written for them
+QUIET: Final = ("cursors", "sinks")  # nothing is written for them
 
 Answer = dict[str, PropertyValue]
 
@@ -103,6 +109,38 @@ class Request:
         return found == "true"
 
 
+class Postponed(BrokerDestination):
+    """Requests that wait until the disk has caught up; a destination, so that the broker wakes it."""
+
+    def __init__(self, context: BrokerContext, unstored: Unstored, usage: MemoryUsage) -> None:
+        super().__init__(CONTROL, PolicyEntry(CONTROL), usage)
+        self._context: Final[BrokerContext] = context
+        self._unstored: Final[Unstored] = unstored
+        self._line: Final[deque[Request]] = deque()
+        self.control: Control | None = None
+
+    def waits(self) -> bool:
+        """Whether requests that write have to wait."""
+        return self._unstored.is_full() or len(self._line) > 0
+
+    def add(self, request: Request) -> None:
+        """Raises `ControlRefusal` when too many of its connection wait."""
+        if sum([1 for waiting in self._line if waiting.state is request.state]) >= MAX_POSTPONED:
+            raise refusal(LIMIT, f"the disk is behind, and {MAX_POSTPONED} requests wait for it: try again later")
+        if not self._line:
+            self._context.wake_at(self, self._context.monotonic + POLL_SECONDS)
+        self._line.append(request)
+
+    def wake(self) -> None:
+        """Go on with those for which there is room."""
+        while self._line and not self._unstored.is_full():
+            request = self._line.popleft()
+            if self.control is not None:
+                self.control.go_on(request)
+        if self._line:
+            self._context.wake_at(self, self._context.monotonic + POLL_SECONDS)
+
+
 class Control(ControlTaker, CommitFollower):
     """Takes requests and answers them."""
 
@@ -131,6 +169,8 @@ class Control(ControlTaker, CommitFollower):
         self._unstored: Final[Unstored] = unstored
         self._usage: Final[MemoryUsage] = usage
         self._ids: Final[IdGenerator] = ids
+        self._postponed: Final[Postponed] = Postponed(context, unstored, usage)
+        self._postponed.control = self
         self._connection_id = ""
         self._last_sequence = 0
         self._reading: Final[dict[SinkCommit, Request]] = {}
@@ -159,7 +199,11 @@ class Control(ControlTaker, CommitFollower):
         home = self._map.find(view.reply_to)
         if home is not None and home.usage.is_full():
             raise ResourceAllocationError(f"there is no room for an answer in {view.reply_to}")
-        self._do(Request(state, view, message.format_id, view.reply_to))
+        self._do(Request(state, view, message.format_id, view.reply_to), True)
+
+    def go_on(self, request: Request) -> None:
+        """Take a request that has waited."""
+        self._do(request, False)
 
     def _stage(self, state: ConnectionState, view: MessageView, action: str, transaction: Transaction) -> None:
         request = Request(state, view, 0, view.destination)
@@ -172,15 +216,22 @@ class Control(ControlTaker, CommitFollower):
         )
         transaction.stager = self._sinks.stage(state, key, request.number("epoch"))
 
-    def _do(self, request: Request) -> None:
-        """Carry out, and answer; a commit is answered later."""
+    def _do(self, request: Request, may_wait: bool) -> None:
+        """Carry out, and answer; a commit is answered later, and so is what has to wait for the disk."""
         try:
+            if may_wait and self._postponed.waits() and not self._goes_first(request):
+                self._postponed.add(request)
+                return
             answer = self._carry_out(request)
         except JmsError as error:
             self._refuse(request, told(error))
             return
         if answer is not None:
             self._answer(request, answer)
+
+    def _goes_first(self, request: Request) -> bool:
+        action = request.text("action")
+        return action in QUIET or (action in URGENT and self._cursors.is_light(request.text("cursor")))
 
     def _carry_out(self, request: Request) -> Answer | None:
         action = request.text("action")
@@ -301,7 +352,7 @@ class Control(ControlTaker, CommitFollower):
         except JmsError as error:
             self._refuse(request, told(error))
         for waiting in self._deferred.pop(commit.sink.query, ()):
-            self._do(waiting)
+            self._do(waiting, False)
 
     # -- out -----------------------------------------------------------------------------------------------------------
 

@@ -29,6 +29,7 @@ from spanwire.model.destination import QUEUE, SUBSCRIPTION, Destination
 from spanwire.model.message import DEFAULT_PRIORITY
 
 MAX_CURSORS: Final = 1_000  # of one broker, released ones that are remembered among them
+LIGHT_HELD: Final = 1_000  # messages of a cursor that may change while the disk is behind: about 50 KiB of a fact
 REMOVAL_BYTES: Final = 16  # of a removal among many in one unit, until it is written
 PRIORITIES: Final = 10
 
@@ -194,6 +195,11 @@ class Cursors:
         cursor.home = None
         logger.info("cursor %s of %s: released at epoch %d with %d messages", name, cursor.shown, epoch, count)
         return count
+
+    def is_light(self, name: str) -> bool:
+        """Whether little is written down for a change of it: it holds few messages, or there is no such cursor."""
+        cursor = self._cursors.get(name)
+        return cursor is None or len(cursor.held) <= LIGHT_HELD
 
     def readable(self, state: ConnectionState, name: str, epoch: int, start: int, end: int) -> Cursor:
         """The cursor, if the connection may read these numbers of it now."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spanwire.broker.control import MAX_DEFERRED, MAX_PART_LINES
+from spanwire.broker.control import MAX_DEFERRED, MAX_PART_LINES, MAX_POSTPONED
 from spanwire.broker.control_destination import CONTROL
 from spanwire.broker.control_refusal import ControlRefusal
 from spanwire.broker.cursors import MAX_CURSORS
@@ -12,6 +12,7 @@ from spanwire.broker.facts import MAX_VALUE_BYTES
 from spanwire.broker.ports import ADMIN, READ, WRITE, Principal
 from spanwire.broker.schedule import SchedulerSettings
 from spanwire.broker.sinks import MAX_SINKS
+from spanwire.broker.usage import UsageLimits
 from spanwire.broker.virtual_settings import CompositeDestination, ForwardTo, VirtualSettings
 from spanwire.model.destination import Destination
 from spanwire.model.errors import AuthorizationError, IllegalStateError, ResourceAllocationError
@@ -329,6 +330,29 @@ def test_s46_requests_that_wait_for_a_commit_are_limited() -> None:
     stage.settle()
     stage.syncs()
     assert len(program.replies.takes()) == MAX_DEFERRED + 3
+
+
+def test_s46_requests_wait_for_the_disk_and_so_many_of_a_connection() -> None:
+    stage = Stage(limits=UsageLimits(memory_bytes=10_000_000))
+    program = Program(stage)
+    program.opens()
+    stage.peer("p").sends(Q, *["x" * 200_000 for _ in range(6)])
+    assert stage.broker.is_behind()
+    before = len(stage.store.log)
+    for _ in range(MAX_POSTPONED + 1):
+        program.begins_to_ask("reserve", cursor="c", epoch=1, messages=2)
+    stage.waits(0.1)
+    assert len(stage.store.log) == before
+    program.begins_to_ask("acknowledge", cursor="c", epoch=1, to=0)
+    assert stage.broker.is_behind()
+    stage.syncs()
+    answers = [properties_of(one.message) for one in program.replies.takes_deliveries()]
+    assert [one.get("error") for one in answers] == ["limit", None]
+    assert str(answers[0]["reason"]).startswith("limit: the disk is behind, and 64 requests wait for it")
+    stage.waits(0.1)
+    stage.settle()
+    answers = [properties_of(one.message) for one in program.replies.takes_deliveries()]
+    assert [(one["status"], one["to"]) for one in answers] == [("ok", 2)] * MAX_POSTPONED
 
 
 def test_s46_a_stranger_and_an_older_run_do_not_wait_for_a_commit() -> None:
