@@ -210,17 +210,17 @@ ONCE = """
 - brokers: {shop: {url: "{{url}}"}}
 - route:
     id: once
-    deadLetter: "shop:queue:ONCE.DEAD?qualityOfServiceMode=ONCE_AND_ONLY_ONCE"
+    deadLetter: "shop:queue:LATE.DEAD?qualityOfServiceMode=ONCE_AND_ONLY_ONCE"
     from:
-      uri: "shop:queue:ONCE"
+      uri: "shop:queue:LATE"
       steps:
         - transform: {function: words.loud}
 """
 GOOD = """
-        - to: "shop:queue:ONCE.GOOD?qualityOfServiceMode=ONCE_AND_ONLY_ONCE"
+        - to: "shop:queue:LATE.GOOD?qualityOfServiceMode=ONCE_AND_ONLY_ONCE"
 """
 NEW = """
-        - to: "shop:queue:ONCE.NEW?qualityOfServiceMode=ONCE_AND_ONLY_ONCE"
+        - to: "shop:queue:LATE.NEW?qualityOfServiceMode=ONCE_AND_ONLY_ONCE"
 """
 
 
@@ -230,8 +230,8 @@ def test_a_route_that_commits_once_gets_its_first_dead_letter_and_a_new_endpoint
     url = spanwire.openwire_uri()
     (tmp_path / "words.py").write_text(WORDS)
     for text, numbers in ((ONCE + GOOD, (1, 2)), (ONCE + GOOD, (3, 4)), (ONCE + NEW + GOOD, (3, 5))):
-        send(url, "ONCE", [Sent(f"text {n}", {"n": n}) for n in numbers])
+        send(url, "LATE", [Sent(f"text {n}", {"n": n}) for n in numbers])
         run(spark, routes(text, url=url), tmp_path / "state", tmp_path)
-    assert sorted(by_number(take_all(url, "ONCE.GOOD"))) == [1, 2, 4, 5]
-    assert sorted(by_number(take_all(url, "ONCE.NEW"))) == [5]
-    assert [dead.body for dead in take_all(url, "ONCE.DEAD")] == ["text 3", "text 3"]
+    assert sorted(by_number(take_all(url, "LATE.GOOD"))) == [1, 2, 4, 5]
+    assert sorted(by_number(take_all(url, "LATE.NEW"))) == [5]
+    assert [dead.body for dead in take_all(url, "LATE.DEAD")] == ["text 3", "text 3"]
