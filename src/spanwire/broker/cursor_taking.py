@@ -10,6 +10,7 @@ from typing import Final
 
 from spanwire.broker.chunk import KEPT, PACKED_MESSAGES, TAKEN, Chunk, Packed
 from spanwire.broker.context import BrokerContext
+from spanwire.broker.flow_control import FlowControl
 from spanwire.broker.held import HeldMessages
 from spanwire.broker.queue import Queue
 from spanwire.broker.queue_jobs import LineWalk
@@ -22,11 +23,15 @@ UNBOUNDED_BYTES: Final = 0
 class Taking:
     """Fills what a cursor holds from the front of its queue, highest priority first."""
 
-    def __init__(self, queue: Queue, held: HeldMessages, context: BrokerContext, unstored: Unstored) -> None:
+    def __init__(
+        self, queue: Queue, held: HeldMessages, context: BrokerContext, unstored: Unstored, flow: FlowControl
+    ) -> None:
         self._queue: Final[Queue] = queue
         self._held: Final[HeldMessages] = held
         self._context: Final[BrokerContext] = context
         self._unstored: Final[Unstored] = unstored
+        self._flow: Final[FlowControl] = flow
+        self.has_room = True  # false when the store has none for what only memory has
         self._at_most = 0
         self._bytes_left = 0
         self._counts_bytes = False
@@ -34,7 +39,8 @@ class Taking:
     def take(self, at_most: int, at_most_bytes: int) -> int:
         """Hold up to ``at_most`` messages, and about ``at_most_bytes`` (0: any), all together; gives how many came.
 
-        Stops before a piece that is being read from the disk: it is there the next time.
+        Stops before a piece that is being read from the disk: it is there the next time. Stops, too, before a message
+        that only memory has when the store has no room for it.
         """
         before = len(self._held)
         self._at_most = at_most
@@ -69,9 +75,17 @@ class Taking:
         return False
 
     def _is_full(self) -> bool:
+        if not self.has_room:
+            return True
         if self._counts_bytes and self._bytes_left <= 0 and len(self._held) > 0:
             return True
         return self._held.is_full(self._at_most)
+
+    def _fits(self, reference: MessageReference) -> bool:
+        """Whether the store has it, or room for it."""
+        if reference.sequence == 0 and not self._flow.may_spill(self._queue):
+            self.has_room = False
+        return self.has_room
 
     def _sizes(self, sequences: list[int]) -> list[int]:
         store = self._context.store
@@ -91,6 +105,8 @@ class Taking:
         while index < end and not self._is_full():
             item = chunk.items[index]
             if item is not None:
+                if not self._fits(item):
+                    break
                 chunk.items[index] = None
                 if item.message.is_expired(self._context.wall_ms):
                     expired.append(item)
@@ -129,6 +145,8 @@ class Taking:
             if number == TAKEN or 0 < due_ms <= self._context.wall_ms:
                 index += 1
                 continue
+            if number == KEPT and not self._fits(packed.kept[index]):
+                break
             order = orders[index] if len(orders) > 0 else self._context.next_order()
             walk.cursor.offset = index + 1
             walk.line.take_packed(chunk, index)

@@ -18,6 +18,7 @@ from spanwire.broker.destination_map import DestinationMap
 from spanwire.broker.destinations import Destinations
 from spanwire.broker.durable_subscription import subscription_key
 from spanwire.broker.facts import CURSORS, Fact, check_fact
+from spanwire.broker.flow_control import FlowControl
 from spanwire.broker.held import MAX_HELD, HeldMessages
 from spanwire.broker.ports import MessageStore
 from spanwire.broker.queue import Queue
@@ -46,12 +47,14 @@ class Cursors:
         destinations: Destinations,
         rights: Rights,
         unstored: Unstored,
+        flow: FlowControl,
     ) -> None:
         self._context: Final[BrokerContext] = context
         self._map: Final[DestinationMap] = destination_map
         self._destinations: Final[Destinations] = destinations
         self._rights: Final[Rights] = rights
         self._unstored: Final[Unstored] = unstored
+        self._flow: Final[FlowControl] = flow
         self._cursors: Final[dict[str, Cursor]] = {}
 
     # -- requests ------------------------------------------------------------------------------------------------------
@@ -153,9 +156,11 @@ class Cursors:
         assert home is not None
         if home.removed:
             raise refusal(UNKNOWN, f"{cursor.shown} of cursor {name} was removed: release the cursor")
-        taking = Taking(home, cursor.held, self._context, self._unstored)
+        taking = Taking(home, cursor.held, self._context, self._unstored, self._flow)
         if not home.paused and taking.take(at_most, at_most_bytes) > 0:
             self._put(store, cursor.fact())
+        elif not taking.has_room and len(cursor.held) == 0:
+            raise refusal(LIMIT, f"the store has no room for what is not persistent in {cursor.shown}: ask again later")
         return cursor
 
     def acknowledge(self, state: ConnectionState, name: str, epoch: int, end: int) -> Cursor:

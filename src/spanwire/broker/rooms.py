@@ -149,7 +149,9 @@ class Rooms:
         self.acknowledgements: Final[Acknowledgements] = Acknowledgements(
             self.context, self.consuming, self.sending, self.flow
         )
-        self.cursors: Final[Cursors] = Cursors(self.context, self.map, self.destinations, self.rights, self.unstored)
+        self.cursors: Final[Cursors] = Cursors(
+            self.context, self.map, self.destinations, self.rights, self.unstored, self.flow
+        )
         self.consuming.ranges = CursorRanges(self.context, self.cursors)
         self.sinks: Final[Sinks] = Sinks(self.context, self.rights, self.flow, self.unstored, CONTROL)
         self.sending.control = Control(

@@ -355,6 +355,26 @@ def test_s46_requests_wait_for_the_disk_and_so_many_of_a_connection() -> None:
     assert [(one["status"], one["to"]) for one in answers] == [("ok", 2)] * MAX_POSTPONED
 
 
+def test_what_is_not_persistent_is_reserved_only_while_the_store_has_room() -> None:
+    stage = Stage()
+    program = Program(stage)
+    program.opens()
+    producer = stage.peer("p")
+    producer.sends(Q, "stored")
+    producer.sends(Q, "light", persistent=False)
+    stage.settle()
+    stage.has_room(False)
+    assert program.reserves(5) == (0, 1)
+    assert program.reserves(5) == (0, 1)
+    program.asks("acknowledge", cursor="c", epoch=1, to=1)
+    with pytest.raises(Refused, match="limit: the store has no room for what is not persistent in queue://Q"):
+        program.reserves(5)
+    assert len(stage.store.kept(destination(Q))) == 0
+    stage.has_room(True)
+    assert program.reserves(5) == (1, 2)
+    assert program.reads(1, 2) == ["light"]
+
+
 def test_s46_a_stranger_and_an_older_run_do_not_wait_for_a_commit() -> None:
     stage, owner, guest = world(("guest", ADMIN, ASK))
     assert owner.asks("begin", query="q", run="r2")["epoch"] == 2
