@@ -98,7 +98,7 @@ def received(make: type[wire.Message], content: bytes | None, is_compressed: boo
 
 @pytest.mark.parametrize("mode", ["auto", "transacted"])
 @pytest.mark.parametrize("properties", [None, {"n": 1}])
-@pytest.mark.parametrize("body", PLAIN_BODIES, ids=repr)
+@pytest.mark.parametrize("body", PLAIN_BODIES)
 def test_every_body_has_the_same_octets_on_both_ways(
     body: object, properties: dict[str, object] | None, mode: str
 ) -> None:
