@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Final
 from urllib.parse import quote
 
 import pyarrow.parquet as pq
@@ -18,7 +19,22 @@ from spanwire.protocols.openwire.schema import DataStructure
 from spanwire.protocols.primitive_map import encode_map
 from tests.support.pipeline_messages import raw_of, structure
 
-EPOCH_MS = time.time_ns() // 1_000_000 - 600_000  # so that what running brokers tell comes right behind
+BEFORE_MS: Final = 600_000
+
+
+class Beginning:
+    """When an archive begins: ten minutes before it is made, so that what running brokers tell comes right behind."""
+
+    def __init__(self) -> None:
+        self.ms = 0
+        self.is_now()
+
+    def is_now(self) -> None:
+        """Another archive is begun."""
+        self.ms = time.time_ns() // 1_000_000 - BEFORE_MS
+
+
+BEGINNING: Final = Beginning()
 DAY = "2023-11-14"
 SENDER = "ID:sender-1"
 
@@ -34,7 +50,7 @@ def message(number: int, queue: str, at_ms: int = 0, path: tuple[str, ...] = (),
     made.producer_id = producer
     made.message_id = wire.MessageId(producer_id=producer, producer_sequence_id=number, broker_sequence_id=number)
     made.destination = wire.ActiveMQQueue(queue)
-    made.timestamp = EPOCH_MS + at_ms
+    made.timestamp = BEGINNING.ms + at_ms
     made.broker_path = [wire.BrokerId(f"ID:{name}") for name in path] or None
     return made
 
@@ -119,7 +135,7 @@ class Teller:
         made.message_id = wire.MessageId(producer_id=producer, producer_sequence_id=self._number)
         made.destination = wire.ActiveMQTopic(f"ActiveMQ.Advisory.{topic}")
         made.timestamp = 0
-        made.broker_in_time = EPOCH_MS + at_ms
+        made.broker_in_time = BEGINNING.ms + at_ms
         made.type = "Advisory"
         made.data_structure = told
         origin: dict[str, PropertyValue] = {

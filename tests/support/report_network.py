@@ -23,16 +23,17 @@ from pathlib import Path
 from spanwire.model.message_view import STRING_VALUE
 from spanwire.pipeline.report.sources import Inputs
 from spanwire.protocols.primitive_map import encode_map
-from tests.support.report_archives import Archive, Teller, answer, message
+from tests.support.report_archives import BEFORE_MS, BEGINNING, Archive, Teller, answer, message
 
-LAST_MS = 600_000
+LAST_MS = BEFORE_MS
 LOST, DOUBLED, STUCK, PENDING, DEAD, EXPIRED, UNANNOUNCED, OLD = 7, 11, 13, 14, 17, 19, 23, 0
 BRIDGE, RECEIVER = "ID:bridge-a-b", "ID:receiver-1"
 HOSTILE = "<script>alert(1)</script>&\"'\x1b[2J"
 
 
 def planted(root: Path) -> Inputs:
-    """Writes the archives."""
+    """Writes the archives, which end now."""
+    BEGINNING.is_now()
     received, told, statistics, sent = Archive(), Archive(), Archive(), Archive()
     teller = Teller(told)
     teller.connection("A", "ID:sender-1", "shop")
