@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +14,8 @@ from tests.support.broker_process import BrokerProcess, spanwire_command
 from tests.support.classic import classic_broker
 from tests.support.peers import require
 
+# Kills of a whole route take a minute and a half: `make soak-spark` runs them.
+collect_ignore = [] if os.environ.get("SPANWIRE_SPARK_POINTS") == "all" else ["test_route_kill.py"]
 QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 

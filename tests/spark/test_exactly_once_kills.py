@@ -1,11 +1,15 @@
 """kill -9 of whatever takes part, at named points: every message comes through once.
 
-What the points are stands in `tests.support.spark_faults`; many more of them are tried by `tests.soak.spark_kills`.
+What the points are stands in `tests.support.spark_faults`. Each kill takes a quarter of a minute: a run of the suite
+tries some, `make soak-spark` (SPANWIRE_SPARK_POINTS=all) the others as well, and many more at random
+(`tests.soak.spark_kills`).
 """
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
+from typing import Final
 
 import pytest
 
@@ -14,11 +18,15 @@ from tests.support.classic import classic_broker
 from tests.support.peers import require
 from tests.support.spark_kills import CONTROL_SINK, CURSOR, LEDGER_SINK, NAIVE_SINK, STAGING, TIMEOUT_S, KilledSpark
 
+ALL_POINTS: Final = os.environ.get("SPANWIRE_SPARK_POINTS") == "all"
+MORE_INTO_SPANWIRE: Final = ("acknowledged:self", "write:self", "commit:self")
+MORE_INTO_CLASSIC: Final = ("reserved:in", "staged:self")
+
 
 @pytest.mark.timeout(2 * TIMEOUT_S)
 def test_from_classic_to_spanwire_with_staging_and_the_control_destination(tmp_path: Path) -> None:
     require("activemq-broker")
-    points = ["received:self", "acknowledged:self", "write:self", "staged:out", "commit:self", "committed:jvm"]
+    points = ["received:self", "staged:out", "committed:jvm", *(MORE_INTO_SPANWIRE if ALL_POINTS else ())]
     with classic_broker(tmp_path / "in") as source, BrokerProcess(spanwire_command(), tmp_path / "out") as target:
         outcome = KilledSpark(tmp_path / "staging", {"in": source, "out": target}, points, STAGING, CONTROL_SINK).run()
     assert outcome.is_complete and outcome.is_exact, outcome.told()
@@ -27,7 +35,7 @@ def test_from_classic_to_spanwire_with_staging_and_the_control_destination(tmp_p
 @pytest.mark.timeout(2 * TIMEOUT_S)
 def test_from_spanwire_to_classic_with_a_cursor_and_a_ledger(tmp_path: Path) -> None:
     require("activemq-broker")
-    points = ["reserved:in", "staged:self", "decided:self", "commit:zombie"]
+    points = [*(MORE_INTO_CLASSIC if ALL_POINTS else ()), "decided:self", "commit:zombie"]
     with BrokerProcess(spanwire_command(), tmp_path / "in") as source, classic_broker(tmp_path / "out") as target:
         outcome = KilledSpark(tmp_path / "cursor", {"in": source, "out": target}, points, CURSOR, LEDGER_SINK).run()
     assert outcome.is_complete and outcome.is_exact, outcome.told()
