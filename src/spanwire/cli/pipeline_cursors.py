@@ -25,35 +25,34 @@ UNSAID: Final = -1
 
 def run_cursors(arguments: Sequence[str]) -> int:
     """Lists cursors and what they hold."""
-    parser = Parser(prog="spanwire pipeline cursors", description="List the broker's cursors and what they hold.")
-    _broker_options(parser)
-    parser.add_argument("--json", action="store_true", help="one JSON object per line")
-    options = parser.parse(arguments)
+    options = _listing(arguments, "cursors", "List the broker's cursors and what they hold.")
     with _connect(options) as connection:
-        found = Control(connection).cursors()
-    for view in sorted(found, key=lambda view: view.name):
-        sys.stdout.write((json.dumps(asdict(view)) if options.json else _line_of(view)) + "\n")
-    if not found and not options.json:
-        sys.stdout.write("cursors: there are none\n")
-    return 0
+        found = sorted(Control(connection).cursors(), key=lambda view: view.name)
+    return _show("cursors", [(asdict(view), _line_of(view)) for view in found], options.json)
+
+
+def run_sinks(arguments: Sequence[str]) -> int:
+    """Lists sinks: what was committed last, and what is staged."""
+    options = _listing(arguments, "sinks", "List the broker's sinks: who commits batches there.")
+    with _connect(options) as connection:
+        found = sorted(Control(connection).sinks(), key=lambda view: view.query)
+    return _show("sinks", [(asdict(view), _line_of_sink(view)) for view in found], options.json)
 
 
 def run_release(arguments: Sequence[str]) -> int:
     """Ends a cursor, and gives back what it holds."""
-    parser = Parser(
-        prog="spanwire pipeline release",
-        description="End a cursor whose program will not come back; what it holds goes back into the queue.\n"
+    options = _ending(
+        arguments,
+        "release",
+        "cursor",
+        "End a cursor whose program will not come back; what it holds goes back into the queue.\n"
         "Without --epoch it shows the cursor and asks for its epoch, so that nobody ends a newer run by mistake.",
     )
-    parser.add_argument("name", metavar="NAME", help="the cursor, as spanwire pipeline cursors shows it")
-    _broker_options(parser)
-    parser.whole_number("epoch", "the epoch that the cursor has now; do not ask", UNSAID)
-    options = parser.parse(arguments)
     with _connect(options) as connection:
         control = Control(connection)
         found = next((view for view in control.cursors() if view.name == options.name), None)
         if found is None:
-            raise JmsError(f"there is no cursor {options.name[:60]!r}; spanwire pipeline cursors shows those there are")
+            raise _not_there("cursor", options.name)
         if found.released:
             raise JmsError(f"cursor {found.name} was released already, at epoch {found.epoch - 1}")
         if not _is_confirmed("release", f"cursor {found.name}", options.epoch, found.epoch, _line_of(found)):
@@ -63,42 +62,52 @@ def run_release(arguments: Sequence[str]) -> int:
     return 0
 
 
-def run_sinks(arguments: Sequence[str]) -> int:
-    """Lists sinks: what was committed last, and what is staged."""
-    parser = Parser(prog="spanwire pipeline sinks", description="List the broker's sinks: who commits batches there.")
-    _broker_options(parser)
-    parser.add_argument("--json", action="store_true", help="one JSON object per line")
-    options = parser.parse(arguments)
-    with _connect(options) as connection:
-        found = Control(connection).sinks()
-    for view in sorted(found, key=lambda view: view.query):
-        sys.stdout.write((json.dumps(asdict(view)) if options.json else _line_of_sink(view)) + "\n")
-    if not found and not options.json:
-        sys.stdout.write("sinks: there are none\n")
-    return 0
-
-
 def run_forget(arguments: Sequence[str]) -> int:
     """Forgets a sink, and drops what is staged for it."""
-    parser = Parser(
-        prog="spanwire pipeline forget",
-        description="Forget a sink whose program will not come back, with all that is staged for it. If the program\n"
+    options = _ending(
+        arguments,
+        "forget",
+        "sink",
+        "Forget a sink whose program will not come back, with all that is staged for it. If the program\n"
         "comes back all the same, its last batch may be doubled. Without --epoch it shows the sink and asks for it.",
     )
-    parser.add_argument("name", metavar="NAME", help="the sink, as spanwire pipeline sinks shows it")
-    _broker_options(parser)
-    parser.whole_number("epoch", "the epoch that the sink has now; do not ask", UNSAID)
-    options = parser.parse(arguments)
     with _connect(options) as connection:
         control = Control(connection)
         found = next((view for view in control.sinks() if view.query == options.name), None)
         if found is None:
-            raise JmsError(f"there is no sink {options.name[:60]!r}; spanwire pipeline sinks shows those there are")
+            raise _not_there("sink", options.name)
         if not _is_confirmed("forget", f"sink {found.query}", options.epoch, found.epoch, _line_of_sink(found)):
             return FAILURE
         count = control.forget(found.query, found.epoch)
     sys.stdout.write(f"forget: sink {found.query} is forgotten, {count} staged messages are dropped\n")
     return 0
+
+
+def _listing(arguments: Sequence[str], command: str, description: str) -> argparse.Namespace:
+    parser = Parser(prog=f"spanwire pipeline {command}", description=description)
+    _broker_options(parser)
+    parser.add_argument("--json", action="store_true", help="one JSON object per line")
+    return parser.parse(arguments)
+
+
+def _show(command: str, found: list[tuple[dict[str, object], str]], as_json: bool) -> int:
+    for fields, line in found:
+        sys.stdout.write((json.dumps(fields) if as_json else line) + "\n")
+    if not found and not as_json:
+        sys.stdout.write(f"{command}: there are none\n")
+    return 0
+
+
+def _ending(arguments: Sequence[str], command: str, what: str, description: str) -> argparse.Namespace:
+    parser = Parser(prog=f"spanwire pipeline {command}", description=description)
+    parser.add_argument("name", metavar="NAME", help=f"the {what}, as spanwire pipeline {what}s shows it")
+    _broker_options(parser)
+    parser.whole_number("epoch", f"the epoch that the {what} has now; do not ask", UNSAID)
+    return parser.parse(arguments)
+
+
+def _not_there(what: str, name: str) -> JmsError:
+    return JmsError(f"there is no {what} {name[:60]!r}; spanwire pipeline {what}s shows those there are")
 
 
 def _is_confirmed(command: str, what: str, said: int, epoch: int, line: str) -> bool:
