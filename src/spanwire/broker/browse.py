@@ -8,12 +8,13 @@ from __future__ import annotations
 from bisect import insort
 from typing import Final
 
+from spanwire.broker.browser_home import BrowserHome
 from spanwire.broker.chunk import KEPT, SLICE_MESSAGES, TAKEN, Chunk
 from spanwire.broker.context import BrokerContext
 from spanwire.broker.line import MessageLine
 from spanwire.broker.queue import Queue
 from spanwire.broker.queue_jobs import LineWalk
-from spanwire.broker.reference import BrokerDestination, MessageReference
+from spanwire.broker.reference import MessageReference
 from spanwire.broker.subscription import Subscription
 from spanwire.model.message import Message
 
@@ -102,7 +103,7 @@ class LineBrowse:
             self.walk = None
 
 
-class Browse(BrokerDestination):
+class Browse(BrowserHome):
     """One browser's walk down a queue: the home of what is dispatched to it, so acknowledging it changes nothing but
     the memory that counts for it.
 
@@ -363,27 +364,9 @@ class Browse(BrokerDestination):
         self._page = []
         self._is_ready([])
 
-    def settled(self, reference: MessageReference) -> None:
-        """The browser is done with a message."""
-        self.release(reference.message)
-
-    def forgotten(self, reference: MessageReference) -> None:
-        """The same, in a transaction."""
-        self.release(reference.message)
-
-    def given_back(self, references: list[MessageReference]) -> None:
-        """The browser left with messages that it did not acknowledge."""
-        for reference in references:
-            self.release(reference.message)
-
     def is_searching(self) -> bool:
         """The end of the line has not been reached."""
         return not self._ended
-
-    def work(self) -> bool:
-        """Go on showing."""
-        self.fill()
-        return False
 
 
 def _order(reference: MessageReference) -> int:

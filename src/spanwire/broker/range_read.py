@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from spanwire.broker.browser_home import BrowserHome
 from spanwire.broker.connection_state import ConnectionState
 from spanwire.broker.consuming import RangeReads
 from spanwire.broker.context import BrokerContext
@@ -16,7 +17,7 @@ from spanwire.broker.control_refusal import MALFORMED, refusal
 from spanwire.broker.cursor import Cursor, is_name
 from spanwire.broker.cursors import Cursors
 from spanwire.broker.queue import Queue
-from spanwire.broker.reference import BrokerDestination, MessageReference
+from spanwire.broker.reference import MessageReference
 from spanwire.broker.subscription import Subscription
 from spanwire.model.message import Message
 
@@ -60,7 +61,7 @@ class CursorRanges(RangeReads):
         RangeRead(cursor, home, asked, subscription, self._context)
 
 
-class RangeRead(BrokerDestination):
+class RangeRead(BrowserHome):
     """One browser's way through a range: the home of what is dispatched to it, so that acknowledging it changes
     nothing but the memory that counts for it. It ends early when the cursor moves past it, or is taken over.
     """
@@ -153,27 +154,9 @@ class RangeRead(BrokerDestination):
         self._ready = []
         self._next_ready = 0
 
-    def settled(self, reference: MessageReference) -> None:
-        """The browser is done with a message."""
-        self.release(reference.message)
-
-    def forgotten(self, reference: MessageReference) -> None:
-        """The same, in a transaction."""
-        self.release(reference.message)
-
-    def given_back(self, references: list[MessageReference]) -> None:
-        """The browser left with messages that it did not acknowledge."""
-        for reference in references:
-            self.release(reference.message)
-
     def is_searching(self) -> bool:
         """The end of the range has not been reached."""
         return not self._ended
-
-    def work(self) -> bool:
-        """Go on showing."""
-        self.fill()
-        return False
 
 
 def parse_range(selector: str | None) -> Range:
