@@ -7,7 +7,7 @@ from typing import Final, Protocol
 import pytest
 
 from spanwire.broker.facts import CURSORS, MAX_KEY_BYTES, MAX_VALUE_BYTES, SUBSCRIPTIONS, XA_BRANCHES, Fact
-from spanwire.broker.ports import MessageStore
+from spanwire.broker.ports import MessageStore, Transfer
 from spanwire.broker.recovery import RecoveredDestination
 from spanwire.model.destination import QUEUE, SCHEDULE, SUBSCRIPTION, TRANSACTION, Destination
 from spanwire.model.errors import ResourceAllocationError
@@ -16,6 +16,7 @@ from tests.support.plain_format import body_of, plain_message
 
 ORDERS: Final = Destination(QUEUE, "ORDERS")
 BILLS: Final = Destination(QUEUE, "BILLS")
+STAGED: Final = Destination(TRANSACTION, "staged")
 
 
 class StoreDriver(Protocol):
@@ -144,6 +145,87 @@ class StoreConformance:
         driver.turn()
         assert bodies(driver.fetched[1]) == [None, None, b"order"]
         assert bodies(driver.fetched[2]) == [b"bill"]
+
+    def test_a_transfer_gives_messages_to_another_line_in_its_order_with_all_of_its_unit(self) -> None:
+        driver = self.driver()
+        store = driver.store
+        staged = [store.append(STAGED, plain_message(ORDERS, n, b"%d" % n)) for n in range(5)]
+        before = store.append(ORDERS, plain_message(ORDERS, 9, b"before"))
+        driver.turn()
+        waiting = store.append(STAGED, plain_message(ORDERS, 6, b"not stored yet"))
+        transfers = [
+            Transfer(STAGED, [staged[3], staged[0], waiting, staged[1]], ORDERS),
+            Transfer(STAGED, [staged[4]], BILLS),
+        ]
+        orders, bills = store.transfer_unit(transfers, [(ORDERS, before)], [Fact(CURSORS, b"k", b"v")])
+        after = store.append(ORDERS, plain_message(ORDERS, 7, b"after"))
+        assert before < orders and orders + 4 <= after
+        for request in (0, 10):  # before it is stored, and then
+            store.fetch(request, ORDERS, [*range(orders, orders + 4), before, after])
+            store.fetch(request + 1, BILLS, [bills])
+            store.fetch(request + 2, STAGED, [*staged, waiting])
+            sizes = store.sizes(ORDERS, [orders, orders + 2, orders + 4 if orders + 4 < after else before])
+            assert sizes[0] > 0 and sizes[1] > 0 and sizes[2] == 0
+            assert store.sizes(STAGED, [*staged, waiting]) == [0, 0, store.sizes(STAGED, [staged[2]])[0], 0, 0, 0]
+            driver.turn()
+            found = bodies(driver.fetched[request])
+            assert found == [b"3", b"0", b"not stored yet", b"1", None, b"after"]
+            assert bodies(driver.fetched[request + 1]) == [b"4"]
+            assert bodies(driver.fetched[request + 2]) == [None, None, b"2", None, None, None]
+
+    def test_what_is_not_there_leaves_a_gap_in_a_transfer(self) -> None:
+        driver = self.driver()
+        store = driver.store
+        staged = [store.append(STAGED, plain_message(ORDERS, n, b"%d" % n)) for n in range(3)]
+        store.remove(STAGED, staged[1])
+        driver.turn()
+        (first,) = store.transfer_unit([Transfer(STAGED, [*staged, staged[2] + 50], ORDERS)], [], [])
+        driver.turn()
+        (again,) = store.transfer_unit([Transfer(STAGED, staged, ORDERS)], [], [])
+        assert again >= first + 4
+        store.fetch(1, ORDERS, [first, first + 1, first + 2, first + 3, again])
+        driver.turn()
+        assert bodies(driver.fetched[1]) == [b"0", None, b"2", None, None]
+
+    def test_what_was_transferred_can_be_removed_and_go_on_at_once_or_later(self) -> None:
+        driver = self.driver()
+        store = driver.store
+        staged = [store.append(STAGED, plain_message(ORDERS, n, b"%d" % n)) for n in range(8)]
+        driver.turn()
+        (first,) = store.transfer_unit([Transfer(STAGED, staged[:4], ORDERS)], [], [])
+        store.remove(ORDERS, first)
+        store.remove(ORDERS, first)
+        store.append_unit([], [(ORDERS, first + 1)], [])
+        (bill,) = store.transfer_unit([Transfer(ORDERS, [first + 2], BILLS)], [(ORDERS, first + 2)], [])
+        driver.turn()
+        store.remove(ORDERS, first + 3)
+        (second,) = store.transfer_unit([Transfer(STAGED, staged[4:], ORDERS)], [], [])
+        driver.turn()
+        (back,) = store.transfer_unit([Transfer(ORDERS, [second + 3, second], STAGED)], [], [])
+        store.fetch(1, ORDERS, list(range(first, second + 4)))
+        store.fetch(2, BILLS, [bill])
+        store.fetch(3, STAGED, [back, back + 1])
+        driver.turn()
+        assert [body for body in bodies(driver.fetched[1]) if body is not None] == [b"5", b"6"]
+        assert bodies(driver.fetched[2]) == [b"2"]
+        assert bodies(driver.fetched[3]) == [b"7", b"4"]
+
+    def test_lines_that_are_removed_take_what_they_have_and_not_what_was_transferred(self) -> None:
+        driver = self.driver()
+        store = driver.store
+        staged = [store.append(STAGED, plain_message(ORDERS, n, b"%d" % n)) for n in range(4)]
+        driver.turn()
+        (first,) = store.transfer_unit([Transfer(STAGED, staged[:2], ORDERS)], [], [])
+        store.transfer_unit([Transfer(STAGED, staged[2:3], BILLS)], [], [])
+        store.remove_destination(STAGED)
+        store.remove_destination(BILLS)
+        for request in (1, 2):
+            store.fetch(request, ORDERS, [first, first + 1])
+            driver.turn()
+            assert bodies(driver.fetched[request]) == [b"0", b"1"]
+        store.fetch(3, STAGED, staged)
+        driver.turn()
+        assert bodies(driver.fetched[3]) == [None] * 4
 
     def test_removing_twice_or_what_never_was_changes_nothing(self) -> None:
         driver = self.driver()
@@ -333,6 +415,33 @@ class DurableStoreConformance(StoreConformance):
         driver.crash()
         found = {str(one.destination): list(one.sequences) for one in driver.recovered}
         assert found == {"queue://ORDERS": [], "queue://BILLS": added}
+
+    def test_transfers_survive_whole_with_priorities_and_expirations(self) -> None:
+        driver = self.driver()
+        staged = [driver.store.append(STAGED, with_traits(n, n, 1 << 41 if n % 2 else 0)) for n in range(8)]
+        driver.store.note_redelivery(STAGED, staged[6], 3)
+        driver.turn()
+        transfers = [Transfer(STAGED, staged[4:] + staged[:2], ORDERS), Transfer(STAGED, [staged[3]], BILLS)]
+        first, bill = driver.store.transfer_unit(transfers, [], [Fact(CURSORS, b"k", b"v")])
+        driver.turn()
+        driver.store.remove(ORDERS, first + 1)
+        driver.store.note_redelivery(ORDERS, first, 2)
+        kept = [first, *range(first + 2, first + 6)]
+        for stop in (driver.crash, driver.reopen, driver.reopen):
+            driver.turn()
+            stop()
+            found = {str(one.destination): one for one in driver.recovered}
+            assert list(found[str(STAGED)].sequences) == [staged[2]]
+            assert list(found[str(ORDERS)].sequences) == kept
+            assert list(found[str(BILLS)].sequences) == [bill]
+            assert found[str(ORDERS)].redeliveries == {first: 2}
+            assert found[str(ORDERS)].priorities == {first + 2: 6, first + 3: 7, first + 4: 0, first + 5: 1}
+            assert list(found[str(ORDERS)].expirations.sequences) == [first + 3, first + 5]
+            assert found[str(BILLS)].priorities == {bill: 3}
+            assert driver.facts == {CURSORS: {b"k": b"v"}}
+            driver.store.fetch(1, ORDERS, kept)
+            driver.turn()
+            assert bodies(driver.fetched[1]) == [b"body %d" % n for n in (4, 6, 7, 0, 1)]
 
     def test_facts_survive_until_they_are_replaced_or_discarded(self) -> None:
         driver = self.driver()

@@ -38,6 +38,21 @@ class JournalMachine(RuleBasedStateMachine):
     def remove(self, name: str, number: int) -> None:
         self.checked.remove(name, self.pick(name, number))
 
+    @rule(name=names, number=picks, count=st.integers(0, 40), step=st.integers(1, 3), all_kept=st.booleans())
+    def remove_all(self, name: str, number: int, count: int, step: int, all_kept: bool) -> None:
+        """Neighbours or every so many, of what is there or of what ever was."""
+        messages = list(self.checked.state.get("queue://" + name, {}))
+        if all_kept and messages:
+            first = number % len(messages)
+            self.checked.remove_all(name, messages[first : first + count * step : step])
+        else:
+            first = self.pick(name, number)
+            self.checked.remove_all(name, list(range(first, first + count * step, step)))
+
+    @rule(name=names, count=st.integers(1, 40))
+    def append_many(self, name: str, count: int) -> None:
+        self.checked.unit([(name, 8)] * count, [])
+
     @rule(name=names, size=sizes, priority=st.integers(0, 9), expires=st.booleans())
     def append_unusual(self, name: str, size: int, priority: int, expires: bool) -> None:
         self.checked.append(name, size, priority, 1 << 41 if expires else 0)
@@ -59,6 +74,21 @@ class JournalMachine(RuleBasedStateMachine):
     ) -> None:
         facts = [Fact(XA_BRANCHES, key, value) for key, value in changes]
         self.checked.unit(additions, [(name, self.pick(name, number)) for name, number in removals], facts)
+
+    @rule(
+        source=names,
+        numbers=st.lists(picks, max_size=6),
+        other=names,
+        removals=st.lists(st.tuples(names, picks), max_size=2),
+    )
+    def transfer(self, source: str, numbers: list[int], other: str, removals: list[tuple[str, int]]) -> None:
+        facts = [Fact(XA_BRANCHES, b"a", b"%d" % len(numbers))]
+        gone = [(name, self.pick(name, number)) for name, number in removals]
+        self.checked.transfer(source, [self.pick(source, number) for number in numbers], other, gone, facts)
+
+    @rule(source=names, other=names)
+    def transfer_all(self, source: str, other: str) -> None:
+        self.checked.transfer(source, list(self.checked.state.get("queue://" + source, {})), other, [], [])
 
     @rule(key=keys, value=st.binary(max_size=300))
     def put_fact(self, key: bytes, value: bytes) -> None:
@@ -97,7 +127,14 @@ class JournalMachine(RuleBasedStateMachine):
 
     @rule()
     def write(self) -> None:
-        self.checked.write_one()
+        self.checked.write_one_and_read()
+
+    @rule(batches=st.integers(1, 6))
+    def compact(self, batches: int) -> None:
+        for _ in range(batches):
+            while self.checked.scan_one():
+                pass
+            self.checked.write_one_and_read()
 
     @rule()
     def reopen(self) -> None:

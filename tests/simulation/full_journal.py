@@ -13,6 +13,7 @@ from random import Random
 from typing import Final
 
 from spanwire.broker.facts import Fact
+from spanwire.broker.ports import Transfer
 from spanwire.broker.recovery import RecoveredDestination
 from spanwire.model.destination import QUEUE, SUBSCRIPTION, TRANSACTION, Destination
 from spanwire.model.message import DEFAULT_PRIORITY, Message
@@ -102,6 +103,7 @@ class FullJournal:
         self.used: dict[str, int] = {}
         self.number = 0
         self.scans = 0
+        self.transferred = 0
         self.deleted = 0
         self._stored = 0
         self._snapshots: dict[int, FullState] = {0: FullState()}
@@ -153,6 +155,22 @@ class FullJournal:
             self._took(line, sequence, message)
         for line, sequence in removals:
             self._lost(line, sequence)
+        for fact in facts:
+            self._fact(fact.table, fact.key, fact.value)
+        self._called()
+
+    def transfer(self, source: Destination, sequences: list[int], target: Destination, facts: list[Fact]) -> None:
+        """Messages of one line, which are there, become those of another."""
+        (first,) = self.journal.transfer_unit([Transfer(source, sequences, target)], [], facts)
+        name = target.qualified_name
+        self.transferred += len(sequences)
+        kept = self.state.lines.setdefault(source.qualified_name, {})
+        assert not sequences or first > self.used.get(name, 0), "a sequence was used again"
+        for place, sequence in enumerate(sequences):
+            raw, _, priority, due = kept.pop(sequence)
+            self.used[name] = first + place
+            self.state.lines.setdefault(name, {})[first + place] = (raw, 0, priority, due)
+        self.state.lines.setdefault(name, {})
         for fact in facts:
             self._fact(fact.table, fact.key, fact.value)
         self._called()
@@ -281,9 +299,14 @@ def work(full: FullJournal, random: Random, calls: int) -> None:
             _add(full, random, choice)
         elif choice < 40:
             _take(full, random, choice)
-        elif choice < 43:
+        elif choice < 43 and choice != 41:
             fact = _fact(random)
             full.fact(fact.table, fact.key, fact.value)
+        elif choice == 41:
+            source = random.choice(LINES)
+            there = list(full.state.lines.get(source.qualified_name, {}))
+            some = random.sample(there, random.randrange(len(there) + 1))
+            full.transfer(source, some, random.choice(LINES), [_fact(random)])
         elif choice == 43:
             full.reopen()
         elif choice < 47:

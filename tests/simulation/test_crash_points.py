@@ -38,9 +38,10 @@ def test_a_sync_that_does_nothing_is_found_out(lies: str) -> None:
 
 def test_the_load_asks_for_everything() -> None:
     full = FullJournal()
-    work(full, Random(1), 3000)
+    work(full, Random(2), 3000)
     full.check()
     assert full.scans > 20
+    assert full.transferred > 20
     assert full.deleted > 50
     assert full.state.facts
     assert len(full.state.lines) == len(LINES)

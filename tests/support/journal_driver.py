@@ -51,9 +51,13 @@ class JournalDriver:
         """One batch, if there is one."""
         batch = self.store.next_batch()
         if batch is not None:
-            write_batch(self.disk, batch, True)
-            self.stored = self.store.completed(batch)
+            self.end_one(batch)
         return batch
+
+    def end_one(self, batch: Batch) -> None:
+        """What was under way is on the disk."""
+        write_batch(self.disk, batch, True)
+        self.stored = self.store.completed(batch)
 
     def answer_fetches(self) -> None:
         """Read what was asked for."""
@@ -91,6 +95,11 @@ class JournalDriver:
         """Cut the power now and start again."""
         self.disk = self.disk.power_cut(random if random is not None else Random(1))
         self._open()
+
+    def books(self) -> list[tuple[int, int, int, int, set[int]]]:
+        """What the journal counts of each segment."""
+        states = self.store._index.segments.by_number.values()
+        return [(state.number, state.live, state.live_bytes, state.held_bytes, state.refers) for state in states]
 
     def state(self) -> State:
         """What the store holds, read back from the disk."""

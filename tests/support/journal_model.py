@@ -6,6 +6,7 @@ from copy import deepcopy
 from random import Random
 
 from spanwire.broker.facts import Fact
+from spanwire.broker.ports import Transfer
 from spanwire.model.destination import QUEUE, Destination
 from spanwire.model.message import Message
 from tests.simulation.disk import SimulatedDisk
@@ -91,6 +92,13 @@ class CheckedJournal:
         self.state.get(destination.qualified_name, {}).pop(sequence, None)
         self._called()
 
+    def remove_all(self, name: str, sequences: list[int]) -> None:
+        destination = Destination(QUEUE, name)
+        self.driver.store.remove_all(destination, sequences)
+        for sequence in sequences:
+            self.state.get(destination.qualified_name, {}).pop(sequence, None)
+        self._called()
+
     def unit(
         self, additions: list[tuple[str, int]], removals: list[tuple[str, int]], facts: list[Fact] | None = None
     ) -> list[int]:
@@ -106,6 +114,32 @@ class CheckedJournal:
             self._put(fact)
         self._called()
         return sequences
+
+    def transfer(
+        self, source: str, sequences: list[int], target: str, removals: list[tuple[str, int]], facts: list[Fact]
+    ) -> list[int]:
+        """Some of one queue, each once, become messages of another; gives those that were there, under new names."""
+        sequences = list(dict.fromkeys(sequences))
+        here, there = Destination(QUEUE, source), Destination(QUEUE, target)
+        removed = [(Destination(QUEUE, name), sequence) for name, sequence in removals]
+        (first,) = self.driver.store.transfer_unit([Transfer(here, sequences, there)], removed, facts)
+        kept = self.state.setdefault(here.qualified_name, {})
+        found: list[int] = []
+        moved = self.state.setdefault(there.qualified_name, {})
+        for place, sequence in enumerate(sequences):
+            if sequence in kept:
+                raw, _ = kept.pop(sequence)
+                assert first + place > self.used.get(there.qualified_name, 0), "a sequence was used again"
+                self.used[there.qualified_name] = first + place
+                self.traits[there.qualified_name, first + place] = self.traits[here.qualified_name, sequence]
+                moved[first + place] = (raw, 0)
+                found.append(first + place)
+        for destination, sequence in removed:
+            self.state.get(destination.qualified_name, {}).pop(sequence, None)
+        for fact in facts:
+            self._put(fact)
+        self._called()
+        return found
 
     def note(self, name: str, sequence: int, count: int) -> None:
         destination = Destination(QUEUE, name)
@@ -133,6 +167,15 @@ class CheckedJournal:
         """One batch: while it is under way, both the state before it and the one with it are right after a crash."""
         self._allow_both()
         self.driver.write_one()
+        self._stored()
+
+    def write_one_and_read(self) -> None:
+        """One batch, and everything is read while it is under way."""
+        self._allow_both()
+        batch = self.driver.store.next_batch()
+        self.check()
+        if batch is not None:
+            self.driver.end_one(batch)
         self._stored()
 
     def scan_one(self) -> bool:
@@ -252,6 +295,27 @@ def work(checked: CheckedJournal, random: Random, calls: int) -> None:
             checked.write_one()
 
 
+def pass_on(checked: CheckedJournal, random: Random, name: str) -> None:
+    """Some messages of a queue become those of another, in their order or in none."""
+    messages = list(checked.state.get("queue://" + name, {}))
+    some = random.sample(messages, random.randrange(len(messages) + 1))
+    if random.randrange(2):
+        some.sort()
+    target = random.choice(NAMES)
+    fact = Fact(3, b"unit", random.choice((None, b"passed")))
+    removals = [(name, random.choice(messages))] if messages else []
+    for sequence in checked.transfer(name, some, target, removals, [fact])[:1]:
+        choice = random.randrange(6)
+        if choice == 0:
+            checked.remove(target, sequence)
+        elif choice == 1:
+            checked.note(target, sequence, 7)
+        elif choice == 2:
+            checked.transfer(target, [sequence], random.choice(NAMES), [(target, sequence)], [])
+        elif choice == 3:
+            checked.unit([(target, 30)], [(target, sequence)])
+
+
 def work_on_all(checked: CheckedJournal, random: Random, calls: int) -> None:
     """As `work`, with facts, shared bodies, priorities, expirations and compaction, and one message of each queue that
     stays for long.
@@ -272,6 +336,8 @@ def work_on_all(checked: CheckedJournal, random: Random, calls: int) -> None:
         elif choice == 10:
             fact = Fact(3, b"unit", random.choice((None, b"", b"value")))
             checked.unit([(name, random.choice(SIZES))], [], [fact])
+        elif choice == 11:
+            pass_on(checked, random, name)
         elif choice < 14:
             messages = list(checked.state.get("queue://" + name, {}))
             if len(messages) > 4:
@@ -279,4 +345,4 @@ def work_on_all(checked: CheckedJournal, random: Random, calls: int) -> None:
         elif choice < 16:
             checked.scan_one()
         else:
-            checked.write_one()
+            checked.write_one_and_read()

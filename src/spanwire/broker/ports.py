@@ -93,6 +93,17 @@ class MessageConsumer(Protocol):
         ...
 
 
+class Transfer:
+    """Messages with these ``sequences`` of ``source``, each once, become messages of ``target``, in this order."""
+
+    __slots__ = ("sequences", "source", "target")
+
+    def __init__(self, source: Destination, sequences: list[int], target: Destination) -> None:
+        self.source: Final[Destination] = source
+        self.sequences: Final[list[int]] = sequences
+        self.target: Final[Destination] = target
+
+
 class MessageStore(Protocol):
     """Keeps persistent messages. Calls return at once; reads and sync progress are answered later.
 
@@ -108,6 +119,10 @@ class MessageStore(Protocol):
         """Forget one message. If it was not written yet, only the use of its sequence and producer sequence is."""
         ...
 
+    def remove_all(self, destination: Destination, sequences: list[int]) -> None:
+        """`remove` each of them, in this order: after a crash all up to some of them are forgotten."""
+        ...
+
     def append_shared(self, destinations: list[Destination], message: Message) -> list[int]:
         """Take ``message`` once for several destinations and give its sequence in each, in their order."""
         ...
@@ -119,6 +134,15 @@ class MessageStore(Protocol):
         facts: list[Fact],
     ) -> list[int]:
         """Do all of it or, after a crash, nothing of it (a transaction's commit); gives the additions' sequences."""
+        ...
+
+    def transfer_unit(
+        self, transfers: list[Transfer], removals: list[tuple[Destination, int]], facts: list[Fact]
+    ) -> list[int]:
+        """The same with messages that the store has already, which are not written again; gives for each of
+        ``transfers`` the first of its new sequences, that follow one another. What is not there leaves a gap. How often
+        a message was delivered is forgotten.
+        """
         ...
 
     def put_fact(self, table: int, key: bytes, value: bytes) -> None:

@@ -346,8 +346,7 @@ class JournalStore:
         if answer.next_read == len(answer.fetch.reads):
             self._answers.popleft()
             fetch = answer.fetch
-            if start > 0:
-                _forget_removed(fetch)
+            fetch.forget_removed()
             self._journal.answered(fetch)
         try:
             if answer.next_read == len(answer.fetch.reads):
@@ -357,24 +356,26 @@ class JournalStore:
                 self._schedule(self._answer_some)
 
     def _index(self, fetch: Fetch, found: list[StoredBytes | None], start: int, end: int) -> bool:
-        """Take these apart; what was removed meanwhile is None. False when the store cannot go on."""
-        messages = fetch.messages
-        for place in range(start, end):
+        """Take these apart; what cannot be read is None. False when the store cannot go on."""
+        place = fetch.take_apart(found, start, end, self._formats)
+        while place < end:
             read = fetch.reads[place]
-            stored = found[place]
-            if not fetch.still_there(read):
-                continue
-            if stored is None:
-                self._fail(StoreError(f"{segment_name(read.segment)} is missing: restore the file from a backup"))
-                return False
-            if stored.damage:
-                logger.error("%s", damaged_message(fetch, read, stored.damage))
-                continue
-            try:
-                messages[read.place] = self._formats.index(stored.format_id, stored.raw)
-            except (RemoteProtocolError, StoreError) as error:
-                logger.error("%s", damaged_message(fetch, read, str(error)))
+            if fetch.still_there(read):
+                stored = found[place]
+                if stored is None:
+                    self._fail(StoreError(f"{segment_name(read.segment)} is missing: restore the file from a backup"))
+                    return False
+                logger.error("%s", damaged_message(fetch, read, stored.damage or self._mistake_in(stored)))
+            place = fetch.take_apart(found, place + 1, end, self._formats)
         return True
+
+    def _mistake_in(self, stored: StoredBytes) -> str:
+        """Why a message whose checksum holds is none."""
+        try:
+            self._formats.index(stored.format_id, stored.raw)
+        except (RemoteProtocolError, StoreError) as error:
+            return str(error)
+        return ""
 
     def _scanned(self, scan: Scan, block: bytes) -> None:
         journal = self._journal
@@ -410,13 +411,6 @@ class JournalStore:
 
     def _thread_failed(self, error: StoreError) -> None:
         self._schedule(partial(self._fail, error))
-
-
-def _forget_removed(fetch: Fetch) -> None:
-    """What was removed while others were taken apart is None, too."""
-    for read in fetch.reads:
-        if not fetch.still_there(read):
-            fetch.messages[read.place] = None
 
 
 def _check_files(path: Path) -> None:

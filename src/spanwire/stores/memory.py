@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from spanwire.broker.facts import Fact, check_fact
+from spanwire.broker.ports import Transfer
 from spanwire.model.destination import Destination
 from spanwire.model.message import Message
 
@@ -35,6 +36,10 @@ class MemoryStore:
         if self._messages.get(destination.qualified_name, {}).pop(sequence, None) is not None:
             self._position += 1
 
+    def remove_all(self, destination: Destination, sequences: list[int]) -> None:
+        for sequence in sequences:
+            self.remove(destination, sequence)
+
     def append_shared(self, destinations: list[Destination], message: Message) -> list[int]:
         self._position += 1
         return [self._keep(destination, message) for destination in destinations]
@@ -57,6 +62,25 @@ class MemoryStore:
             else:
                 self.facts.setdefault(fact.table, {})[fact.key] = fact.value
         return sequences
+
+    def transfer_unit(
+        self, transfers: list[Transfer], removals: list[tuple[Destination, int]], facts: list[Fact]
+    ) -> list[int]:
+        for fact in facts:
+            check_fact(fact.key, b"" if fact.value is None else fact.value)
+        firsts: list[int] = []
+        for transfer in transfers:
+            self.add_destination(transfer.target)
+            firsts.append(self._high[transfer.target.qualified_name] + 1)
+            kept = self._messages.get(transfer.source.qualified_name, {})
+            for sequence in transfer.sequences:
+                message = kept.pop(sequence, None)
+                if message is None:
+                    self._high[transfer.target.qualified_name] += 1
+                else:
+                    self._keep(transfer.target, message)
+        self.append_unit([], removals, facts)
+        return firsts
 
     def put_fact(self, table: int, key: bytes, value: bytes) -> None:
         self.append_unit([], [], [Fact(table, key, value)])

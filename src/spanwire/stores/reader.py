@@ -10,11 +10,9 @@ from typing import Final
 from spanwire.model.errors import StoreError
 from spanwire.stores.journal.compaction import Scan
 from spanwire.stores.journal.disk_port import Disk
-from spanwire.stores.journal.fetch import Fetch, Read, StoredBytes, check_read, unreadable
+from spanwire.stores.journal.fetch import Fetch, Read, StoredBytes, check_reads, unreadable
+from spanwire.stores.journal.fetch_blocks import blocks
 from spanwire.stores.journal.segment import segment_name
-
-MAX_BLOCK_BYTES: Final = 1024 * 1024  # read with one system call; a bigger message is read alone
-MAX_GAP_BYTES: Final = 16 * 1024  # reading over what is not asked for costs less than another call
 
 
 class JournalReader:
@@ -69,28 +67,6 @@ class JournalReader:
             self._on_read(fetch, found)
 
 
-def blocks(reads: list[Read]) -> list[list[int]]:
-    """Groups reads that one system call can answer; each group holds places in ``reads`` in the order of the file."""
-    order = sorted(range(len(reads)), key=lambda place: (reads[place].segment, reads[place].offset))
-    grouped: list[list[int]] = []
-    start = 0
-    end = 0
-    for place in order:
-        read = reads[place]
-        if (
-            grouped
-            and reads[grouped[-1][0]].segment == read.segment
-            and read.offset - end <= MAX_GAP_BYTES
-            and read.offset + read.size - start <= MAX_BLOCK_BYTES
-        ):
-            grouped[-1].append(place)
-        else:
-            grouped.append([place])
-            start = read.offset
-        end = read.offset + read.size
-    return grouped
-
-
 def read_block(disk: Disk, scan: Scan) -> bytes:
     """The bytes of a scan; none when they cannot be read: what lies there then stays there."""
     try:
@@ -111,6 +87,5 @@ def read_all(disk: Disk, reads: list[Read]) -> list[StoredBytes | None]:
             continue
         except OSError as error:
             raise unreadable(first, error) from error
-        for place in group:
-            found[place] = check_read(reads[place], block, reads[place].offset - first.offset)
+        check_reads(reads, group, block, found)
     return found

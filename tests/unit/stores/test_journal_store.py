@@ -18,10 +18,11 @@ from spanwire.model.errors import StoreError
 from spanwire.stores.disk import FileDisk
 from spanwire.stores.journal.batch import Batch
 from spanwire.stores.journal.fetch import Fetch, Read, StoredBytes
+from spanwire.stores.journal.fetch_blocks import MAX_BLOCK_BYTES, blocks
 from spanwire.stores.journal.group_commit import MAX_WAIT, MIN_CLIENTS
 from spanwire.stores.journal.segment import segment_name
 from spanwire.stores.journal_store import ACK_SYNC_DELAY, ANSWER_SLICE, StartProgress
-from spanwire.stores.reader import MAX_BLOCK_BYTES, JournalReader, blocks
+from spanwire.stores.reader import JournalReader
 from spanwire.stores.writer import JournalWriter
 from tests.simulation.disk import SimulatedDisk
 from tests.support.journal_driver import JournalDriver

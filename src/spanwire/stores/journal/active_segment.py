@@ -27,6 +27,7 @@ from spanwire.stores.journal.record import (
     REDELIVERY,
     REFERENCE,
     REMOVAL,
+    TRANSFER,
     encode_expiration,
     encode_header,
     encode_message_header,
@@ -42,6 +43,7 @@ from spanwire.stores.journal.segment import (
 from spanwire.stores.journal.sequences import GONE
 from spanwire.stores.journal.space import RESERVED_SHARE, UNMANAGED, DiskSpace
 from spanwire.stores.journal.summary import SummaryDraft
+from spanwire.stores.journal.transfers import decode_transfer
 
 LARGE_PAYLOAD: Final = 32 * 1024  # from here on a body is handed over as it is instead of being copied together
 
@@ -240,13 +242,30 @@ class ActiveSegment:
         elif kind == DESTINATION:
             index.enter(entry.owner)
         elif kind == DESTINATION_REMOVED:
-            if entry.segments is not None:
-                index.written_destination_removal(entry.segments, self.number)
-            index.leave(entry.owner)
+            self._written_destination_removal(entry)
         elif kind == FACT:
             index.written_fact(entry.table, entry.payload[: entry.sequence], self.number, offset, length)
         elif kind == FACT_DISCARDED:
             index.written_fact_discard(entry.table, entry.payload, self.number)
+        elif kind == TRANSFER:
+            self._written_transfer(entry)
+
+    def _written_destination_removal(self, entry: Entry) -> None:
+        index = self._index
+        if entry.segments is not None:
+            index.written_destination_removal(entry.segments, self.number)
+        index.written_destination_removal(index.take_counts(entry.owner), self.number)  # what has come since
+        index.leave(entry.owner)
+
+    def _written_transfer(self, entry: Entry) -> None:
+        runs = decode_transfer(entry.payload)
+        if runs is not None:
+            owner = entry.owner
+            self._index.written_transfer(owner, entry.sequence, runs, self.number)
+            for place, arrival in enumerate(owner.arriving):
+                if arrival.first == entry.sequence:
+                    del owner.arriving[place]
+                    break
 
 
 def add_payload(heads: list[bytes], kind: int, flags: int, payload: bytes) -> None:

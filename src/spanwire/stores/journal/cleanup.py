@@ -2,8 +2,9 @@
 
 A segment stays while it holds a message, redelivery count or fact that is in force (``live``), or the end of something
 whose own segment is still there (``refers``: without the removal it would come back; without the moved record, so would
-the place it was moved from). A segment that is dropped is not deleted before a record says so on the disk; the
-check-points of later segments do not list it any more, so it may lie about for a while without harm.
+the place it was moved from; without the transfer it would be in its old line). A segment that is dropped is not deleted
+before a record says so on the disk; the check-points of later segments do not list it any more, so it may lie about for
+a while without harm.
 """
 
 from __future__ import annotations
@@ -121,6 +122,11 @@ class SegmentTable:
             self.by_number[by].refers.add(number)
         if left == 0:
             self.changed = True
+
+    def refer(self, number: int, by: int) -> None:
+        """A record in ``by`` says what becomes of a thing that is in force in segment ``number``."""
+        if by != number:
+            self.by_number[by].refers.add(number)
 
     def droppable(self, active: int) -> list[int]:
         """The segments that nothing needs any more, in rising order; ``active`` is the one being written."""

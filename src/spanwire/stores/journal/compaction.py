@@ -383,14 +383,15 @@ class Compaction:
                 return False
             fact = kept.get(found.payload[: record.sequence])
             return fact is not None and fact.location == place
-        owner = self._index.by_number.get(record.destination)
+        number, sequence = self._index.present_label(record.destination, record.sequence)
+        owner = self._index.by_number.get(number)
         if owner is None:
             return False
         if kind == REDELIVERY:
-            return owner.note_places.get(record.sequence, GONE) == place
+            return owner.note_places.get(sequence, GONE) == place
         if found.body is not None:
             place = packed_location(self._victim, found.body.record.offset)
-        return owner.index.find(record.sequence) == place and record.sequence not in owner.moving
+        return owner.index.find(sequence) == place and sequence not in owner.moving
 
     def _entry(self, found: Found, shared: SharedBody, position: int) -> Entry | None:
         if not self._is_live(found):
@@ -401,14 +402,15 @@ class Compaction:
             entry = Entry(FACT, self._nobody, record.sequence, None, found.payload, position, size)
             entry.table = record.destination
             return entry
-        owner = self._index.by_number[record.destination]
+        number, sequence = self._index.present_label(record.destination, record.sequence)
+        owner = self._index.by_number[number]
         kind = MOVED if record.kind == MESSAGE else record.kind
-        entry = Entry(kind, owner, record.sequence, None, found.payload, position, size)
+        entry = Entry(kind, owner, sequence, None, found.payload, position, size)
         if kind == MOVED:
             self._describe(entry, record)
         elif kind == REFERENCE:
             entry.shared = shared
-        entry.location = owner.index.find(record.sequence)
+        entry.location = owner.index.find(sequence)
         return entry
 
     def _body_entry(self, body: Found, shared: SharedBody, position: int) -> Entry:

@@ -20,6 +20,7 @@ from spanwire.stores.journal.record import (
     REDELIVERY,
     REFERENCE,
     REMOVAL,
+    TRANSFER,
 )
 from spanwire.stores.journal.segment_scan import Hole
 
@@ -38,6 +39,7 @@ WORDS: Final = {
     MOVED_BODY: "the body of a message of several destinations",
     FACT: "a fact",
     FACT_DISCARDED: "the end of a fact",
+    TRANSFER: "where staged messages went",
 }
 OF_ONE_MESSAGE: Final = (MESSAGE, REFERENCE, MOVED, REMOVAL, CANCELLED, REDELIVERY)
 

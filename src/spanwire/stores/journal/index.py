@@ -5,6 +5,7 @@ It is changed in one place for both ways to learn of a record: when the journal 
 
 from __future__ import annotations
 
+from array import array
 from typing import Final
 
 from mypy_extensions import mypyc_attr
@@ -16,6 +17,7 @@ from spanwire.model.message import Message
 from spanwire.stores.journal.cleanup import SegmentTable
 from spanwire.stores.journal.record import AUDIT_MARK, record_size
 from spanwire.stores.journal.sequences import GONE, SequenceIndex, location_segment, packed_location
+from spanwire.stores.journal.transfers import NOT_PASSED, Labels, TransferRuns
 
 LOST_SEQUENCES: Final = 1 << 32  # skipped after a crash: more than any broker can have given out without a sync
 NOTE_BYTES: Final = record_size(4)
@@ -24,7 +26,18 @@ NOTE_BYTES: Final = record_size(4)
 class StoredDestination:
     """What the journal knows of one line of messages. ``high`` is the highest sequence given out."""
 
-    __slots__ = ("destination", "high", "index", "leaving", "moving", "note_places", "notes", "number", "unwritten")
+    __slots__ = (
+        "arriving",
+        "destination",
+        "high",
+        "index",
+        "leaving",
+        "moving",
+        "note_places",
+        "notes",
+        "number",
+        "unwritten",
+    )
 
     def __init__(self, number: int, destination: Destination, high: int) -> None:
         self.number: Final[int] = number
@@ -34,14 +47,40 @@ class StoredDestination:
         self.notes: Final[dict[int, int]] = {}  # redelivery counts, filled by recovery alone
         self.note_places: Final[dict[int, int]] = {}  # where the redelivery count in force lies
         self.unwritten: Final[dict[int, Entry]] = {}  # appended, and not yet known to be on the disk
-        self.leaving: Final[set[int]] = set()  # removed, but the removal stands in the queue behind its message
+        self.leaving: Final[set[int]] = set()  # going, by a record that stands in the queue behind its message
+        self.arriving: Final[list[Arrival]] = []  # from other lines, by records that are not written yet
         self.moving: Final[dict[int, int]] = {}  # where a message will lie once the write that is under way is done
 
     def has(self, sequence: int) -> bool:
         """Whether the message exists."""
         if sequence in self.unwritten:
             return True
-        return self.index.find(sequence) != GONE and sequence not in self.leaving
+        if self.index.find(sequence) == GONE and not (self.arriving and self.arrives(sequence)):
+            return False
+        return sequence not in self.leaving
+
+    def has_all(self, sequences: list[int]) -> bool:
+        """Whether all are on the disk for sure, and stay; False where that takes a closer look."""
+        if self.unwritten or self.leaving or self.arriving:
+            return False
+        locations: list[int] = []
+        self.index.look_up(sequences, locations, [])
+        return GONE not in locations
+
+    def arrives(self, sequence: int) -> bool:
+        """Whether the message comes from another line, by a record that is not written yet."""
+        for arrival in self.arriving:
+            if 0 <= sequence - arrival.first < len(arrival.sequences):
+                return True
+        return False
+
+    def holder(self, sequence: int) -> tuple[StoredDestination, int]:
+        """The line, and the sequence in it, under which the index has a message that is in no memory: mostly this."""
+        for arrival in self.arriving:
+            place = sequence - arrival.first
+            if 0 <= place < len(arrival.sequences):
+                return arrival.source.holder(arrival.sequences[place])
+        return self, sequence
 
     def take_out(self, sequence: int) -> int:
         """Forget a written message; gives the location that its removal ends, or `GONE` if it is not there."""
@@ -55,6 +94,17 @@ class StoredDestination:
         location = self.moving.pop(sequence, GONE)
         if location != GONE:
             self.index.move(sequence, location)
+
+
+class Arrival:
+    """Messages that come from ``source``: those with ``sequences`` get sequences from ``first`` on."""
+
+    __slots__ = ("first", "sequences", "source")
+
+    def __init__(self, first: int, source: StoredDestination, sequences: array[int]) -> None:
+        self.first: Final[int] = first
+        self.source: Final[StoredDestination] = source
+        self.sequences: Final[array[int]] = sequences
 
 
 class SharedBody:
@@ -150,16 +200,20 @@ class JournalIndex:
     """All destinations and segments of one journal.
 
     ``floor`` is below every sequence of a destination that is still to come, so that one which was removed and comes
-    back does not begin again.
+    back does not begin again. ``passed`` says by the number of a line which of its messages went to other lines,
+    ``origins`` which of them came from others, ``labelled`` by segment which lines have such labels because of it.
     """
 
-    __slots__ = ("by_name", "by_number", "facts", "floor", "next_number", "segments")
+    __slots__ = ("by_name", "by_number", "facts", "floor", "labelled", "next_number", "origins", "passed", "segments")
 
     def __init__(self) -> None:
         self.by_name: Final[dict[str, StoredDestination]] = {}
         self.by_number: Final[dict[int, StoredDestination]] = {}
         self.facts: Final[dict[int, dict[bytes, FactPlace]]] = {}  # table → key → where it lies
         self.segments: Final[SegmentTable] = SegmentTable()
+        self.passed: Final[dict[int, Labels]] = {}
+        self.origins: Final[dict[int, Labels]] = {}
+        self.labelled: Final[dict[int, set[int]]] = {}
         self.floor = 0
         self.next_number = 1
 
@@ -241,6 +295,88 @@ class JournalIndex:
             if noted != GONE:
                 self.segments.release(location_segment(noted), 1, NOTE_BYTES, segment)
 
+    def written_transfer(self, owner: StoredDestination, sequence: int, runs: TransferRuns, segment: int) -> None:
+        """Messages become those of ``owner``, with sequences from ``sequence`` on, by a record in ``segment``."""
+        source = self.by_number[runs.source]
+        passed = self.passed.setdefault(source.number, Labels())
+        origins = self.origins.setdefault(owner.number, Labels())
+        self.labelled.setdefault(segment, set()).update((source.number, owner.number))
+        for place, first in enumerate(runs.firsts):
+            count = runs.counts[place]
+            passed.add(first, count, owner.number, sequence, segment)
+            origins.add(sequence, count, source.number, first, segment)
+            self._transfer_run(owner, sequence, source, first, count, segment)
+            sequence += count
+
+    def _transfer_run(
+        self, owner: StoredDestination, sequence: int, source: StoredDestination, first: int, count: int, segment: int
+    ) -> None:
+        if source.leaving:
+            source.leaving.difference_update(range(first, first + count))
+        locations: list[int] = []
+        lengths: list[int] = []
+        source.index.remove_all(list(range(first, first + count)), locations, lengths)
+        last = segment
+        for place, location in enumerate(locations):
+            if location == GONE:
+                continue
+            owner.index.restore(sequence + place, location, lengths[place])
+            if source.moving:
+                moved = source.moving.pop(first + place, GONE)
+                if moved != GONE:
+                    owner.moving[sequence + place] = moved
+                    location = moved
+            if location_segment(location) != last:
+                last = location_segment(location)
+                self.segments.refer(last, segment)
+            if source.note_places:
+                self._forget_note(source, first + place, segment)
+
+    def _forget_note(self, owner: StoredDestination, sequence: int, segment: int) -> None:
+        owner.notes.pop(sequence, 0)
+        noted = owner.note_places.pop(sequence, GONE)
+        if noted != GONE:
+            self.segments.release(location_segment(noted), 1, NOTE_BYTES, segment)
+
+    def present_label(self, number: int, sequence: int) -> tuple[int, int]:
+        """Line and sequence that the message has now which was written with these."""
+        while True:
+            labels = self.passed.get(number)
+            if labels is None:
+                return number, sequence
+            place = labels.place(sequence)
+            if place == NOT_PASSED:
+                return number, sequence
+            number = labels.lines[place]
+            sequence = labels.other(place, sequence)
+
+    def moved(self, owner: StoredDestination, sequence: int) -> None:
+        """The new place of a message is on the disk: it is read there from now on, by whatever line has it now."""
+        if owner.number in self.passed:
+            number, sequence = self.present_label(owner.number, sequence)
+            present = self.by_number.get(number)
+            if present is None:
+                return
+            owner = present
+        owner.moved(sequence)
+
+    def drop_segment(self, segment: int) -> None:
+        """A segment is not needed any more. Messages may be read from it until those that were moved are on the disk,
+        and need their labels for that (`drop_labels`).
+        """
+        self.segments.drop(segment)
+
+    def drop_labels(self, segments: set[int]) -> None:
+        """Dropped segments are read no more: no record has the labels that transfers in them are about."""
+        lines: set[int] = set()
+        for segment in segments:
+            labelled = self.labelled.pop(segment, None)
+            if labelled is not None:
+                lines.update(labelled)
+        for number in lines:
+            _drop_labels(self.passed, number, segments)
+            _drop_labels(self.origins, number, segments)
+
     def written_redelivery(self, owner: StoredDestination, sequence: int, segment: int, offset: int) -> None:
         """The redelivery count of a message lies here from now on."""
         noted = owner.note_places.get(sequence, GONE)
@@ -281,16 +417,21 @@ class JournalIndex:
             self.segments.release(held, count, holdings.sizes[held], segment)
 
     def take_counts(self, owner: StoredDestination) -> Holdings:
-        """Empty a destination; gives what it had in each segment."""
+        """Empty a destination; gives what it had in each segment. What is going anyway stays for that."""
         for sequence in list(owner.moving):
             owner.moved(sequence)
         holdings = Holdings()
+        sequences = owner.index.sequences()
+        locations = owner.index.locations()
         lengths = owner.index.lengths()
-        for place, location in enumerate(owner.index.locations()):
-            holdings.add(location, record_size(lengths[place]))
+        owner.index.clear()
+        for place, location in enumerate(locations):
+            if sequences[place] in owner.leaving:
+                owner.index.add(sequences[place], location, lengths[place])
+            else:
+                holdings.add(location, record_size(lengths[place]))
         for location in owner.note_places.values():
             holdings.add(location, NOTE_BYTES)
-        owner.index.clear()
         owner.notes.clear()
         owner.note_places.clear()
         return holdings
@@ -302,6 +443,14 @@ class JournalIndex:
             owner.high += LOST_SEQUENCES
             if self.floor < owner.high:
                 self.floor = owner.high
+
+
+def _drop_labels(lines: dict[int, Labels], number: int, segments: set[int]) -> None:
+    labels = lines.get(number)
+    if labels is not None:
+        labels.drop(segments)
+        if len(labels) == 0:
+            del lines[number]
 
 
 def destination_of(qualified_name: str) -> Destination:

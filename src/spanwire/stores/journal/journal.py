@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from spanwire.broker.facts import PRODUCER_AUDIT, Fact, check_fact
-from spanwire.broker.ports import AuditSource, MessageStore
+from spanwire.broker.ports import AuditSource, MessageStore, Transfer
 from spanwire.model.destination import Destination
 from spanwire.model.errors import ResourceAllocationError
 from spanwire.model.message import Message
@@ -20,7 +20,7 @@ from spanwire.stores.journal.batch import Batch, NewSegment
 from spanwire.stores.journal.compaction import Compaction, Scan
 from spanwire.stores.journal.fetch import Fetch, fetch_of, sizes_of
 from spanwire.stores.journal.index import Entry, JournalIndex, StoredDestination
-from spanwire.stores.journal.outbox import Outbox, check_unit
+from spanwire.stores.journal.outbox import Outbox, check_unit, transfer_bytes
 from spanwire.stores.journal.readers import Readers
 from spanwire.stores.journal.record import (
     AUDIT_MARK,
@@ -32,7 +32,6 @@ from spanwire.stores.journal.record import (
     MOVED,
     REDELIVERY,
     REFERENCE,
-    REMOVAL,
     SEGMENT_DROPPED,
 )
 from spanwire.stores.journal.recovery import Recovery
@@ -116,6 +115,10 @@ class Journal(MessageStore):
             return
         if sequence in owner.leaving:
             return
+        if owner.arriving and owner.arrives(sequence):
+            self._outbox.position += 1
+            self._outbox.remove_in_unit(owner, sequence)
+            return
         location = owner.take_out(sequence)
         if location == GONE:
             return
@@ -123,6 +126,30 @@ class Journal(MessageStore):
             del owner.unwritten[sequence]
         self._outbox.position += 1
         self._outbox.removal(owner, sequence, location)
+
+    def remove_all(self, destination: Destination, sequences: list[int]) -> None:
+        """See `MessageStore.remove_all`."""
+        owner = self._index.by_name.get(destination.qualified_name)
+        if owner is None:
+            return
+        if owner.unwritten or owner.leaving:
+            for sequence in sequences:
+                self.remove(destination, sequence)
+            return
+        locations: list[int] = []
+        lengths: list[int] = []
+        index = owner.index
+        index.remove_all(sequences, locations, lengths)
+        for place, sequence in enumerate(sequences):
+            location = locations[place]
+            if location == GONE:
+                self.remove(destination, sequence)
+                continue
+            if owner.moving:
+                location = owner.moving.pop(sequence, location)
+            self._outbox.position += 1
+            index.removed_length = lengths[place]
+            self._outbox.removal(owner, sequence, location)
 
     def append_shared(self, destinations: list[Destination], message: Message) -> list[int]:
         """See `MessageStore.append_shared`."""
@@ -146,19 +173,46 @@ class Journal(MessageStore):
         if additions and not self._space.has_room:
             raise ResourceAllocationError("the disk of the message store is full: try again when there is room")
         owners = self._owners([addition[0] for addition in additions])
-        before = len(self._outbox.entries)
-        self._outbox.position += 1
-        self._outbox.has_additions = True
+        before = self._begin_unit()
         sequences: list[int] = []
         for place, addition in enumerate(additions):
             sequences.append(self._outbox.message(owners[place], addition[1]))
-        for removal in removals:
-            self._remove_in_unit(removal[0], removal[1])
+        self._end_unit(removals, facts, before)
+        return sequences
+
+    def transfer_unit(
+        self, transfers: list[Transfer], removals: list[tuple[Destination, int]], facts: list[Fact]
+    ) -> list[int]:
+        """See `MessageStore.transfer_unit`; raises as `append_unit`."""
+        sources = self._owners([transfer.source for transfer in transfers])
+        size = 0
+        for place, transfer in enumerate(transfers):
+            size += transfer_bytes(sources[place], transfer.sequences)
+        check_unit([], removals, facts, size)
+        if transfers and not self._space.has_room:
+            raise ResourceAllocationError("the disk of the message store is full: try again when there is room")
+        targets = self._owners([transfer.target for transfer in transfers])
+        before = self._begin_unit()
+        firsts: list[int] = []
+        for place, transfer in enumerate(transfers):
+            firsts.append(self._outbox.transfer(sources[place], targets[place], transfer.sequences))
+        self._end_unit(removals, facts, before)
+        return firsts
+
+    def _begin_unit(self) -> int:
+        self._outbox.position += 1
+        self._outbox.has_additions = True
+        return len(self._outbox.entries)
+
+    def _end_unit(self, removals: list[tuple[Destination, int]], facts: list[Fact], before: int) -> None:
+        for destination, sequence in removals:
+            owner = self._index.by_name.get(destination.qualified_name)
+            if owner is not None:
+                self._outbox.remove_in_unit(owner, sequence)
         for fact in facts:
             self._outbox.fact(fact.table, fact.key, fact.value)
         if len(self._outbox.entries) == before:
             self._outbox.position -= 1  # nothing to write, so nothing would ever report this position
-        return sequences
 
     def put_fact(self, table: int, key: bytes, value: bytes) -> None:
         """See `MessageStore.put_fact`."""
@@ -350,7 +404,7 @@ class Journal(MessageStore):
         if not self._stopping:
             self._compaction.look_now_and_then()
             for number in self._index.segments.droppable(self._active.number):
-                self._index.segments.drop(number)
+                self._index.drop_segment(number)
                 self._outbox.record(SEGMENT_DROPPED, self._outbox.nobody, number, b"")
         return batch
 
@@ -358,13 +412,19 @@ class Journal(MessageStore):
         """The batch is on the disk; gives the position that is stored now."""
         self._in_flight = None
         self._in_flight_bytes = 0
+        dropped: set[int] = set()
         for entry in batch.entries:
             if entry.kind == MESSAGE:
                 owner = entry.owner
                 if owner.unwritten.get(entry.sequence) is entry:
                     del owner.unwritten[entry.sequence]
-            elif entry.kind >= SEGMENT_DROPPED:
+            elif entry.kind == SEGMENT_DROPPED:
+                dropped.add(entry.sequence)
+                self._readers.drop(entry.sequence)
+            elif entry.kind > SEGMENT_DROPPED:
                 self._completed_rare(entry)
+        if dropped:
+            self._index.drop_labels(dropped)  # what was moved out of them is read elsewhere since the batch before
         self._readers.add_unread(self._deletions)
         for number in batch.deletions:
             self._index.segments.deleted(number)
@@ -376,13 +436,11 @@ class Journal(MessageStore):
         kind = entry.kind
         owner = entry.owner
         if kind == MOVED or (kind == REFERENCE and entry.location != GONE):
-            owner.moved(entry.sequence)
+            self._index.moved(owner, entry.sequence)
         elif kind == REFERENCE and owner.unwritten.get(entry.sequence) is entry:
             del owner.unwritten[entry.sequence]
         elif kind == FACT and entry.table == PRODUCER_AUDIT and entry.payload == AUDIT_MARK:
             self._audit.waits = False
-        elif kind == SEGMENT_DROPPED:
-            self._readers.drop(entry.sequence)
 
     def fail(self) -> None:
         """A write or sync failed: `next_batch` gives nothing from now on."""
@@ -434,18 +492,6 @@ class Journal(MessageStore):
 
     def _owners(self, destinations: list[Destination]) -> list[StoredDestination]:
         return [self._index.by_name.get(known.qualified_name) or self._create(known) for known in destinations]
-
-    def _remove_in_unit(self, destination: Destination, sequence: int) -> None:
-        """A waiting message is written first: it may not vanish unless the whole unit counts."""
-        owner = self._index.by_name.get(destination.qualified_name)
-        if owner is None or not owner.has(sequence):
-            return
-        entry = owner.unwritten.pop(sequence, None)
-        if entry is not None and not entry.handed_over:
-            owner.leaving.add(sequence)
-            self._outbox.record(REMOVAL, owner, sequence, b"")
-            return
-        self._outbox.removal(owner, sequence, owner.take_out(sequence))
 
     def _take(self) -> tuple[list[Entry], int]:
         """Takes entries for the next batch, with the bytes of their records.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from struct import Struct
 from typing import Final
 
@@ -9,7 +10,7 @@ from spanwire.broker.facts import Fact, check_fact
 from spanwire.model.destination import QUEUE, Destination
 from spanwire.model.errors import ResourceAllocationError
 from spanwire.model.message import Message
-from spanwire.stores.journal.index import Entry, SharedBody, StoredDestination
+from spanwire.stores.journal.index import Arrival, Entry, SharedBody, StoredDestination
 from spanwire.stores.journal.record import (
     BODY,
     CANCELLED,
@@ -23,13 +24,17 @@ from spanwire.stores.journal.record import (
     REDELIVERY,
     REFERENCE,
     REMOVAL,
+    TRANSFER,
     record_size,
 )
+from spanwire.stores.journal.transfers import FIXED_BYTES, RUN_BYTES, TransferRuns, encode_transfer
 
 MIB: Final = 1024 * 1024
 MAX_BATCH_BYTES: Final = 4 * MIB  # encoding one batch must not hold the loop for more than some milliseconds
 MAX_BATCH_RECORDS: Final = 4_096  # the same; a record costs half a microsecond
 MAX_UNIT_BYTES: Final = 1024 * MIB  # a transaction lies in one batch and so in one segment of at most 4 GiB
+
+LEAST_TRANSFER: Final = record_size(FIXED_BYTES + RUN_BYTES)
 
 _PRODUCER_SEQUENCE: Final = Struct("<q")
 
@@ -103,6 +108,57 @@ class Outbox:
             sequences.append(owner.high)
         return sequences
 
+    def remove_in_unit(self, owner: StoredDestination, sequence: int) -> None:
+        """A waiting message is written first: it may not vanish unless the whole unit counts."""
+        if not owner.has(sequence):
+            return
+        entry = owner.unwritten.pop(sequence, None)
+        if (entry is not None and not entry.handed_over) or (owner.arriving and owner.arrives(sequence)):
+            owner.leaving.add(sequence)
+            self.record(REMOVAL, owner, sequence, b"")
+            return
+        self.removal(owner, sequence, owner.take_out(sequence))
+
+    def transfer(self, source: StoredDestination, target: StoredDestination, sequences: list[int]) -> int:
+        """Messages of one line become those of another, under sequences that follow one another; gives the first. What
+        is not known to be on the disk is written for the other line.
+        """
+        first = target.high + 1
+        if source.has_all(sequences):
+            self._transfer_run(source, target, sequences)
+            return first
+        run: list[int] = []
+        for sequence in sequences:
+            entry = source.unwritten.get(sequence) if source.unwritten else None
+            if entry is None and source.has(sequence):
+                run.append(sequence)
+                continue
+            self._transfer_run(source, target, run)
+            run = []
+            if entry is not None and entry.message is not None:
+                self.message(target, entry.message)
+                self.remove_in_unit(source, sequence)
+            else:
+                target.high += 1  # what is not there leaves a gap
+        self._transfer_run(source, target, run)
+        return first
+
+    def _transfer_run(self, source: StoredDestination, target: StoredDestination, sequences: list[int]) -> None:
+        if not sequences:
+            return
+        runs = TransferRuns(source.number)
+        if sequences == list(range(sequences[0], sequences[0] + len(sequences))):
+            runs.firsts.append(sequences[0])
+            runs.counts.append(len(sequences))
+        else:
+            for sequence in sequences:
+                runs.add(sequence)
+        first = target.high + 1
+        self.record(TRANSFER, target, first, encode_transfer(runs))
+        target.arriving.append(Arrival(first, source, array("q", sequences)))
+        source.leaving.update(sequences)
+        target.high += len(sequences)
+
     def fact(self, table: int, key: bytes, value: bytes | None) -> None:
         """A fact, or with ``value`` None its end."""
         kind = FACT_DISCARDED if value is None else FACT
@@ -173,9 +229,10 @@ def check_unit(
     additions: list[tuple[Destination, Message]],
     removals: list[tuple[Destination, int]],
     facts: list[Fact],
+    transferred_bytes: int = 0,
 ) -> None:
     """Raises `ResourceAllocationError` for a unit above `MAX_UNIT_BYTES`."""
-    size = len(removals) * record_size(0)
+    size = transferred_bytes + len(removals) * record_size(0)
     for addition in additions:
         size += record_size(len(addition[1].encoded()))
     for fact in facts:
@@ -186,6 +243,18 @@ def check_unit(
         raise ResourceAllocationError(
             f"the transaction holds {size // MIB} MiB, at most {MAX_UNIT_BYTES // MIB} MiB can be committed at once"
         )
+
+
+def transfer_bytes(source: StoredDestination, sequences: list[int]) -> int:
+    """At most so many bytes a transfer writes."""
+    size = LEAST_TRANSFER + len(sequences) * RUN_BYTES
+    unwritten = source.unwritten
+    if unwritten:
+        for sequence in sequences:
+            entry: Entry | None = unwritten.get(sequence)
+            if entry is not None and entry.message is not None:  # written again, removed, and its neighbours apart
+                size += record_size(len(entry.message.encoded())) + EXPIRATION_SIZE + HEADER_SIZE + LEAST_TRANSFER
+    return size
 
 
 def _is_void(entry: Entry) -> bool:

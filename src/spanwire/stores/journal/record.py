@@ -25,6 +25,9 @@ seed of the segment plus the record's offset: a record that is moved, or comes f
 | 14 MOVED_BODY | 0 | 0 | as BODY; the REFERENCE records behind it have had their sequences before |
 | 16 FACT | table | length of the key | key, value; replaces what was kept under the key |
 | 17 FACT_DISCARDED | table | length of the key | key |
+| 18 TRANSFER | its number | first of the new sequences | u32 line, u32 count of runs, of each u64 sequence, u32 count |
+
+A TRANSFER record makes messages of another line, run after run, those of its own, with rising sequences.
 
 A CANCELLED record of a message that another broker forwarded with a number (below 0) holds that as its i64 alone.
 ``flags`` are those of a message (MESSAGE, BODY, MOVED, MOVED_BODY), else 0: its priority in the low four bits, and
@@ -38,6 +41,8 @@ from __future__ import annotations
 from struct import Struct
 from typing import Final
 from zlib import crc32
+
+from librt.strings import BytesWriter, write_i16_le, write_i32_le, write_i64_le
 
 NONE: Final = 0  # unwritten space
 BATCH: Final = 1
@@ -56,7 +61,8 @@ MOVED: Final = 13
 MOVED_BODY: Final = 14
 FACT: Final = 16
 FACT_DISCARDED: Final = 17
-LAST_KNOWN_KIND: Final = 17
+TRANSFER: Final = 18
+LAST_KNOWN_KIND: Final = 18
 
 LAST_KIND_OF_FORMAT_1: Final = CLEAN_STOP
 AUDIT_MARK: Final = b""  # the key of the fact that ends a whole copy of the producer audit
@@ -71,7 +77,10 @@ ALIGNMENT: Final = 8
 CRC_MASK: Final = 0xFFFFFFFF
 PADDING: Final = (b"", b"\0" * 7, b"\0" * 6, b"\0" * 5, b"\0" * 4, b"\0" * 3, b"\0" * 2, b"\0")  # by length % 8
 
-_CRC: Final = Struct("<I")
+MAX_SIGNED_SHORT: Final = 0x7FFF
+MAX_SIGNED: Final = 0x7FFFFFFF
+MAX_SIGNED_LONG: Final = 0x7FFFFFFFFFFFFFFF
+
 _REST: Final = Struct("<IBBHIQ")
 _HEADER: Final = Struct("<IIBBHIQ")
 _EXPIRATION: Final = Struct("<q")
@@ -122,8 +131,11 @@ def encode_header(
     seed: int, offset: int, kind: int, flags: int, format_id: int, number: int, sequence: int, payload: bytes
 ) -> bytes:
     """The 24 bytes in front of ``payload`` for a record at ``offset`` of the segment with ``seed``."""
-    rest = _REST.pack(len(payload), kind, flags, format_id, number, sequence)
-    return _CRC.pack(crc32(payload, crc32(rest, (seed + offset) & CRC_MASK))) + rest
+    rest = _rest(len(payload), kind, flags, format_id, number, sequence)
+    crc = crc32(rest, (seed + offset) & CRC_MASK)
+    if len(payload) > 0:
+        crc = crc32(payload, crc)
+    return crc.to_bytes(4, "little") + rest
 
 
 def encode_message_header(
@@ -138,8 +150,22 @@ def encode_message_header(
     raw: bytes,
 ) -> bytes:
     """`encode_header` and the expiration behind it, for a payload of both."""
-    rest = _REST.pack(len(expires) + len(raw), kind, flags, format_id, number, sequence) + expires
-    return _CRC.pack(crc32(raw, crc32(rest, (seed + offset) & CRC_MASK))) + rest
+    rest = _rest(len(expires) + len(raw), kind, flags, format_id, number, sequence) + expires
+    return crc32(raw, crc32(rest, (seed + offset) & CRC_MASK)).to_bytes(4, "little") + rest
+
+
+def _rest(length: int, kind: int, flags: int, format_id: int, number: int, sequence: int) -> bytes:
+    """A header but for its checksum. A writer knows numbers with a sign alone, and is three times as fast."""
+    if length > MAX_SIGNED or number > MAX_SIGNED or format_id > MAX_SIGNED_SHORT or sequence > MAX_SIGNED_LONG:
+        return _REST.pack(length, kind, flags, format_id, number, sequence)
+    out = BytesWriter()
+    write_i32_le(out, length)
+    out.append(kind)
+    out.append(flags)
+    write_i16_le(out, format_id)
+    write_i32_le(out, number)
+    write_i64_le(out, sequence)
+    return out.getvalue()
 
 
 def encode_expiration(wall_ms: int) -> bytes:

@@ -31,11 +31,13 @@ from spanwire.stores.journal.record import (
     REDELIVERY,
     REFERENCE,
     REMOVAL,
+    TRANSFER,
     record_size,
 )
 from spanwire.stores.journal.segment import damage, segment_name
 from spanwire.stores.journal.sequences import GONE
 from spanwire.stores.journal.traits import Traits
+from spanwire.stores.journal.transfers import TransferRuns, decode_transfer
 
 BODIES: Final = (MESSAGE, BODY, MOVED, MOVED_BODY)  # kinds of which only the expiration is looked at
 
@@ -250,9 +252,36 @@ class Replay:
                 owner.high = sequence
         elif kind == FACT:
             self._put_fact(number, payload[:sequence], payload[sequence:], segment, offset, length)
-        elif kind == FACT_DISCARDED:
+        else:
+            self._apply_rarest(kind, number, sequence, segment, offset, payload)
+
+    def _apply_rarest(self, kind: int, number: int, sequence: int, segment: int, offset: int, payload: bytes) -> None:
+        if kind == FACT_DISCARDED:
             self.facts.get(number, {}).pop(payload, b"")
-            index.written_fact_discard(number, payload, segment)
+            self._index.written_fact_discard(number, payload, segment)
+        elif kind == TRANSFER:
+            runs = decode_transfer(payload)
+            if runs is None:
+                raise damage(segment_name(segment), offset, "its transfer has a wrong length")
+            self._owner(runs.source, segment, offset)
+            self._apply_transfer(self._owner(number, segment, offset), sequence, runs, segment)
+
+    def _apply_transfer(self, owner: StoredDestination, sequence: int, runs: TransferRuns, segment: int) -> None:
+        last = sequence + runs.count - 1
+        if last > owner.high:
+            owner.high = last
+        self._index.written_transfer(owner, sequence, runs, segment)
+        traits = self._traits.get(runs.source)
+        if traits is not None:
+            others = self._traits.get(owner.number)
+            if others is None:
+                others = Traits()
+                self._traits[owner.number] = others
+            traits.pass_on(runs, sequence, others)
+        if owner.number in self._early_notes:
+            for new in range(sequence, last + 1):
+                if owner.index.find(new) != GONE:
+                    self._adopt_note(owner, new)
 
     def _put_fact(self, table: int, key: bytes, value: bytes, segment: int, offset: int, length: int) -> None:
         if table == PRODUCER_AUDIT and key == AUDIT_MARK:

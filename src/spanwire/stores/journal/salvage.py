@@ -32,6 +32,7 @@ from spanwire.stores.journal.record import (
     REFERENCE,
     REMOVAL,
     SEGMENT_DROPPED,
+    TRANSFER,
     Record,
     expiration_size,
     read_record,
@@ -46,6 +47,7 @@ from spanwire.stores.journal.segment import (
 )
 from spanwire.stores.journal.segment_files import UNKNOWN_VERSION, SegmentFile, SegmentFiles
 from spanwire.stores.journal.segment_scan import Hole, SegmentScan, filler_header
+from spanwire.stores.journal.transfers import decode_transfer
 
 OF_A_LINE: Final = (MESSAGE, REMOVAL, CANCELLED, REDELIVERY, DESTINATION_REMOVED, REFERENCE, MOVED)
 LOST_NAME: Final = "queue://SPANWIRE.RECOVERED."
@@ -250,13 +252,24 @@ class Salvage:
         kind = record.kind
         if kind == DESTINATION:
             self._known[record.destination] = scan.payload(record)
-            self._note_high(record)
+            self._note_high(record.destination, record.sequence)
             if listing is not None:
                 listing[record.destination] = scan.payload(record)
         elif kind == SEGMENT_DROPPED:
             self._dropped.add(record.sequence)
+        elif kind == TRANSFER:
+            self._take_transfer(scan, record)
         elif kind in OF_A_LINE:
             self._check_owner(scan, record)
+
+    def _take_transfer(self, scan: SegmentScan, record: Record) -> None:
+        runs = decode_transfer(scan.payload(record))
+        if runs is None:
+            scan.drop(record)
+        elif self._knows(scan, record, runs.source) and self._knows(scan, record, record.destination):
+            self._note_high(record.destination, record.sequence + runs.count - 1)
+            for place, first in enumerate(runs.firsts):
+                self._note_high(runs.source, first + runs.counts[place] - 1)
 
     def _take_checkpoint(self, scan: SegmentScan, record: Record, is_whole: bool) -> dict[int, bytes] | None:
         """An empty list for the destinations that follow it, or None if the list has holes."""
@@ -270,42 +283,46 @@ class Salvage:
         self._floor = max(self._floor, checkpoint.floor)
         return {}
 
-    def _note_high(self, record: Record) -> None:
-        if record.sequence > self._high.get(record.destination, 0):
-            self._high[record.destination] = record.sequence
+    def _note_high(self, number: int, sequence: int) -> None:
+        if sequence > self._high.get(number, 0):
+            self._high[number] = sequence
 
     def _check_owner(self, scan: SegmentScan, record: Record) -> None:
-        number = record.destination
+        if self._knows(scan, record, record.destination):
+            self._note_high(record.destination, record.sequence)
+            if record.kind == DESTINATION_REMOVED:
+                del self._known[record.destination]
+
+    def _knows(self, scan: SegmentScan, record: Record, number: int) -> bool:
+        """Whether the line with this number, which ``record`` names, has a name or gets one; else it is dropped."""
         if number not in self._known:
-            name = self._name_of(scan, record)
+            name = self._name_of(scan, number)
             if not scan.insert(record.offset, DESTINATION, number, 0, name):
                 scan.drop(record)
                 self.findings.append(
                     Finding(segment_name(scan.number), record.offset, f"nobody knows destination {number}", True)
                 )
-                return
+                return False
             self._known[number] = name
-        self._note_high(record)
-        if record.kind == DESTINATION_REMOVED:
-            del self._known[number]
+        return True
 
-    def _name_of(self, scan: SegmentScan, record: Record) -> bytes:
+    def _name_of(self, scan: SegmentScan, number: int) -> bytes:
         """The name of a destination whose record is lost."""
         names = self._names
         if names is None:
             names = self._all_names()
             self._names = names
-        found = names.get(record.destination)
+        found = names.get(number)
         if found is not None:
             return found
         for region in scan.regions:
             for other in region.records:
-                if other.destination == record.destination and other.kind == MESSAGE:
+                if other.destination == number and other.kind == MESSAGE:
                     raw = scan.payload(other)[expiration_size(other.flags) :]
                     name = self._ports.destination_name(other.format_id, raw)
                     if name != "":
                         return name.encode("utf-8", "surrogatepass")
-        return f"{LOST_NAME}{record.destination}".encode()
+        return f"{LOST_NAME}{number}".encode()
 
     def _all_names(self) -> dict[int, bytes]:
         names: dict[int, bytes] = {}

@@ -16,6 +16,7 @@ GONE: Final = -1
 BLOCK_SEQUENCES: Final = 4096  # of one block: closing its holes takes some ten microseconds
 MIN_COMPACTION: Final = 64  # entries of a block below which its holes are not worth closing
 MAX_LATE_RUNS: Final = 8  # rising runs of late sequences that are looked through before they are merged
+STRETCH_GROWTH: Final = 4  # of neighbours that are compared together, for as long as all of them fit
 
 
 def packed_location(segment: int, offset: int) -> int:
@@ -67,6 +68,42 @@ class SequenceBlock:
             self.last = place
             return place
         return -1
+
+    def stretch(self, place: int, wanted: array[int], first: int) -> int:
+        """How many of ``wanted`` from index ``first`` on certainly stand side by side from ``place`` on, at least a
+        fourth of those that do. What is compared in vain is never much more than what is found.
+        """
+        sequences = self.sequences
+        most = min(len(sequences) - place, len(wanted) - first)
+        if most < 2 or sequences[place + 1] != wanted[first + 1]:
+            return 1
+        known = 2
+        step = STRETCH_GROWTH
+        while known < most:
+            end = min(known + step, most)
+            if sequences[place + known : place + end] != wanted[first + known : first + end]:
+                break
+            known = end
+            step *= STRETCH_GROWTH
+        return known
+
+    def holds_all(self, place: int, count: int) -> bool:
+        """Whether nothing of the ``count`` sequences from ``place`` on is gone."""
+        if place >= self.head and self.count == len(self.sequences) - self.head:
+            return True
+        return GONE not in self.locations[place : place + count]
+
+    def take_stretch(self, place: int, count: int) -> None:
+        """The ``count`` sequences from ``place`` on, all of which are there, are gone."""
+        locations = self.locations
+        end = place + count
+        locations[place:end] = array("q", [GONE]) * count
+        self.count -= count
+        if place == self.head:
+            last = len(locations)
+            while end < last and locations[end] == GONE:
+                end += 1
+            self.head = end
 
     def take(self, place: int) -> None:
         """The sequence at ``place`` is gone."""
@@ -203,6 +240,34 @@ class SequenceIndex:
                 return location
         return GONE
 
+    def look_up(self, sequences: list[int], locations: list[int], lengths: list[int]) -> None:
+        """Add the packed location of each, or `GONE`, and its payload length, which means nothing for one that is gone.
+
+        Neighbours that are asked for one after the other are found together.
+        """
+        if self._late:
+            self.settle()
+        wanted = array("q", sequences)
+        first = 0
+        end = len(sequences)
+        while first < end:
+            block = self._block(sequences[first])
+            place = block.place(sequences[first])
+            if place < 0:
+                locations.append(GONE)
+                lengths.append(0)
+                first += 1
+                continue
+            count = block.stretch(place, wanted, first)
+            if count == 1:
+                locations.append(block.locations[place])
+                lengths.append(block.lengths[place])
+            else:
+                locations.extend(block.locations[place : place + count].tolist())
+                lengths.extend(block.lengths[place : place + count].tolist())
+                block.last = place + count - 1
+            first += count
+
     def length(self, sequence: int) -> int:
         """The payload length of a sequence that is there."""
         block = self._block(sequence)
@@ -223,11 +288,47 @@ class SequenceIndex:
         self.removed_length = block.lengths[place]
         block.take(place)
         self._count -= 1
-        left = block.count
-        if left * 2 < len(block.sequences):
-            if len(block.sequences) > MIN_COMPACTION or (left == 0 and len(self._blocks) > 1):
-                self._tidy(sequence, block)
+        self._tidy_sparse(sequence, block)
         return location
+
+    def remove_all(self, sequences: list[int], locations: list[int], lengths: list[int]) -> None:
+        """`remove` each; adds its packed location, or `GONE`, and its payload length, which means nothing for one that
+        was gone. Neighbours go together.
+        """
+        if self._late:
+            self.settle()
+        wanted = array("q", sequences)
+        first = 0
+        end = len(sequences)
+        while first < end:
+            sequence = sequences[first]
+            block = self._block(sequence)
+            place = block.place(sequence)
+            if place < 0:
+                locations.append(GONE)
+                lengths.append(0)
+                first += 1
+                continue
+            count = block.stretch(place, wanted, first)
+            if count == 1:
+                location = block.locations[place]
+                locations.append(location)
+                lengths.append(block.lengths[place])
+                if location != GONE:
+                    block.take(place)
+                    self._count -= 1
+                    self._tidy_sparse(sequence, block)
+            elif block.holds_all(place, count):
+                locations.extend(block.locations[place : place + count].tolist())
+                lengths.extend(block.lengths[place : place + count].tolist())
+                block.take_stretch(place, count)
+                self._count -= count
+                self._tidy_sparse(sequence, block)
+            else:
+                for index in range(first, first + count):
+                    locations.append(self.remove(sequences[index]))
+                    lengths.append(self.removed_length)
+            first += count
 
     def sequences(self) -> array[int]:
         """All sequences in rising order, a copy."""
@@ -278,6 +379,13 @@ class SequenceIndex:
         self._blocks.append(block)
         self._lowest.append(sequence)
         return block
+
+    def _tidy_sparse(self, sequence: int, block: SequenceBlock) -> None:
+        """Something left the block that held ``sequence``: tidy it up if that is worth it."""
+        left = block.count
+        if left * 2 < len(block.sequences):
+            if len(block.sequences) > MIN_COMPACTION or (left == 0 and len(self._blocks) > 1):
+                self._tidy(sequence, block)
 
     def _tidy(self, sequence: int, block: SequenceBlock) -> None:
         """Most of a block is gone: it becomes smaller, goes, or becomes one with the block before it."""

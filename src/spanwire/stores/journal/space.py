@@ -116,7 +116,7 @@ class DiskSpace:
             return entry.location != GONE  # else its message is held
         if kind == REDELIVERY:
             waiting = entry.owner.unwritten.get(entry.sequence)
-            return waiting is None or waiting.handed_over
+            return (waiting is None or waiting.handed_over) and not entry.owner.arrives(entry.sequence)
         if kind == FACT or kind == FACT_DISCARDED:
             if entry.table == PRODUCER_AUDIT and self._held:
                 return False  # it says that the held messages are on the disk

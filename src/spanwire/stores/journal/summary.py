@@ -34,7 +34,8 @@ from spanwire.stores.journal.segment import (
 )
 
 MAGIC: Final = b"SWSUMMRY"
-SUMMARY_VERSION: Final = 1
+SUMMARY_VERSION: Final = 2
+OLDEST_SUMMARY_VERSION: Final = 1  # that has no transfers; who knows only that reads no other
 SUMMARY_HEADER_SIZE: Final = 80
 SUFFIX: Final = ".summary"
 NEW_NAME: Final = "summary.new"  # a summary while it is being written
@@ -220,7 +221,9 @@ def _read(
     magic, version, journal_format, crc, store_id, number, end, batches, tail_offset, tail, _, length = (
         _HEADER.unpack_from(data)
     )
-    if magic != MAGIC or version != SUMMARY_VERSION or journal_format != FORMAT_VERSION:
+    if magic != MAGIC or journal_format != FORMAT_VERSION:
+        return None
+    if version < OLDEST_SUMMARY_VERSION or version > SUMMARY_VERSION:
         return None
     if crc32(data[SUMMARY_HEADER_SIZE:], crc32(data[:12] + b"\0\0\0\0" + data[16:SUMMARY_HEADER_SIZE])) != crc:
         return None

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from array import array
-from typing import Final
 
 from spanwire.broker.recovery import Expirations
+from spanwire.stores.journal.transfers import NOT_PASSED, Labels, TransferRuns
 
 
 class Traits:
@@ -16,10 +16,10 @@ class Traits:
     __slots__ = ("_expirations", "_expiring", "_priorities", "_prioritised")
 
     def __init__(self) -> None:
-        self._prioritised: Final[array[int]] = array("q")
-        self._priorities: Final[array[int]] = array("B")
-        self._expiring: Final[array[int]] = array("q")
-        self._expirations: Final[array[int]] = array("q")
+        self._prioritised: array[int] = array("q")
+        self._priorities: array[int] = array("B")
+        self._expiring: array[int] = array("q")
+        self._expirations: array[int] = array("q")
 
     def add_priority(self, sequence: int, priority: int) -> None:
         """A message has this priority."""
@@ -30,6 +30,29 @@ class Traits:
         """A message expires."""
         self._expiring.append(sequence)
         self._expirations.append(wall_ms)
+
+    def pass_on(self, runs: TransferRuns, sequence: int, other: Traits) -> None:
+        """The messages of ``runs`` are those from ``sequence`` on of a destination with the ``other`` traits."""
+        labels = Labels()
+        for place, first in enumerate(runs.firsts):
+            labels.add(first, runs.counts[place], 0, sequence, 0)
+            sequence += runs.counts[place]
+        prioritised, priorities = self._prioritised, self._priorities
+        expiring, expirations = self._expiring, self._expirations
+        self._prioritised, self._priorities = array("q"), array("B")
+        self._expiring, self._expirations = array("q"), array("q")
+        for index, key in enumerate(prioritised):
+            place = labels.place(key)
+            if place == NOT_PASSED:
+                self.add_priority(key, priorities[index])
+            else:
+                other.add_priority(labels.other(place, key), priorities[index])
+        for index, key in enumerate(expiring):
+            place = labels.place(key)
+            if place == NOT_PASSED:
+                self.add_expiration(key, expirations[index])
+            else:
+                other.add_expiration(labels.other(place, key), expirations[index])
 
     def priorities(self, sequences: array[int]) -> dict[int, int]:
         """Those of the messages in ``sequences``, which rise."""

@@ -9,11 +9,11 @@ from typing import Final
 from spanwire.broker.recovery import RecoveredDestination
 from spanwire.stores.journal.disk_port import Disk
 from spanwire.stores.journal.fetch import Read, check_read
+from spanwire.stores.journal.fetch_blocks import blocks
 from spanwire.stores.journal.journal import Journal
 from spanwire.stores.journal.record import HEADER_SIZE
 from spanwire.stores.journal.recovery import Recovery, recover
 from spanwire.stores.journal.segment import damage, segment_name
-from spanwire.stores.reader import blocks
 
 MAX_SLICE: Final = 500  # messages located and read together
 

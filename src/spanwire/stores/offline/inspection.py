@@ -163,11 +163,12 @@ def _count_losses(holes: list[Hole], contents: StoreContents, found: Inspection)
     """Messages in holes whose header is still believed and that are nowhere else; those that were removed later, by
     records of which nothing is known here, count, too.
     """
-    owners = contents.recovery.index.by_number
+    index = contents.recovery.index
     reports = {report.name: report for report in found.lines}
     for hole in holes:
-        owner = owners.get(hole.number)
-        if owner is None or hole.kind not in MESSAGES or owner.has(hole.sequence):
+        number, sequence = index.present_label(hole.number, hole.sequence)
+        owner = index.by_number.get(number)
+        if owner is None or hole.kind not in MESSAGES or owner.has(sequence):
             continue
         report = reports.get(owner.destination.qualified_name)
         if report is not None:

@@ -108,6 +108,40 @@ def test_a_segment_is_not_deleted_under_a_fetch_that_was_asked_for_before() -> N
 
 
 @pytest.mark.parametrize("moment", ["read", "taken", "written"])
+def test_messages_removed_together_while_they_are_moved_are_counted_as_one_by_one(moment: str) -> None:
+    drivers = [JournalDriver(), JournalDriver()]
+    for together, driver in enumerate(drivers):
+        kept = [driver.store.append(A, plain_message(A, number, b"kept")) for number in range(10)]
+        flow(driver, 40)
+        while driver.scan_one():
+            pass
+        if moment == "read":
+            remove(driver, kept[1:9], together == 1)
+        batch = driver.store.next_batch()
+        assert batch is not None
+        if moment == "taken":
+            remove(driver, kept[1:9], together == 1)
+        write_batch(driver.disk, batch, True)
+        driver.store.completed(batch)
+        if moment == "written":
+            remove(driver, kept[1:9], together == 1)
+        driver.turn()
+        assert driver.store.moved_bytes > 0
+        assert bodies(driver, kept) == [b"kept", *[None] * 8, b"kept"]
+    assert drivers[0].disk.contents() == drivers[1].disk.contents()
+    assert drivers[0].books() == drivers[1].books()
+
+
+def remove(driver: JournalDriver, sequences: list[int], together: bool) -> None:
+    """In one call or in many."""
+    if together:
+        driver.store.remove_all(A, sequences)
+        return
+    for sequence in sequences:
+        driver.store.remove(A, sequence)
+
+
+@pytest.mark.parametrize("moment", ["read", "taken", "written"])
 def test_a_message_removed_while_it_is_moved_stays_removed(moment: str) -> None:
     driver = JournalDriver()
     kept = driver.store.append(A, plain_message(A, 1, b"kept"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+from random import Random
 
 import pytest
 
@@ -56,6 +57,59 @@ def test_a_message_removed_while_its_write_is_under_way_is_removed_afterwards() 
     assert driver.fetched[1] == [None]
     driver.crash()
     assert list(driver.recovered[0].sequences) == []
+
+
+def test_messages_removed_together_while_their_write_is_under_way_are_removed_afterwards() -> None:
+    driver = JournalDriver()
+    sequences = [driver.store.append(A, plain_message(A, number)) for number in range(9)]
+    batch = driver.store.next_batch()
+    assert batch is not None
+    driver.store.remove_all(A, sequences[1:8])
+    driver.store.fetch(1, A, sequences)
+    assert [message is None for message in driver.store.take_fetches()[0].messages] == [False, *[True] * 7, False]
+    write_batch(driver.disk, batch, True)
+    driver.store.completed(batch)
+    driver.turn()
+    driver.crash()
+    assert list(driver.recovered[0].sequences) == [sequences[0], sequences[8]]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_removing_many_at_once_writes_and_counts_what_removing_one_by_one_does(seed: int) -> None:
+    random = Random(seed)
+    drivers = [JournalDriver(), JournalDriver()]
+    kept: list[int] = []
+    under_way: list[Batch | None] = [None, None]
+    for step in range(600):
+        choice = random.randrange(10)
+        if choice < 4:
+            for number in range(random.randrange(1, 12)):
+                message = plain_message(A, step * 100 + number, bytes(random.choice((0, 40, 700))))
+                kept.append(max([driver.store.append(A, message) for driver in drivers]))
+        elif choice < 6 and kept:
+            first = random.randrange(len(kept)) if random.random() < 0.3 else 1
+            leaving = kept[first : first + random.randrange(40) : random.choice((1, 1, 2))]
+            leaving += [*leaving[:1], 1 << 40]
+            kept = [sequence for sequence in kept if sequence not in leaving]
+            for sequence in leaving:
+                drivers[0].store.remove(A, sequence)
+            drivers[1].store.remove_all(A, leaving)
+        elif choice < 8:
+            for place, driver in enumerate(drivers):
+                batch = under_way[place]
+                under_way[place] = None if batch is not None else driver.store.next_batch()
+                if batch is not None:
+                    write_batch(driver.disk, batch, True)
+                    driver.store.completed(batch)
+        elif under_way == [None, None]:
+            for driver in drivers:
+                driver.scan_one()
+        assert drivers[0].store.position() == drivers[1].store.position()
+        assert drivers[0].disk.contents() == drivers[1].disk.contents()
+        assert drivers[0].books() == drivers[1].books()
+    assert drivers[0].store.moved_bytes > 0
+    drivers[1].crash()
+    assert set(drivers[1].recovered[0].sequences) >= set(kept[:1])
 
 
 def test_a_message_under_way_is_fetched_from_memory() -> None:

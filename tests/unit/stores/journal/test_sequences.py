@@ -9,7 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spanwire.stores.journal.sequences import BLOCK_SEQUENCES, GONE, MAX_LATE_RUNS, MIN_COMPACTION, SequenceIndex
+from spanwire.stores.journal.sequences import (
+    BLOCK_SEQUENCES,
+    GONE,
+    MAX_LATE_RUNS,
+    MIN_COMPACTION,
+    SequenceBlock,
+    SequenceIndex,
+)
 from spanwire.stores.journal.traits import Traits
 
 
@@ -33,6 +40,74 @@ def test_restoring_and_removing_in_any_order_is_like_a_dict(steps: list[tuple[in
     assert list(index.sequences()) == sorted(expected)
     assert list(index.locations()) == [expected[sequence][0] for sequence in sorted(expected)]
     assert list(index.lengths()) == [expected[sequence][1] for sequence in sorted(expected)]
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 400), st.integers(1, 40)), max_size=12),
+    st.lists(
+        st.lists(st.integers(0, 500), max_size=4) | st.tuples(st.integers(0, 480), st.integers(0, 60)), max_size=8
+    ),
+)
+def test_what_is_looked_up_or_removed_together_is_as_one_after_the_other(
+    runs: list[tuple[int, int]], steps: list[list[int] | tuple[int, int]]
+) -> None:
+    index = SequenceIndex()
+    expected: dict[int, tuple[int, int]] = {}
+    for first, count in runs:
+        for sequence in range(first, first + count):
+            index.restore(sequence, 8 * sequence + count, count)
+            expected[sequence] = (8 * sequence + count, count)
+    for step in steps:
+        asked = step if isinstance(step, list) else list(range(step[0], step[0] + step[1]))
+        locations: list[int] = []
+        lengths: list[int] = []
+        index.look_up(asked, locations, lengths)
+        assert locations == [expected.get(sequence, (GONE, 0))[0] for sequence in asked]
+        found = [length for place, length in enumerate(lengths) if locations[place] != GONE]
+        assert found == [expected[sequence][1] for sequence in asked if sequence in expected]
+        index.remove_all(asked, locations, lengths)
+        assert len(locations) == len(lengths) == 2 * len(asked)
+        for place, sequence in enumerate(asked):
+            location, length = expected.pop(sequence, (GONE, 0))
+            assert locations[len(asked) + place] == location
+            assert location == GONE or lengths[len(asked) + place] == length
+        assert len(index) == len(expected)
+        assert list(index.sequences()) == sorted(expected)
+    index.settle()
+    assert list(index.locations()) == [expected[sequence][0] for sequence in sorted(expected)]
+    assert list(index.lengths()) == [expected[sequence][1] for sequence in sorted(expected)]
+
+
+@given(st.integers(1, 500), st.integers(0, 499), st.integers(1, 600), st.integers(0, 20))
+def test_of_a_stretch_a_fourth_at_least_is_found_at_once(length: int, place: int, asked: int, gap: int) -> None:
+    place %= length
+    block = SequenceBlock()
+    block.sequences.extend(range(length))
+    wanted = array("q", [*range(-3, 0), *range(place, place + asked), *range(place + asked + gap, length + 30)])
+    held = min(asked if gap else length, length - place)
+    found = block.stretch(place, wanted, 3)
+    assert held / 4 < found <= held
+
+
+@pytest.mark.parametrize("size", [1, 7, 100, 5000])
+@pytest.mark.parametrize("kept", [0, 1, 30, 1000])
+def test_a_long_line_is_taken_apart_by_stretches_around_what_stays(size: int, kept: int) -> None:
+    end = 3 * BLOCK_SEQUENCES + 7
+    index = SequenceIndex()
+    index.add_run(0, 0, 2, 5, end)
+    expected = [sequence for sequence in range(end) if kept and sequence % 1500 < kept]
+    leaving = [sequence for sequence in range(end) if not kept or sequence % 1500 >= kept]
+    for first in range(0, len(leaving), size):
+        asked = leaving[first : first + size]
+        locations: list[int] = []
+        lengths: list[int] = []
+        index.look_up(asked, locations, lengths)
+        assert locations == [2 * sequence for sequence in asked]
+        index.remove_all(asked, locations, lengths)
+        assert locations[len(asked) :] == [2 * sequence for sequence in asked]
+        assert lengths == [5] * (2 * len(asked))
+    assert list(index.sequences()) == expected
+    assert [index.find(sequence) for sequence in expected] == [2 * sequence for sequence in expected]
 
 
 def test_many_segments_moved_in_any_order_are_merged() -> None:

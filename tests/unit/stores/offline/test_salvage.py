@@ -27,11 +27,13 @@ from spanwire.stores.journal.record import (
     MOVED_BODY,
     REFERENCE,
     REMOVAL,
+    TRANSFER,
     Record,
     encode_header,
     expiration_size,
 )
 from spanwire.stores.journal.segment import BATCH_HEAD_SIZE, SEGMENT_HEADER_SIZE, SegmentReader, segment_number
+from spanwire.stores.journal.transfers import decode_transfer
 from spanwire.stores.offline.contents import StoreContents
 from spanwire.stores.offline.inspection import Inspection, inspect
 from spanwire.stores.offline.repair import finish, is_interrupted, repair
@@ -129,17 +131,27 @@ def found_on(disk: SimulatedDisk) -> tuple[State, dict[int, dict[bytes, bytes]]]
 
 
 class Place:
-    """Where a message lay last: file, its record or body, and the reference to that."""
+    """Where a message lay last: file, its record or body, the reference to that, and what made it a message of the
+    line.
+    """
 
-    def __init__(self, name: str, record: Record, reference: Record | None) -> None:
+    def __init__(self, name: str, record: Record, reference: Record | None, transfers: tuple[Place, ...] = ()) -> None:
         self.name: Final = name
+        self.record: Final = record
+        self.reference: Final = reference
+        self.transfers: Final = transfers
         self.parts: Final = [(part.offset, part.end) for part in (record, reference) if part is not None]
 
-    def is_whole(self, original: bytes, damaged: Damage) -> bool:
+    def passed(self, name: str, transfer: Record) -> Place:
+        """The same message in the line to which ``transfer`` gives it."""
+        return Place(self.name, self.record, self.reference, (*self.transfers, Place(name, transfer, None)))
+
+    def is_whole(self, files: dict[str, bytes], damaged: Damage) -> bool:
         """Whether any file has all its bytes at their place."""
+        original = files[self.name]
         return any(
             all(data[start:end] == original[start:end] for start, end in self.parts) for data in damaged.files.values()
-        )
+        ) and all(transfer.is_whole(files, damaged) for transfer in self.transfers)
 
 
 @cache
@@ -159,6 +171,16 @@ def history(number: int) -> dict[tuple[str, int], tuple[bytes, Place]]:
         elif record.kind == REFERENCE:
             assert body is not None
             found[names[record.destination], record.sequence] = (body[1], Place(name, body[0], record))
+        elif record.kind == TRANSFER:
+            runs = decode_transfer(payload)
+            assert runs is not None
+            new = record.sequence
+            for first, count in zip(runs.firsts, runs.counts, strict=True):
+                for old in range(first, first + count):
+                    if (names[runs.source], old) in found:
+                        message, place = found[names[runs.source], old]
+                        found[names[record.destination], new] = (message, place.passed(name, record))
+                    new += 1
     return found
 
 
@@ -180,12 +202,13 @@ def saved_rightly(number: int, damage: Damage) -> str:
     saved, facts = found_on(disk)
     for line, kept in saved.items():
         for sequence, (raw, _) in kept.items():
-            known = messages.get((line, sequence))
+            told = line if (line, sequence) in messages else line.removeprefix("queue://")  # the name is a message's
+            known = messages.get((told, sequence))
             assert "another store" in damage.text or (known is not None and known[0] == raw), (line, sequence)
     for line, kept in kept_by(number)[0].items():
         for sequence, (raw, _) in kept.items():
             place = messages[line, sequence][1]
-            whole = place.is_whole(files[place.name], damage)
+            whole = place.is_whole(files, damage)
             is_saved = saved.get(line, {}).get(sequence, (b"", 0))[0] == raw
             assert is_saved or not whole or damage.shortens, f"message {sequence} of {line} was not saved"
     again = JournalDriver(disk.copy())

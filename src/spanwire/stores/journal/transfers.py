@@ -1,0 +1,147 @@
+"""Messages that pass from one line to another without being written again: what the record says, and which sequence
+was which.
+
+The record of a message keeps the line and sequence that it was written with; a TRANSFER record gives it others. Where a
+message lies is for the index, which keeps `Labels` for as long as the segment with the TRANSFER record is there.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_right
+from struct import Struct
+from typing import Final
+
+NOT_PASSED: Final = -1
+
+_FIXED: Final = Struct("<II")
+_RUN: Final = Struct("<QI")
+
+FIXED_BYTES: Final = 8  # of the payload, and of each run in it
+RUN_BYTES: Final = 12
+
+
+class TransferRuns:
+    """The payload of a TRANSFER record: ``counts`` sequences from each of ``firsts`` of line ``source``."""
+
+    __slots__ = ("counts", "firsts", "source")
+
+    def __init__(self, source: int) -> None:
+        self.source: Final[int] = source
+        self.firsts: Final[array[int]] = array("q")
+        self.counts: Final[array[int]] = array("q")
+
+    def add(self, sequence: int) -> None:
+        """One more sequence."""
+        counts = self.counts
+        if len(counts) > 0 and self.firsts[-1] + counts[-1] == sequence:
+            counts[-1] += 1
+        else:
+            self.firsts.append(sequence)
+            counts.append(1)
+
+    @property
+    def count(self) -> int:
+        """How many messages."""
+        return sum(self.counts)
+
+
+def encode_transfer(runs: TransferRuns) -> bytes:
+    """The payload of the record."""
+    parts = [_FIXED.pack(runs.source, len(runs.firsts))]
+    for place, first in enumerate(runs.firsts):
+        parts.append(_RUN.pack(first, runs.counts[place]))
+    return b"".join(parts)
+
+
+def decode_transfer(payload: bytes) -> TransferRuns | None:
+    """Reads the payload of a TRANSFER record; None if it is none."""
+    if len(payload) < FIXED_BYTES:
+        return None
+    source, count = _FIXED.unpack_from(payload)
+    if len(payload) != FIXED_BYTES + RUN_BYTES * count:
+        return None
+    runs = TransferRuns(source)
+    for place in range(count):
+        first, length = _RUN.unpack_from(payload, FIXED_BYTES + RUN_BYTES * place)
+        runs.firsts.append(first)
+        runs.counts.append(length)
+    return runs
+
+
+class Labels:
+    """For runs of sequences of one line: which line and sequences they are, or were, elsewhere, and in which segment
+    that is written. 40 bytes a run; runs do not overlap.
+    """
+
+    __slots__ = ("_rises", "counts", "firsts", "lines", "others", "segments")
+
+    def __init__(self) -> None:
+        self.firsts: array[int] = array("q")
+        self.counts: array[int] = array("q")
+        self.lines: array[int] = array("q")
+        self.others: array[int] = array("q")
+        self.segments: array[int] = array("q")
+        self._rises = True  # whether ``segments`` does: always for messages that came
+
+    def __len__(self) -> int:
+        return len(self.firsts)
+
+    def add(self, first: int, count: int, line: int, other: int, segment: int) -> None:
+        """``count`` sequences from ``first`` are those from ``other`` of ``line``, as a record in ``segment`` says."""
+        place = bisect_right(self.firsts, first)
+        self.firsts.insert(place, first)
+        self.counts.insert(place, count)
+        self.lines.insert(place, line)
+        self.others.insert(place, other)
+        segments = self.segments
+        segments.insert(place, segment)
+        if place > 0 and segments[place - 1] > segment:
+            self._rises = False
+        if place + 1 < len(segments) and segments[place + 1] < segment:
+            self._rises = False
+
+    def place(self, sequence: int) -> int:
+        """The run that holds ``sequence``, or `NOT_PASSED`."""
+        place = bisect_right(self.firsts, sequence) - 1
+        if place >= 0 and sequence - self.firsts[place] < self.counts[place]:
+            return place
+        return NOT_PASSED
+
+    def other(self, place: int, sequence: int) -> int:
+        """What ``sequence`` of the run at ``place`` is elsewhere."""
+        return self.others[place] + sequence - self.firsts[place]
+
+    def _run_end(self, start: int) -> int:
+        """Where the runs from ``start`` on that stand in the same segment end."""
+        segments = self.segments
+        segment = segments[start]
+        if self._rises:
+            return bisect_right(segments, segment, start)
+        end = len(segments)
+        start += 1
+        while start < end and segments[start] == segment:
+            start += 1
+        return start
+
+    def drop(self, gone: set[int]) -> None:
+        """These segments are gone, and with them every record that is meant."""
+        kept = Labels()
+        segments = self.segments
+        end = len(segments)
+        start = 0
+        while start < end:
+            segment = segments[start]
+            after = self._run_end(start)
+            if segment not in gone:
+                kept.firsts.extend(self.firsts[start:after])
+                kept.counts.extend(self.counts[start:after])
+                kept.lines.extend(self.lines[start:after])
+                kept.others.extend(self.others[start:after])
+                kept.segments.extend(segments[start:after])
+            start = after
+        self.firsts = kept.firsts
+        self.counts = kept.counts
+        self.lines = kept.lines
+        self.others = kept.others
+        self.segments = kept.segments
