@@ -10,6 +10,7 @@ from typing import Final, Protocol
 
 from spanwire.broker.chunk import KEPT, SLICE_MESSAGES, TAKEN, Chunk, Packed
 from spanwire.broker.context import BrokerContext
+from spanwire.broker.control_destination import is_control
 from spanwire.broker.dead_letters import CAUSE, restore
 from spanwire.broker.destination_map import DestinationMap
 from spanwire.broker.destinations import Destinations
@@ -107,8 +108,8 @@ class Retrying(Disposal):
         return False
 
     def prepare(self, message: Message) -> Message | None:
-        """The message as it was sent first; None for one that is no dead letter, or whose destination is gone,
-        and for all while the disk has no room.
+        """The message as it was sent first; None for one that is no dead letter, or whose destination is gone or
+        takes nothing but what the broker or a program itself says there, and for all while the disk has no room.
         """
         store = self._context.store
         if store is not None and not store.has_room():
@@ -118,6 +119,8 @@ class Retrying(Disposal):
             view = message_format.view(message)
             target = view.original_destination
             if CAUSE not in view.properties or target is None or target.is_temporary or target == message.destination:
+                return None
+            if target.is_advisory or is_control(target):  # no message dies there: somebody has made it up
                 return None
             restore(view, target, self._context.wall_ms)
             copy = message_format.encode_from_view(view)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from spanwire.broker.advisory_policy import AdvisoryPolicy
+from spanwire.broker.control_destination import is_control
 from spanwire.broker.queue_policy import QueuePolicy
 from spanwire.broker.slow_policy import SlowConsumerPolicy
 from spanwire.broker.topic_policy import CLIENT_ID_FILTER, TopicPolicy
@@ -88,7 +89,7 @@ class DeadLetterStrategy:
             check_name(target.name)
         except InvalidDestinationError:
             return shared
-        return shared if target.is_pattern or target.is_composite else target
+        return shared if target.is_pattern or target.is_composite or is_control(target) else target
 
 
 @dataclass(frozen=True)

@@ -12,10 +12,14 @@ from hypothesis import strategies as st
 
 from spanwire.broker.backlog import MAX_RESIDENT_MESSAGES
 from spanwire.broker.chunk import SLICE_MESSAGES
+from spanwire.broker.control_destination import CONTROL
+from spanwire.broker.dead_letters import CAUSE
 from spanwire.broker.operations import PAGE_MESSAGES, REMOVAL_BYTES
+from spanwire.broker.policy import DeadLetterStrategy, IndividualNames, PolicyEntry
 from spanwire.model.acks import POISON_ACK
 from spanwire.model.errors import InvalidDestinationError, InvalidSelectorError
 from tests.support.dialogue.broker_dialogue import START_MS, Listener, Stage, destination
+from tests.support.dialogue.text_format import text_message
 
 QUEUE = "queue://Q"
 DLQ = "queue://ActiveMQ.DLQ"
@@ -282,6 +286,33 @@ def test_a_dead_letter_goes_back_to_where_it_was_sent_first() -> None:
     assert {name: value[1] for name, value in view.properties.items()} == {"mine": "kept"}
     assert view.original_destination is None
     assert str(view.destination) == QUEUE
+
+
+@pytest.mark.parametrize(
+    "address", [CONTROL.qualified_name, "topic://ActiveMQ.Advisory.Queue", f"queue://X,{CONTROL.qualified_name}"]
+)
+def test_a_dead_letter_that_is_made_up_gets_nowhere_where_no_message_dies(address: str) -> None:
+    stage = Stage()
+    forged = text_message(
+        destination(DLQ), 1, b"x", "ID:forger:1", properties={CAUSE: "mine", "action": "cursors"}, original=address
+    )
+    stage.peer("forger").sends_message(forged)
+    listener = stage.peer("c").consumes(address) if address.startswith("topic") else None
+    stage.settle()
+    observer = retries(stage)
+    stage.settle()
+    assert observer.told == [(0, 1)]
+    assert stage.view(DLQ).pending == 1
+    assert not stage.has(CONTROL.qualified_name)
+    assert listener is None or listener.takes() == []
+
+
+def test_dead_letters_do_not_come_to_the_control_destination_whatever_a_policy_makes_their_name() -> None:
+    strategy = DeadLetterStrategy(individual=IndividualNames(queue_prefix="ActiveMQ.Spanwire."))
+    stage = Stage(PolicyEntry(destination("queue://>"), dead_letter=strategy))
+    dies(stage, "dead", "queue://Control")
+    assert stage.view(DLQ).pending == 1
+    assert not stage.has(CONTROL.qualified_name)
 
 
 def test_a_retried_message_is_where_it_belongs_after_a_restart_and_nowhere_else() -> None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from spanwire.broker.advisory_policy import AdvisoryPolicy
+from spanwire.broker.control_destination import is_control
 from spanwire.broker.policy import (
     DEFAULT_CURSOR_MARK,
     DEFAULT_DEAD_LETTER_QUEUE,
@@ -167,6 +168,8 @@ class PolicyInterpreter:
             named = Settings(element, self.findings).physical_name(QUEUE)
         if named is not None and named.kind != QUEUE:
             self.findings.error(shared.line, "deadLetterQueue of <sharedDeadLetterStrategy> must be a queue")
+        if named is not None and is_control(named):
+            self.findings.error(shared.line, f"deadLetterQueue is {named.name}, which takes requests of programs alone")
         return DEFAULT_DEAD_LETTER_QUEUE if named is None else named.name
 
 

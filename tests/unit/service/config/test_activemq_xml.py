@@ -125,6 +125,17 @@ def test_the_memory_adapter_turns_persistence_off() -> None:
     assert not broker("<persistenceAdapter><memoryPersistenceAdapter/></persistenceAdapter>").persistence.persistent
 
 
+def test_the_control_destination_is_no_dead_letter_queue() -> None:
+    with pytest.raises(
+        ConfigurationError, match=r"ActiveMQ\.Spanwire\.Control, which takes requests of programs alone"
+    ):
+        broker(
+            "<destinationPolicy><policyMap><policyEntries><policyEntry queue='&gt;'><deadLetterStrategy>"
+            "<sharedDeadLetterStrategy deadLetterQueue='ActiveMQ.Spanwire.Control'/>"
+            "</deadLetterStrategy></policyEntry></policyEntries></policyMap></destinationPolicy>"
+        )
+
+
 def test_destinations_and_policies_are_read() -> None:
     configuration = broker(
         '<destinations><queue physicalName="ORDERS"/><topic physicalName="PRICES"/></destinations>'
