@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from spanwire.pipeline.control import Begun, Committed, ControlError, FencedError, Held, NotHeldError, Outgoing, Part
+from spanwire.client.outgoing import Outgoing
+from spanwire.pipeline.control import Begun, Committed, ControlError, FencedError, Held, NotHeldError, Part
 
 
 @dataclass

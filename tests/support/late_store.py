@@ -10,6 +10,7 @@ from typing import Final
 
 from spanwire.broker.broker import Broker
 from spanwire.broker.facts import Fact
+from spanwire.broker.ports import Transfer
 from spanwire.broker.recovery import Expirations, RecoveredDestination
 from spanwire.model.destination import QUEUE, STORED_SCHEMES, Destination
 from spanwire.model.environment import Time
@@ -72,6 +73,10 @@ class LateStore:
         self._position += 1
         self._remove(destination, sequence)
 
+    def remove_all(self, destination: Destination, sequences: list[int]) -> None:
+        for sequence in sequences:
+            self.remove(destination, sequence)
+
     def append_shared(self, destinations: list[Destination], message: Message) -> list[int]:
         self._position += 1
         return [self._add(destination, message) for destination in destinations]
@@ -93,6 +98,33 @@ class LateStore:
         for fact in facts:
             self._put(fact)
         return sequences
+
+    def transfer_unit(
+        self, transfers: list[Transfer], removals: list[tuple[Destination, int]], facts: list[Fact]
+    ) -> list[int]:
+        if self.refused is not None:
+            raise self.refused
+        if transfers and not self.room:
+            raise ResourceAllocationError("the disk of the message store is full: try again when there is room")
+        self._position += 1
+        firsts: list[int] = []
+        for transfer in transfers:
+            name = transfer.target.qualified_name
+            self._high.setdefault(name, 0)
+            firsts.append(self._high[name] + 1)
+            kept = self._messages.get(transfer.source.qualified_name, {})
+            for sequence in transfer.sequences:
+                message = kept.get(sequence)
+                if message is None:
+                    self._high[name] += 1  # what is not there leaves a gap
+                else:
+                    self._add(transfer.target, message.twin())
+                    self._remove(transfer.source, sequence)
+        for destination, sequence in removals:
+            self._remove(destination, sequence)
+        for fact in facts:
+            self._put(fact)
+        return firsts
 
     def put_fact(self, table: int, key: bytes, value: bytes) -> None:
         self._position += 1

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from spanwire.broker.broker import Broker
 from spanwire.broker.facts import Fact
 from spanwire.broker.formats import MessageFormats
-from spanwire.broker.ports import Authenticator, Authorizer, MessageFormat
+from spanwire.broker.ports import Authenticator, Authorizer, MessageFormat, Transfer
 from spanwire.model.destination import Destination
 from spanwire.model.environment import Time
 from spanwire.model.errors import StoreError
@@ -78,6 +78,10 @@ class LateStore:
         self._calls += 1
         self.kept.pop((str(destination), sequence), None)
 
+    def remove_all(self, destination: Destination, sequences: list[int]) -> None:
+        for sequence in sequences:
+            self.remove(destination, sequence)
+
     def append_shared(self, destinations: list[Destination], message: Message) -> list[int]:
         return [self.append(destination, message) for destination in destinations]
 
@@ -95,6 +99,17 @@ class LateStore:
         for destination, sequence in removals:
             self.remove(destination, sequence)
         return [self.append(destination, message) for destination, message in additions]
+
+    def transfer_unit(
+        self, transfers: list[Transfer], removals: list[tuple[Destination, int]], facts: list[Fact]
+    ) -> list[int]:
+        firsts: list[int] = []
+        for transfer in transfers:
+            firsts.append(self._sequence + 1)
+            for sequence in transfer.sequences:
+                self.append(transfer.target, self.kept.pop((str(transfer.source), sequence)))
+        self.append_unit([], removals, facts)
+        return firsts
 
     def note_redelivery(self, destination: Destination, sequence: int, redelivery_count: int) -> None:
         self._calls += 1

@@ -11,7 +11,7 @@ from spanwire.broker.dead_letters import EXPIRED
 from spanwire.broker.flow_control import FlowControl
 from spanwire.broker.ports import NO_TOKEN
 from spanwire.broker.queue import Queue
-from spanwire.broker.reference import MessageReference
+from spanwire.broker.reference import MessageReference, settle_all
 from spanwire.broker.sending import Sending
 from spanwire.broker.subscription import Subscription
 from spanwire.broker.transactions import TransactedAck, Transaction
@@ -70,9 +70,8 @@ class Acknowledgements:
     def acknowledge_run(self, subscription: Subscription, producer_id: ProducerId, sequences: list[int]) -> int:
         """What `Broker.acknowledge_run` promises."""
         references = subscription.take_run(producer_id, sequences)
-        for reference in references:
-            reference.home.settled(reference)
         if references:
+            settle_all(references)
             self._consuming.refill(subscription)
             if self._flow.parked:
                 self._flow.unpark()
@@ -143,8 +142,7 @@ class Acknowledgements:
         if ack_type == POISON_ACK or ack_type == EXPIRED_ACK:
             self._bury(references, EXPIRED if ack_type == EXPIRED_ACK else cause)
             return
-        for reference in references:
-            reference.home.settled(reference)
+        settle_all(references)
 
     def _bury(self, references: list[MessageReference], cause: str) -> None:
         """Hand the references to the dead letter office."""

@@ -116,6 +116,18 @@ class Backlog:
             home.hold(message)
             line.append_kept(KEPT, MessageReference(home, message, 0, self._context.next_order(), delivered))
 
+    def take_in(self, first: int, priorities: array[int], dues: array[int], size: int, wall_ms: int) -> bool:
+        """Messages that only the store has, with sequences from ``first`` on; whether the time of some is over."""
+        sole = self.lines[0] if len(self.lines) == 1 else None
+        expired = False
+        for place, due_ms in enumerate(dues):
+            line = self.line_of(priorities[place]) if sole is None else sole
+            line.append_packed(first + place, due_ms)
+            if 0 < due_ms <= wall_ms:
+                expired = True
+        self.note_page(len(dues), size)
+        return expired
+
     def is_full(self) -> bool:
         """Whether no more persistent messages should be kept in memory."""
         return self.loaded() >= MAX_RESIDENT_MESSAGES or self._home.usage.is_above(self._resident_share)
@@ -237,6 +249,9 @@ class Backlog:
         store = self._context.store
         numbers = [number for number in packed.numbers[start:end] if number > 0]
         sizes = store.sizes(self._home.destination, numbers) if store is not None else []
+        size = sum(sizes)
+        if size <= most:
+            return Page(end, size)
         size = 0
         place = 0
         for index in range(start, end):
@@ -284,6 +299,7 @@ class Backlog:
         items: list[MessageReference | None] = []
         taken = 0
         size = 0
+        held = 0
         for index, number in enumerate(packed.numbers):
             order = packed.orders[index] if len(packed.orders) > 0 else page.first_order + index
             reference: MessageReference | None = None
@@ -299,12 +315,15 @@ class Backlog:
                     self._drop(number)
                 else:
                     size += message.size
-                    home.hold(message)
+                    if message.holders == 0:
+                        held += message.size
+                    message.holders += 1
                     reference = MessageReference(home, message, number, order, self.redelivery_count(number))
                     self.forget(number)
                     if message.group_id is not None:
                         self.grouped = True
             items.append(reference)
+        home.usage.add(held)
         self.note_page(taken, size)
         page.line.load(page.chunk, items)
 

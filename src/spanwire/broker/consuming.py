@@ -16,7 +16,7 @@ from spanwire.broker.message_values import BoundMessageValues
 from spanwire.broker.policy import PolicyMap
 from spanwire.broker.ports import MessageConsumer
 from spanwire.broker.queue import Queue
-from spanwire.broker.reference import BrokerDestination, MessageReference, give_back
+from spanwire.broker.reference import BrokerDestination, MessageReference, give_back, settle_all
 from spanwire.broker.rights import Rights
 from spanwire.broker.subscription import MAX_PREFETCH, Subscription
 from spanwire.broker.told import ToldConsumer
@@ -248,8 +248,7 @@ class Consuming(ConsumerRemover):
     def acknowledge_flushed(self, state: ConnectionState) -> None:
         """All of the connection's output is with the kernel: its automatic subscriptions have acknowledged it."""
         for subscription in state.automatic:
-            for reference in subscription.take_all():
-                reference.home.settled(reference)
+            settle_all(subscription.take_all())
         for subscription in state.automatic:  # only now: what this dispatches is not flushed
             self.refill(subscription)
 

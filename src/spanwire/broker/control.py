@@ -336,6 +336,9 @@ class Control(ControlTaker, CommitFollower):
             self._unstored,
             self._usage,
         )
+        passed = commit.pass_on()
+        if passed is not None:
+            return _committed(passed)
         if not commit.next_page():
             return _committed(commit.finish(request.state))
         commit.follower = self

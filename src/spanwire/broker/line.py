@@ -406,9 +406,10 @@ class MessageLine:
         chunk = self._chunks[index]
         packed = chunk.packed
         assert packed is not None
+        is_whole = chunk.live == len(packed.numbers)
         rest = Chunk()
         rest.packed = packed.split(count)
-        rest.live = rest.packed.live()
+        rest.live = len(rest.packed.numbers) if is_whole else rest.packed.live()
         rest.epoch = chunk.epoch
         chunk.live -= rest.live
         self._insert_rest(index, count, rest)

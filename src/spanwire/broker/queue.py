@@ -100,6 +100,21 @@ class Queue(BrokerDestination):
         if arrivals is not None:
             arrivals.came(sequence, self._context.last_order() + 1, self._context.monotonic)
 
+    def takes_stored(self) -> bool:
+        """Whether messages may come of which only the store knows what they are."""
+        return True
+
+    def accept_stored(self, first: int, priorities: array[int], dues: array[int], size: int) -> None:
+        """Put messages that only the store has, with sequences from ``first`` on, at the end of the line: with these
+        priorities and ends (wall milliseconds, 0: never), and about ``size`` bytes together.
+        """
+        self.enqueued += len(dues)
+        if self._backlog.take_in(first, priorities, dues, size, self._context.wall_ms):
+            self.start_expiry()
+        if self._mode == LOOKING:
+            self._context.schedule(self)
+        self.fill()
+
     def _accept_in_mode(self, message: Message, sequence: int) -> None:
         if message.group_id is not None:
             self._note_groups()
@@ -292,6 +307,17 @@ class Queue(BrokerDestination):
             assert store is not None
             store.remove(self.destination, reference.sequence)
         self.forgotten(reference)
+
+    def settled_all(self, references: list[MessageReference]) -> None:
+        """The same for many that a consumer had: the store and the accounts hear of all of them at once."""
+        sequences = [reference.sequence for reference in references if reference.sequence > 0]
+        if sequences:
+            store = self._context.store
+            assert store is not None
+            store.remove_all(self.destination, sequences)
+        self.in_flight -= len(references)
+        self.dequeued += len(references)
+        self.release_all(references)
 
     def forgotten(self, reference: MessageReference) -> None:
         """Remove a dispatched message from memory only."""

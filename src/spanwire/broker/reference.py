@@ -15,6 +15,8 @@ UNTOLD: Final = 0
 TOLD_BUT_FIRST: Final = 1  # clients do not tell of the first rollback of a message that comes for the first time
 TOLD: Final = 2
 
+SETTLED_TOGETHER: Final = 8  # references from which on it pays to ask whether they have one home
+
 
 class BrokerDestination:
     """What queues and topics have in common: a name, a policy, a share of memory and counters.
@@ -57,6 +59,17 @@ class BrokerDestination:
             self.usage.add(-message.size - message.forms_counted)
             message.forms_counted = 0
 
+    def release_all(self, references: list[MessageReference]) -> None:
+        """One place fewer keeps the message of each in memory."""
+        size = 0
+        for reference in references:
+            message = reference.message
+            message.holders -= 1
+            if message.holders == 0:
+                size += message.size + message.forms_counted
+                message.forms_counted = 0
+        self.usage.add(-size)
+
     def count_forms(self, message: Message) -> None:
         """``message`` may have been converted, or its properties decoded: that takes memory, too, while it is held."""
         size = message.forms_size()
@@ -69,6 +82,11 @@ class BrokerDestination:
 
     def settled(self, reference: MessageReference) -> None:
         """A consumer is done with ``reference``: forget it, in the store too."""
+
+    def settled_all(self, references: list[MessageReference]) -> None:
+        """A consumer is done with all these, in this order."""
+        for reference in references:
+            self.settled(reference)
 
     def forgotten(self, reference: MessageReference) -> None:
         """A transaction that settled ``reference`` is in the store already: forget it in memory."""
@@ -131,6 +149,17 @@ class MessageReference:
         self.order: Final[int] = order
         self.redelivery_count = redelivery_count
         self.told = UNTOLD
+
+
+def settle_all(references: list[MessageReference]) -> None:
+    """A consumer is done with these, in this order; many of one destination are settled together."""
+    if len(references) >= SETTLED_TOGETHER:
+        home = references[0].home
+        if all(reference.home is home for reference in references):
+            home.settled_all(references)
+            return
+    for reference in references:
+        reference.home.settled(reference)
 
 
 def give_back(references: list[MessageReference]) -> None:

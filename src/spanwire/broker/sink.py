@@ -8,14 +8,18 @@ messages in one unit, and goes with them in one.
 from __future__ import annotations
 
 import json
+from array import array
 from typing import Final
 
 from spanwire.broker.control_refusal import FENCED, MALFORMED, OTHER_TARGET, refusal, unreadable
 from spanwire.broker.facts import SINK_LEDGERS, STAGED_BATCHES, Fact
+from spanwire.broker.recovery import RecoveredDestination
 from spanwire.broker.transactions import TransactedSend
 from spanwire.model.destination import QUEUE, SUBSCRIPTION, TOPIC, TRANSACTION, Destination
+from spanwire.model.message import DEFAULT_PRIORITY, Message
 
 NO_BATCH: Final = -1
+MAX_PRIORITY: Final = 9
 LINE_PREFIX: Final = "staged-"  # of the names of lines; those of XA branches are numbers alone
 
 
@@ -38,7 +42,8 @@ class PartKey:
 
 class Part:
     """What one attempt of one partition staged: ``targets`` say where the messages of the line are to go, one after
-    the other; ``sequences`` are those of the messages, which the line itself knows.
+    the other; ``sequences`` are those of the messages, which the line itself knows, with their ``priorities`` and when
+    they expire (``dues``, wall milliseconds, 0: never). ``is_plain``: all are persistent, and nobody had them before.
     """
 
     def __init__(self, key: PartKey, epoch: int, line: int) -> None:
@@ -47,7 +52,23 @@ class Part:
         self.line: Final[int] = line
         self.targets: Final[list[Destination]] = []
         self.sequences: Final[list[int]] = []
+        self.priorities: Final[array[int]] = array("B")
+        self.dues: Final[array[int]] = array("q")
         self.bytes = 0
+        self.is_plain = True
+
+    def note(self, message: Message) -> None:
+        """One more of its messages."""
+        self.priorities.append(min(max(message.priority, 0), MAX_PRIORITY))
+        self.dues.append(max(message.expiration_ms, 0))
+
+    def restore(self, found: RecoveredDestination) -> None:
+        """Its messages as the store kept them."""
+        self.sequences.extend(found.sequences)
+        dues = dict(zip(found.expirations.sequences, found.expirations.wall_ms, strict=True))
+        for sequence in self.sequences:
+            self.priorities.append(found.priorities.get(sequence, DEFAULT_PRIORITY))
+            self.dues.append(dues.get(sequence, 0))
 
     def removals(self) -> list[tuple[Destination, int]]:
         """Its messages."""
@@ -55,7 +76,7 @@ class Part:
         return [(line, sequence) for sequence in self.sequences]
 
     def fact(self, more: list[TransactedSend]) -> Fact:
-        """What the store is to keep, with what is sent ``more``."""
+        """What the store is to keep, with what is sent ``more``. Whoever knows nothing of ``plain`` reads it all."""
         places: dict[str, int] = {}
         names: list[list[object]] = []
         runs: list[list[int]] = []
@@ -69,7 +90,10 @@ class Part:
                 runs[-1][1] += 1
             else:
                 runs.append([place, 1])
-        fields: dict[str, object] = {"epoch": self.epoch, "line": self.line, "destinations": names, "sends": runs}
+        is_plain = self.is_plain and are_plain(more)
+        fields: dict[str, object] = {
+            "epoch": self.epoch, "line": self.line, "destinations": names, "sends": runs, "plain": is_plain,
+        }  # fmt: skip
         return Fact(STAGED_BATCHES, self.name, json.dumps(fields, separators=(",", ":")).encode("ascii"))
 
     @property
@@ -154,6 +178,14 @@ def line_of(number: int) -> Destination:
     return Destination(TRANSACTION, f"{LINE_PREFIX}{number}")
 
 
+def are_plain(sends: list[TransactedSend]) -> bool:
+    """Whether all are persistent, and nobody had them before."""
+    for send in sends:
+        if not send.message.persistent or send.message.redelivery_count > 0:
+            return False
+    return True
+
+
 def decode_sink(key: bytes, value: bytes) -> Sink:
     """Raises `StoreError` when ``value`` is not what `Sink.fact` gave."""
     try:
@@ -185,6 +217,7 @@ def decode_part(key: bytes, value: bytes) -> Part:
         names: list[list[object]] = found["destinations"]
         runs: list[list[int]] = found["sends"]
         part = Part(PartKey(query, int(batch), int(partition), int(attempt)), epoch, line)
+        part.is_plain = found.get("plain", False) is True
         destinations = [_destination(entry) for entry in names]
         for place, count in runs:
             part.targets.extend([destinations[place]] * count)

@@ -1,4 +1,5 @@
-"""Commits of sinks: the parts of a batch are read from the disk and delivered, all of them in one unit of the store.
+"""Commits of sinks: the parts of a batch are delivered, all of them in one unit of the store. Where that does, their
+messages stay where they lie on the disk (`SinkTransfer`); else they are read, and written again.
 
 The unit holds the messages for their queues, the removal of what was staged, and the ledger with the batch's number. So
 a batch is staged or delivered, whatever breaks, and a commit that is asked for again finds its number.
@@ -18,6 +19,7 @@ from spanwire.broker.ports import NO_TOKEN
 from spanwire.broker.reference import BrokerDestination
 from spanwire.broker.sending import Sending
 from spanwire.broker.sink import NO_BATCH, Part, PartKey, Sink, line_of
+from spanwire.broker.sink_transfer import SinkTransfer, may_pass, missing
 from spanwire.broker.sinks import Sinks
 from spanwire.broker.unstored import Unstored
 from spanwire.broker.usage import MemoryUsage
@@ -93,6 +95,46 @@ class SinkCommit(BrokerDestination):
         self._place = 0
         self.follower: CommitFollower | None = None
 
+    def pass_on(self) -> Committed | None:
+        """Deliver it without reading, and have the queues wait for the disk; None if it must be read. Raises
+        `JmsError`; then everything is as it was.
+        """
+        for part in self.parts:
+            if not may_pass(part):
+                return None
+        transfer = SinkTransfer()
+        homes: dict[str, BrokerDestination | None] = {}
+        for part in self.parts:
+            self._homes(part, homes)
+            if not transfer.add(part, homes):
+                return None
+        if not transfer.is_worth_it():
+            return None
+        sink = self.sink
+        store = self._sinks.store()
+        transfer.check(store, self.parts)
+        ended = [part for part in sink.parts.values() if part.key.batch <= self.batch]
+        named = {part.key.text for part in self.parts}
+        left = [part for part in ended if part.key.text not in named]
+        fact = sink.fact(sink.epoch, sink.run, sink.past_runs, self.batch, sink.target)
+        transfers = [run.transfer() for run in transfer.runs]
+        firsts = self._sinks.pass_on(store, transfers, transfer.orphans, left, ended, fact)
+        for place, run in enumerate(transfer.runs):
+            run.first = firsts[place]
+        sink.batch = self.batch
+        self._sinks.ended(sink, ended)
+        self._sending.withhold(transfer.waiting(store.position(), self.usage))
+        return Committed(sum([len(part.sequences) for part in self.parts]), False)
+
+    def _homes(self, part: Part, homes: dict[str, BrokerDestination | None]) -> None:
+        """Where the messages of ``part`` go, by name, into ``homes``."""
+        last: Destination | None = None
+        for target in part.targets:
+            if target is not last:
+                last = target
+                if target.qualified_name not in homes:
+                    homes[target.qualified_name] = self._home(target)
+
     def next_page(self) -> bool:
         """Ask for the next messages; False when there are none."""
         while self._part < len(self.parts):
@@ -148,11 +190,7 @@ class SinkCommit(BrokerDestination):
                 message = self._found[place]
                 place += 1
                 if message is None:
-                    raise refusal(
-                        INCOMPLETE,
-                        f"a message of part {part.key.text} cannot be read: stop the broker and run spanwire store "
-                        f"check, or stage the batch again",
-                    )
+                    raise missing(part)
                 home = self._home(target)
                 if home is not None:
                     sends.append(WithheldMessage(home, message, 0))

@@ -15,11 +15,21 @@ from spanwire.broker.control_refusal import LIMIT, MALFORMED, UNAVAILABLE, UNKNO
 from spanwire.broker.cursor import with_past
 from spanwire.broker.facts import SINK_LEDGERS, STAGED_BATCHES, Fact
 from spanwire.broker.flow_control import FlowControl
-from spanwire.broker.ports import MessageStore
+from spanwire.broker.ports import MessageStore, Transfer
 from spanwire.broker.recovery import RecoveredDestination
 from spanwire.broker.reference import BrokerDestination
 from spanwire.broker.rights import Rights
-from spanwire.broker.sink import LINE_PREFIX, NO_BATCH, Part, PartKey, Sink, decode_part, decode_sink, line_of
+from spanwire.broker.sink import (
+    LINE_PREFIX,
+    NO_BATCH,
+    Part,
+    PartKey,
+    Sink,
+    are_plain,
+    decode_part,
+    decode_sink,
+    line_of,
+)
 from spanwire.broker.transactions import Stager, Transaction
 from spanwire.broker.unstored import Unstored
 from spanwire.model.destination import QUEUE, SUBSCRIPTION, TOPIC, TRANSACTION, Destination
@@ -30,7 +40,7 @@ MAX_SINKS: Final = 1_000  # of one broker
 MAX_TARGET: Final = 2_048  # characters of what a sink is for: the longest name of a destination twice
 MAX_PARTS: Final = 10_000  # staged for all sinks: each is a line of the store
 MAX_BATCH_MESSAGES: Final = 100_000  # staged for one batch, all attempts together: they are committed at once
-MAX_BATCH_BYTES: Final = 256 * MIB  # of them; they are all in memory for a moment
+MAX_BATCH_BYTES: Final = 256 * MIB  # of them; a commit that reads them has all in memory for a moment
 MAX_STAGED: Final = 1_000_000  # messages staged for all sinks, as many as prepared transactions may hold
 
 logger = logging.getLogger(__name__)
@@ -171,6 +181,9 @@ class Sinks:
         additions = [(line, send.message) for send in transaction.sends]
         part.sequences.extend(store.append_unit(additions, [], [part.fact(transaction.sends), *facts]))
         part.targets.extend([send.home.destination for send in transaction.sends])
+        part.is_plain = part.is_plain and are_plain(transaction.sends)
+        for send in transaction.sends:
+            part.note(send.message)
         part.bytes += size
         self._unstored.add(size)
         self._staged += len(additions)
@@ -224,6 +237,23 @@ class Sinks:
             removals.extend(part.removals())
             ends.append(part.end())
         return store.append_unit(additions, removals, [*ends, *facts])
+
+    def pass_on(
+        self,
+        store: MessageStore,
+        transfers: list[Transfer],
+        gone: list[tuple[Destination, int]],
+        left: list[Part],
+        ended: list[Part],
+        fact: Fact,
+    ) -> list[int]:
+        """The same for messages that change their line, besides those that are ``gone`` and all of the parts ``left``.
+        All of ``ended`` end.
+        """
+        removals = list(gone)
+        for part in left:
+            removals.extend(part.removals())
+        return store.transfer_unit(transfers, removals, [*[part.end() for part in ended], fact])
 
     def ended(self, sink: Sink, parts: list[Part]) -> int:
         """The store has forgotten ``parts``; gives how many messages they had."""
@@ -280,7 +310,7 @@ class Sinks:
             if entry.destination.kind != TRANSACTION or not entry.destination.name.startswith(LINE_PREFIX):
                 left.append(entry)
             elif entry.destination.qualified_name in parts:
-                self._found(parts.pop(entry.destination.qualified_name), list(entry.sequences))
+                self._found(parts.pop(entry.destination.qualified_name), entry)
             elif len(entry.sequences) > 0:
                 used.add(self._set_aside(entry))
         for part in parts.values():
@@ -290,17 +320,17 @@ class Sinks:
         self._free.extend([number for number in range(self._lines) if number not in used])
         return left
 
-    def _found(self, part: Part, sequences: list[int]) -> None:
+    def _found(self, part: Part, found: RecoveredDestination) -> None:
         sink = self._sinks.get(part.key.query)
         store = self._context.store
-        if sink is None or store is None or len(sequences) != len(part.targets):
+        if sink is None or store is None or len(found.sequences) != len(part.targets):
             logger.error("part %s of a batch is damaged in the store: a commit of it is refused", part.key.text)
             return
-        part.sequences.extend(sequences)
-        part.bytes = sum(store.sizes(line_of(part.line), sequences))
+        part.restore(found)
+        part.bytes = sum(store.sizes(line_of(part.line), part.sequences))
         sink.parts[part.key.text] = part
         self._parts += 1
-        self._staged += len(sequences)
+        self._staged += len(part.sequences)
 
     def _forget_lost(self, part: Part) -> None:
         """The store has no line for it, so nothing that would be lost with its fact."""

@@ -77,6 +77,10 @@ class ToldQueue(Queue):
         self._news: Final[News] = news
         self._slow: Final[SlowConsumers] = SlowConsumers(news, destination)
 
+    def takes_stored(self) -> bool:
+        """Each message is seen when it comes."""
+        return False
+
     def accept(self, message: Message, sequence: int) -> None:
         """Take ``message`` and tell that it came, and whether nobody is there for it."""
         told = self.policy.advisories
@@ -89,6 +93,11 @@ class ToldQueue(Queue):
         if told.slow_consumers:
             self._slow.look(self)
 
+    def settled_all(self, references: list[MessageReference]) -> None:
+        """What is told of each comes right behind its removal."""
+        for reference in references:
+            self.settled(reference)
+
     def forgotten(self, reference: MessageReference) -> None:
         """Forget a message and tell that it was consumed."""
         super().forgotten(reference)
@@ -98,6 +107,10 @@ class ToldQueue(Queue):
 
 class TimedQueue(Queue):
     """A queue that notes when its messages come, for bridges that may have them only some time later."""
+
+    def takes_stored(self) -> bool:
+        """Each message is seen when it comes."""
+        return False
 
     def accept(self, message: Message, sequence: int) -> None:
         """Take ``message`` and note the time."""
@@ -121,11 +134,20 @@ class ToldLine(Queue):
         self._news: Final[News] = news
         self._slow: Final[SlowConsumers] = SlowConsumers(news, topic)
 
+    def takes_stored(self) -> bool:
+        """Each message is seen when it comes."""
+        return False
+
     def accept(self, message: Message, sequence: int) -> None:
         """Take ``message``; that it came is for its topic to tell."""
         super().accept(message, sequence)
         if self.policy.advisories.slow_consumers:
             self._slow.look(self)
+
+    def settled_all(self, references: list[MessageReference]) -> None:
+        """What is told of each comes right behind its removal."""
+        for reference in references:
+            self.settled(reference)
 
     def forgotten(self, reference: MessageReference) -> None:
         """Forget a message and tell that it was consumed."""

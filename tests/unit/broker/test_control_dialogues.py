@@ -273,7 +273,7 @@ def test_what_is_read_for_a_commit_counts_in_memory_until_it_is_where_it_goes() 
     stage = Stage()
     program = Program(stage)
     program.asks("begin", query="q", run="r1")
-    program.stages(0, 0, *["x" * 1000 for _ in range(2500)])
+    program.stages(0, 0, *["x" * 1000 for _ in range(2500)], persistent=False)
     stage.settle()
     assert stage.memory() == 0
     program.begins_to_ask("commit", body="0 0 2500", query="q", epoch=1, batch=0)
@@ -317,7 +317,7 @@ def test_s46_requests_that_wait_for_a_commit_are_limited() -> None:
     program = Program(stage)
     for query in ("q", "other"):
         program.asks("begin", query=query, run="r1")
-        program.stages(0, 0, "a", query=query)
+        program.stages(0, 0, "a", query=query, persistent=False)  # so that the commit has to read
     stage.settle()
     for query in ("q", "other"):
         program.begins_to_ask("commit", body="0 0 1", query=query, epoch=1, batch=0)

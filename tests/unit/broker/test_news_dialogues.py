@@ -206,6 +206,16 @@ def test_delivered_and_consumed_messages_are_told_where_the_policy_says_so() -> 
     assert listener.takes() == [about]
 
 
+def test_each_of_many_messages_that_are_acknowledged_at_once_is_told() -> None:
+    stage = told(AdvisoryPolicy(consumed=True))
+    listener = hears(stage, "MessageConsumed.Queue.Q")
+    consumer = stage.peer("c").consumes(QUEUE, prefetch=40)
+    texts = [str(number) for number in range(20)]
+    stage.peer("p").sends(QUEUE, *texts)
+    consumer.acknowledges("19", first="0", count=20)
+    assert [text.split(" of ")[0] for text in listener.takes()] == [f"bare {text}" for text in texts]
+
+
 def test_nothing_is_told_of_messages_where_the_policy_does_not_say_so() -> None:
     stage = told()
     listener = hears(stage, "MessageDelivered.>", "MessageConsumed.>", "MessageDispatched.>", "NoConsumer.>")

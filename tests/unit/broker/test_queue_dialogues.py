@@ -108,6 +108,44 @@ def test_a_count_that_does_not_fit_its_range_settles_the_range() -> None:
     assert stage.peer("d").consumes(QUEUE).takes() == ["1", "4"]
 
 
+def test_many_messages_that_are_acknowledged_at_once_leave_queue_store_and_memory() -> None:
+    stage = Stage()
+    producer, peer = stage.peer("p"), stage.peer("c")
+    listener, other = peer.consumes(QUEUE, prefetch=40), stage.peer("o").announces(QUEUE)
+    empty = stage.memory()
+    texts = [f"{number:02}" for number in range(30)]
+    for text in texts:
+        producer.sends(QUEUE, text, persistent=text != "07")
+    assert listener.takes() == texts
+    sizes = [reference.message.size for reference in listener.subscription.dispatched]
+    assert stage.memory() == empty + sum(sizes)
+    listener.acknowledges("24", first="00", count=25)
+    removed = [change.sequence for change in stage.store.log if change.kind == "remove"]
+    assert removed == list(range(1, 25))
+    assert (stage.view(QUEUE).dequeued, stage.view(QUEUE).in_flight) == (25, 5)
+    assert stage.memory() == empty + sum(sizes[25:])
+    assert other.takes() == []
+    listener.acknowledges("29", first="25", count=5)
+    assert stage.memory() == empty
+    assert [change.sequence for change in stage.store.log if change.kind == "remove"] == list(range(1, 30))
+
+
+def test_messages_of_two_queues_that_are_acknowledged_at_once_leave_both() -> None:
+    stage = Stage()
+    producer = stage.peer("p")
+    listener = stage.peer("c").consumes("queue://A,B", prefetch=40)
+    texts = [str(number) for number in range(20)]
+    for text in texts:
+        producer.sends("queue://A" if int(text) % 3 else "queue://B", text)
+    assert listener.takes() == texts
+    listener.acknowledges("19", first="0", count=20)
+    assert [(stage.view(name).dequeued, stage.view(name).in_flight) for name in ("queue://A", "queue://B")] == [
+        (13, 0),
+        (7, 0),
+    ]
+    assert sum(change.kind == "remove" for change in stage.store.log) == 20
+
+
 def test_an_acknowledgement_of_a_message_that_is_not_out_is_refused_and_changes_nothing() -> None:
     stage = Stage()
     peer = stage.peer("c")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from spanwire.broker.control_refusal import ControlRefusal
@@ -337,12 +339,14 @@ def test_a_commit_is_answered_when_it_is_safe_and_not_before() -> None:
     assert again(program, stage.restarts()).commits(0, "0 0 1") == (1, False)
     stage.syncs()
     assert program.hears() == {"messages": 1, "repeated": False}
+    stage.reads()
     assert listener.takes() == ["a"]
 
 
 def test_requests_that_come_during_a_commit_wait_for_its_end() -> None:
     stage, program = begun()
-    program.stages(0, 0, "a")
+    listener = stage.peer("l").consumes("topic://T")
+    program.stages(0, 0, "a", to="topic://T")
     stage.settle()
     program.begins_to_ask("commit", body="0 0 1", query="q", epoch=1, batch=0)
     other = Program(stage, "other")
@@ -357,7 +361,7 @@ def test_requests_that_come_during_a_commit_wait_for_its_end() -> None:
     assert program.hears() == {"messages": 1, "repeated": False}
     assert other.hears() == {"messages": 0, "repeated": True}
     assert taker.hears() == {"epoch": 2, "batch": 0}
-    assert in_queue(stage) == ["a"]
+    assert listener.takes() == ["a"]
 
 
 def test_a_disk_without_room_refuses_and_changes_nothing() -> None:
@@ -378,9 +382,28 @@ def test_a_message_that_is_missing_in_the_store_stops_the_commit() -> None:
     program.stages(0, 0, "a", "b")
     stage.settle()
     stage.store.lose(LINE, 1)
-    with pytest.raises(Refused, match="incomplete: a message of part q 0 0 0 cannot be read"):
+    with pytest.raises(Refused, match="incomplete: a message of part q 0 0 0 is missing in the store"):
         program.commits(0, "0 0 2")
     assert in_queue(stage) == []
+
+
+def test_a_part_that_says_nothing_of_its_messages_is_read() -> None:
+    stage, program = begun()
+    program.stages(0, 0, "a", "b")
+    stage.settle()
+    (key,) = stage.store.facts[STAGED_BATCHES]
+    fields = json.loads(stage.store.facts[STAGED_BATCHES][key])
+    assert fields.pop("plain") is True  # as a version wrote it that had no such word
+    stage.store.put_fact(STAGED_BATCHES, key, json.dumps(fields).encode())
+    stage.syncs()
+    stage = stage.restarts()
+    program = again(program, stage)
+    program.begins_to_ask("commit", body="0 0 2", query="q", epoch=1, batch=0)
+    assert len(stage.store.reads) == 1
+    stage.settle()
+    stage.syncs()
+    assert program.hears() == {"messages": 2, "repeated": False}
+    assert in_queue(stage) == ["a", "b"]
 
 
 def test_a_part_that_cannot_be_read_stops_the_start() -> None:
