@@ -9,6 +9,7 @@ from spanwire.client.connection import ClientConnection
 from spanwire.client.consumer import ClientConsumer
 from spanwire.client.consumer_options import ConsumerOptions, consumer_info
 from spanwire.client.line import Request
+from spanwire.client.machine import Machine
 from spanwire.client.message import Message
 from spanwire.client.outgoing import Outgoing
 from spanwire.client.producer import ClientProducer, SendDefaults
@@ -44,6 +45,17 @@ class Still:
     def random_bytes(self, count: int) -> bytes:
         self.dice += 1
         return (self.dice * 2654435761 % 2**32).to_bytes(4, "big")[:count].rjust(count, b"\0")
+
+
+class StillMachine(Machine):
+    """The machine of a blocking connection, with the test's clock."""
+
+    def __init__(self, clock: Still) -> None:
+        super().__init__()
+        self._clock: Final = clock
+
+    def now(self) -> Time:
+        return self._clock.now()
 
 
 class PlayedBroker:

@@ -13,6 +13,8 @@ from spanwire.client.message import Message
 from spanwire.client.session import ClientSession
 from spanwire.model.errors import IllegalStateError
 
+MAX_BYTES_AT_ONCE: Final = 4 * 1024 * 1024  # of messages of one `receive_many`: they are all in memory
+
 
 class Consumer:
     """Receives messages; also ``for message in consumer``, which ends when the consumer is closed."""
@@ -83,6 +85,33 @@ class Consumer:
                     shared.acknowledged()
                     return message
             return None
+
+    def receive_many(self, max_count: int, timeout: float | None = None) -> list[Message]:
+        """What is there, at most ``max_count`` messages and a few MiB: a wait for the first as in `receive`, then one
+        lock and some looks at the connection for all that follow. In ``auto`` all are acknowledged with that. Nothing
+        is done for a ``max_count`` below 1.
+        """
+        if max_count < 1:
+            return []
+        first = self.receive(timeout)
+        if first is None:
+            return []
+        shared, core = self._shared, self.core
+        found = [first]
+        room = MAX_BYTES_AT_ONCE - len(first.raw)
+        is_all = False
+        with shared.lock:
+            now = shared.machine.now()
+            while core.failure is None and not core.is_closed:
+                more = core.next_messages(max_count - len(found), room, now)
+                found += more
+                room -= core.taken_bytes
+                if len(found) >= max_count or room <= 0 or shared.is_congested or (is_all and not more):
+                    break
+                is_all = not more
+                shared.look()
+            shared.acknowledged()
+        return found
 
     def listen(self, listener: Listener, on_error: ErrorListener | None = None) -> None:
         """Give each message to ``listener`` in a thread of its own; those of one session take turns.

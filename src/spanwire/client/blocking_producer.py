@@ -97,6 +97,25 @@ class Producer:
         )
         self._send(outgoing, wait)
 
+    def send_all(self, messages: list[Outgoing]) -> None:
+        """Send several messages, each as `send` does, in their order. What nobody waits for goes together: one look at
+        the connection for many. Raises what the first one raises that cannot be sent; those before it are.
+        """
+        shared = self._shared
+        index = 0
+        while index < len(messages):
+            start = index
+            if shared.forks == FORKS.count:
+                with shared.lock:
+                    if not shared.unsent:
+                        try:
+                            index = self.core.post_all(messages, start, FLUSH_BYTES, time_ns() // NANOSECONDS)
+                        finally:
+                            shared.wrote()
+            if index == start:
+                self._send(messages[index], None)
+                index += 1
+
     def _send(self, outgoing: Outgoing, wait: bool | None) -> None:
         """Wait for a connection, for room, for the answer."""
         shared = self._shared

@@ -19,6 +19,8 @@ from spanwire.client.session import ClientSession
 from spanwire.model.destination import QUEUE, TEMP_QUEUE, TEMP_TOPIC, Destination, parse_destination
 from spanwire.model.errors import IllegalStateError
 
+BROWSED_AT_ONCE: Final = 1000  # messages that a browser takes from the connection at once
+
 
 class Session:
     """One acknowledgement mode and one transaction at a time. Not for two threads at once."""
@@ -217,10 +219,15 @@ class Browser:
         self._selector: Final = selector
 
     def __iter__(self) -> Iterator[Message]:
+        for messages in self.portions():
+            yield from messages
+
+    def portions(self) -> Iterator[list[Message]]:
+        """The same messages, as many at a time as have come."""
         options = ConsumerOptions(self._selector, browser=True)
         consumer = self._session.subscribe(self._destination, options)
         try:
-            while (message := consumer.receive()) is not None:
-                yield message
+            while messages := consumer.receive_many(BROWSED_AT_ONCE):
+                yield messages
         finally:
             consumer.close()

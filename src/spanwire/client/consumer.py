@@ -16,6 +16,7 @@ from spanwire.client.message import Message, MessageAcknowledger
 from spanwire.client.options import MAX_PREFETCH, ClientSettings
 from spanwire.client.outgoing import NULL, nested_octets
 from spanwire.client.rolled_back import RolledBack
+from spanwire.client.unkept import UnkeptMessages
 from spanwire.model.acks import (
     DELIVERED_ACK,
     EXPIRED_ACK,
@@ -75,6 +76,8 @@ class ClientConsumer:
         self.closes_with_transaction = False
         self.is_leaving = False  # whoever waits for a message shall go without
         self.is_listening = False  # AUTO: what is handed over is acknowledged when `listened` says so
+        self.taken_bytes = 0  # by the last `next_messages`
+        self._keeps_delivered = True
         self.last_delivered = LAST_DELIVERED_UNSET
         self._line: Final[Line] = line
         self._settings: Final[ClientSettings] = settings
@@ -88,6 +91,7 @@ class ClientConsumer:
         self._buffer: Final[deque[Message]] = deque()
         self._rolled_back: Final[RolledBack] = RolledBack(settings)
         self._delivered: Final[dict[bytes, Message]] = {}
+        self._unkept: Final[UnkeptMessages] = UnkeptMessages()
         self._extension = 0  # of those delivered, the broker knows
         self._committing = 0  # of those delivered, the first so many are in a commit that is not answered
         self._fresh = 0  # dispatches in the buffer, without those rolled back
@@ -203,6 +207,34 @@ class ClientConsumer:
             raise self.failure
         return None
 
+    def next_messages(self, max_count: int, max_bytes: int, now: Time) -> list[Message]:
+        """What there is to hand over now, as by so many calls of `next_message`: at most ``max_count``, and no more
+        when they have ``max_bytes``; `taken_bytes` tells how many they have.
+        """
+        found: list[Message] = []
+        octets = 0
+        while len(found) < max_count and octets < max_bytes:
+            try:
+                message = self.next_message(now)
+            except JmsError:
+                if found:
+                    break  # the next call raises it again
+                raise
+            if message is None:
+                break
+            octets += len(message.raw)
+            found.append(message)
+        self.taken_bytes = octets
+        return found
+
+    def keep_nothing(self) -> None:
+        """For a reader that never recovers: what it has had stays in no memory. Raises `IllegalStateError` when the
+        session's mode is not client acknowledgement.
+        """
+        if self.mode != CLIENT:
+            raise IllegalStateError("only under client acknowledgement may a consumer forget what it has delivered")
+        self._keeps_delivered = False
+
     @property
     def resume_at(self) -> float:
         """When rolled back messages may come again, in monotonic seconds; 0 for none."""
@@ -238,6 +270,9 @@ class ClientConsumer:
             else:
                 self._acknowledge(STANDARD_ACK, message, message, 1, NULL)
             return
+        if not self._keeps_delivered:
+            self._deliver_unkept(message)
+            return
         delivered = self._delivered
         delivered[message.id_octets] = message
         if self._optimized:
@@ -249,6 +284,13 @@ class ClientConsumer:
             self.acknowledge_delivered(NULL)
         else:
             self._extension = len(delivered)
+            self._acknowledge(DELIVERED_ACK, message, message, 1, NULL)
+
+    def _deliver_unkept(self, message: Message) -> None:
+        unkept = self._unkept
+        unkept.add(message)
+        if 2 * (unkept.count - self._extension) >= self.prefetch:
+            self._extension = unkept.count
             self._acknowledge(DELIVERED_ACK, message, message, 1, NULL)
 
     def _acknowledge_often_enough(self, now: float) -> None:
@@ -330,10 +372,14 @@ class ClientConsumer:
     @property
     def has_delivered(self) -> bool:
         """Whether something waits to be acknowledged."""
-        return bool(self._delivered)
+        return bool(self._delivered) or self._unkept.count > 0
 
     def acknowledge_delivered(self, transaction: bytes) -> None:
         """Everything that the application has got; inside a transaction it is kept until that is settled."""
+        first, last = self._unkept.first, self._unkept.last
+        if first is not None and last is not None:
+            self._acknowledge(STANDARD_ACK, first, last, self._unkept.count, transaction)
+            self._forget_delivered()
         if not self._delivered:
             return
         messages = list(self._delivered.values())
@@ -356,6 +402,7 @@ class ClientConsumer:
 
     def _forget_delivered(self) -> None:
         self._delivered.clear()
+        self._unkept.forget()
         self._extension = 0
         self._committing = 0
 
@@ -440,7 +487,7 @@ class ClientConsumer:
     def leave_with_owner(self) -> None:
         """Its session or connection leaves: if the application holds messages, say which, so that they come flagged."""
         self._acknowledge_last()
-        if not self.is_closed and self._line.is_online and (self._delivered or self._last_rolled_back() is not None):
+        if not self.is_closed and self._line.is_online and (self.has_delivered or self._last_rolled_back() is not None):
             self._line.send(self._farewell())
         self._forget_buffer()
 

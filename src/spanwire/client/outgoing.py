@@ -17,7 +17,7 @@ from librt.strings import BytesWriter, write_i32_be, write_i64_be
 
 from spanwire.client.message import Message
 from spanwire.client.message_template import LENGTH_OCTETS, MessageTemplate
-from spanwire.client.values import MAX_DEPTH, Serialized, body_list, body_map, typed_properties
+from spanwire.client.values import MAX_DEPTH, EncodedText, Serialized, body_list, body_map, typed_properties
 from spanwire.model.destination import Destination
 from spanwire.model.errors import MessageFormatError, ProtocolError
 from spanwire.protocols.octets import INT_MAX, INT_MIN, encode_text
@@ -32,12 +32,15 @@ TEXT_VIEW_VERSION: Final = 10
 
 
 class Outgoing:
-    """What the caller of a send says of one message. What is None comes from the producer."""
+    """What the caller of a send says of one message. What is None comes from the producer. Properties may be a map of
+    the wire, as `Message.property_octets` gives it; no octets are no properties. ``expires_at_ms``, milliseconds since
+    1970, goes before ``time_to_live_ms``; a time that is over becomes the next millisecond.
+    """
 
     def __init__(
         self,
         body: object,
-        properties: Mapping[str, object] | None = None,
+        properties: Mapping[str, object] | bytes | None = None,
         destination: Destination | str | None = None,
         message_type: str | None = None,
         correlation_id: str | None = None,
@@ -47,9 +50,10 @@ class Outgoing:
         time_to_live_ms: int | None = None,
         group_id: str | None = None,
         group_sequence: int = 0,
+        expires_at_ms: int | None = None,
     ) -> None:
         self.body: Final[object] = body
-        self.properties: Final[Mapping[str, object] | None] = properties
+        self.properties: Final[Mapping[str, object] | bytes | None] = properties
         self.destination: Final[Destination | str | None] = destination
         self.message_type: Final[str | None] = message_type
         self.correlation_id: Final[str | None] = correlation_id
@@ -59,6 +63,18 @@ class Outgoing:
         self.time_to_live_ms: Final[int | None] = time_to_live_ms
         self.group_id: Final[str | None] = group_id
         self.group_sequence: Final[int] = group_sequence
+        self.expires_at_ms: Final[int | None] = expires_at_ms
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether a `MessageTemplate` can write it."""
+        return (
+            self.message_type is None
+            and self.correlation_id is None
+            and self.reply_to is None
+            and self.group_id is None
+            and self.group_sequence == 0
+        )
 
 
 class Envelope:
@@ -98,6 +114,8 @@ class MessageEncoder:
         """A body as a template takes it: a text, of a string or of a message, without its length."""
         if isinstance(body, str):
             return text_octets(body)
+        if isinstance(body, EncodedText):
+            return body.octets
         content = content_of(type_id, body, self._depth)
         if content is not None and type_id == wire.ACTIVE_MQ_TEXT_MESSAGE:
             return content[LENGTH_OCTETS:]
@@ -192,7 +210,7 @@ def nested_octets(structure: DataStructure | None) -> bytes:
 
 def type_id_of(body: object) -> int:
     """The kind of message that a body makes; raises `MessageFormatError` for one that makes none."""
-    if isinstance(body, str):
+    if isinstance(body, (str, EncodedText)):
         return wire.ACTIVE_MQ_TEXT_MESSAGE
     if isinstance(body, (bytes, bytearray, memoryview)):
         return wire.ACTIVE_MQ_BYTES_MESSAGE
@@ -232,9 +250,9 @@ def content_of(type_id: int, body: object, depth: int = 1) -> bytes | None:
     """The content of a message; ``depth`` is that of the outermost map or list."""
     if isinstance(body, bytes):
         return body
-    if isinstance(body, str):
-        octets = text_octets(body)
-        return len(octets).to_bytes(4, "big") + octets
+    if isinstance(body, (str, EncodedText)):
+        octets = text_octets(body) if isinstance(body, str) else body.octets
+        return len(octets).to_bytes(LENGTH_OCTETS, "big") + octets
     if isinstance(body, (bytearray, memoryview)):
         return bytes(body)
     if isinstance(body, Serialized):
@@ -248,8 +266,10 @@ def content_of(type_id: int, body: object, depth: int = 1) -> bytes | None:
     return None
 
 
-def property_octets(properties: Mapping[str, object] | None, body: object) -> bytes:
+def property_octets(properties: Mapping[str, object] | bytes | None, body: object) -> bytes:
     """The properties, nothing when there are none; those of a message that is sent on, unless others are given."""
+    if isinstance(properties, bytes):
+        return properties
     if properties:
         return encode_map(typed_properties(properties))
     if properties is None and isinstance(body, Message):

@@ -29,8 +29,10 @@ from spanwire.protocols.openwire.identities import wire_destination
 MAX_PRIORITY: Final = 9
 MAX_REMEMBERED: Final = 256  # destinations whose octets a producer keeps; forgotten all at once when it is full
 MAX_TIME_TO_LIVE_MS: Final = 2**53
+SOONEST_MS: Final = 1  # what has expired on the way expires at the broker, which knows what to do with it
 NOT_POSTED: Final = -1
-PERSISTENT: Final = 1 << 12  # in the key of a template, beside its type (0 to 255) and its priority
+PERSISTENT: Final = 1 << 12  # in the key of a template, beside its type (0 to 255)
+OWN_PRIORITY: Final = 1 << 16  # the same for a priority that is not the producer's, times that and one
 
 
 @dataclass(frozen=True)
@@ -76,6 +78,8 @@ class ClientProducer:
         self._settings: Final[ClientSettings] = settings
         self._sent = 0
         self._octets: Final[dict[str, bytes]] = {}
+        self._last_destination: Destination | str | None = None
+        self._last_octets = b""
         self._own_octets: Final[bytes] = b"" if destination is None else nested_octets(wire_destination(destination))
         self._encoder = MessageEncoder(12, settings.use_compression, settings.nested_values)
         self._window_bytes: Final[int] = settings.producer_window_bytes
@@ -86,6 +90,7 @@ class ClientProducer:
         self._template: MessageTemplate | None = None
         self._template_key = 0
         self._template_transaction = NULL
+        self._template_destination = b""
 
     def announcement(self) -> wire.ProducerInfo:
         """The producer itself. Nothing that went over an earlier link is acknowledged any more."""
@@ -172,41 +177,106 @@ class ClientProducer:
         self.send(outgoing, False, wall_ms)
         return len(link.out)
 
+    def post_all(self, messages: list[Outgoing], start: int, limit: int, wall_ms: int) -> int:
+        """As `post`, for one message after the other from index ``start`` on, until ``limit`` bytes wait to be written.
+        Where it ended: at the end, at the limit, or at a message that `send` is for.
+        """
+        line = self._line
+        index = start
+        while index < len(messages):
+            link = line.link
+            if link is None or not line.is_online or self.is_closed or len(link.out) >= limit:
+                break
+            outgoing = messages[index]
+            persistent = self._defaults.persistent if outgoing.persistent is None else outgoing.persistent
+            if self._waits(persistent, self._transaction.is_transacted):
+                break
+            if not self._append_given(link, outgoing, persistent, wall_ms):
+                self.send(outgoing, False, wall_ms)
+            index += 1
+        return index
+
+    def _is_ready(self, link: Link) -> bool:
+        """Whether messages can be written over a template."""
+        transaction = self._transaction
+        if not self._is_plain or not link.passes_messages or transaction.is_broken or self._line.deleted:
+            return False
+        return not transaction.is_kept and link.wire_format.version == self._encoder.version
+
     def _append_plain(
         self, link: Link, body: object, properties: Mapping[str, object] | None, persistent: bool, wall_ms: int
     ) -> bool:
         """Write a message with the producer's defaults over its template; False for one that needs more than that."""
-        transaction = self._transaction
-        if not self._is_plain or not self._own_octets or not link.passes_messages or transaction.is_broken:
-            return False
-        if self._line.deleted or transaction.is_kept or link.wire_format.version != self._encoder.version:
+        if not self._own_octets or not self._is_ready(link):
             return False
         type_id = type_id_of(body)
         content = self._encoder.content(type_id, body)
         octets = property_octets(properties, body)
+        transaction = self._transaction
         transaction.begin()
         template = self._template
         key = type_id + PERSISTENT if persistent else type_id
         if template is None or key != self._template_key or self._template_transaction != transaction.octets:
-            template = self._prepare(key, type_id, persistent)
-        size = template.size(content, octets)
+            template = self._prepare(key, type_id, self._own_octets, persistent, self._defaults.priority)
+        return self._append(link, template, content, octets, self._defaults.time_to_live_ms, wall_ms)
+
+    def _append_given(self, link: Link, outgoing: Outgoing, persistent: bool, wall_ms: int) -> bool:
+        """The same for a message that may have a destination, a priority and a time to live of its own."""
+        if not outgoing.is_plain or not self._is_ready(link):
+            return False
+        defaults = self._defaults
+        destination = self._destination_octets(outgoing)
+        priority = defaults.priority if outgoing.priority is None else outgoing.priority
+        time_to_live_ms = lives_ms(outgoing, defaults.time_to_live_ms, wall_ms)
+        check_priority(priority)
+        check_time_to_live(time_to_live_ms)
+        body = outgoing.body
+        type_id = type_id_of(body)
+        content = self._encoder.content(type_id, body)
+        octets = property_octets(outgoing.properties, body)
+        transaction = self._transaction
+        transaction.begin()
+        template = self._template
+        key = type_id + PERSISTENT if persistent else type_id
+        if priority != defaults.priority:
+            key += OWN_PRIORITY * (priority + 1)
+        if (
+            template is None
+            or key != self._template_key
+            or self._template_transaction != transaction.octets
+            or self._template_destination != destination
+        ):
+            template = self._prepare(key, type_id, destination, persistent, priority)
+        return self._append(link, template, content, octets, time_to_live_ms, wall_ms)
+
+    def _append(
+        self,
+        link: Link,
+        template: MessageTemplate,
+        content: bytes | None,
+        properties: bytes,
+        time_to_live_ms: int,
+        wall_ms: int,
+    ) -> bool:
+        """Write it; False, and nothing has happened, when the broker takes none that are so large."""
+        size = template.size(content, properties)
         limit = link.wire_format.max_frame_size
         if size > limit > 0:
             return False
-        defaults = self._defaults
-        expires_ms = wall_ms + defaults.time_to_live_ms if defaults.time_to_live_ms > 0 else 0
+        expires_ms = wall_ms + time_to_live_ms if time_to_live_ms > 0 else 0
         timestamp_ms = wall_ms if self._settings.timestamps else 0
         self._sent += 1
         out = link.out  # everything was checked: half a frame would end the connection
         template.write(out, size, self._sent, expires_ms, timestamp_ms, content)
-        template.finish(out, octets)
+        template.finish(out, properties)
         return True
 
-    def _prepare(self, key: int, type_id: int, persistent: bool) -> MessageTemplate:
+    def _prepare(self, key: int, type_id: int, destination: bytes, persistent: bool, priority: int) -> MessageTemplate:
         octets = self._transaction.octets
-        addressed = self._id_octets + self._own_octets + octets
-        found = self._encoder.template(type_id, addressed, self._id_octets, persistent, self._defaults.priority)
+        addressed = self._id_octets + destination + octets
+        found = self._encoder.template(type_id, addressed, self._id_octets, persistent, priority)
         self._template = found
+        self._template_destination = destination
         self._template_key = key
         self._template_transaction = octets
         return found
@@ -251,7 +321,7 @@ class ClientProducer:
         priority = defaults.priority if outgoing.priority is None else outgoing.priority
         if priority != defaults.priority:
             check_priority(priority)
-        time_to_live_ms = defaults.time_to_live_ms if outgoing.time_to_live_ms is None else outgoing.time_to_live_ms
+        time_to_live_ms = lives_ms(outgoing, defaults.time_to_live_ms, wall_ms)
         check_time_to_live(time_to_live_ms)
         reply_to = outgoing.reply_to
         if self._line.deleted:
@@ -295,6 +365,8 @@ class ClientProducer:
         return self._octets_of(given)
 
     def _octets_of(self, destination: Destination | str) -> bytes:
+        if destination is self._last_destination:
+            return self._last_octets
         key = destination if isinstance(destination, str) else destination.qualified_name
         found = self._octets.get(key)
         if found is None:
@@ -303,6 +375,8 @@ class ClientProducer:
             if len(self._octets) >= MAX_REMEMBERED:
                 self._octets.clear()
             self._octets[key] = found
+        self._last_destination = destination
+        self._last_octets = found
         return found
 
     def close(self) -> Request | None:
@@ -323,3 +397,12 @@ def check_time_to_live(time_to_live_ms: int) -> None:
     """Raises `MessageFormatError` for what is no time to live in whole milliseconds."""
     if not isinstance(time_to_live_ms, int) or not 0 <= time_to_live_ms <= MAX_TIME_TO_LIVE_MS:
         raise MessageFormatError(f"a message cannot live for {time_to_live_ms} ms; 0 means for ever")
+
+
+def lives_ms(outgoing: Outgoing, default_ms: int, wall_ms: int) -> int:
+    """The time to live of a message that is sent now; 0 means for ever."""
+    end_ms = outgoing.expires_at_ms
+    if end_ms is not None:
+        return max(SOONEST_MS, min(end_ms - wall_ms, MAX_TIME_TO_LIVE_MS))
+    given_ms = outgoing.time_to_live_ms
+    return default_ms if given_ms is None else given_ms

@@ -28,6 +28,8 @@ def redacted(text: str) -> str:
     shown = USER.sub("//…@", shown)
     if "@" in text:
         shown = AFTER_SLASHES.sub(_shown_authority, shown)
+        if "//" not in text:  # the scheme was forgotten, and nobody knows where a password ends
+            shown = "…"
     shown = "".join([character if character.isprintable() else " " for character in shown])
     return shown if len(shown) <= 2 * MAX_WORD else shown[: 2 * MAX_WORD] + "…"
 

@@ -126,6 +126,17 @@ class Serialized:
         self.octets: Final[bytes] = octets
 
 
+class EncodedText:
+    """The body of a TextMessage as the wire has it: Java's modified UTF-8, the same as ASCII where that is enough. What
+    it holds is not looked at again.
+    """
+
+    __slots__ = ("octets",)
+
+    def __init__(self, octets: bytes) -> None:
+        self.octets: Final[bytes] = octets
+
+
 def typed_properties(properties: Mapping[str, object]) -> dict[str, PropertyValue]:
     """Properties with their JMS types; raises `MessageFormatError` for a name or value that none can have."""
     typed: dict[str, PropertyValue] = {}

@@ -25,6 +25,8 @@ from spanwire.model.errors import ConfigurationError
         "failover:(tcp://a:1,tcp://u:s3c@r3t@b:2)",
         "failover:(tcp://a:1,tcp://u:s3c?r3t@b:2)",
         "failover:tcp://u:s3c/r3t@a:1,tcp://b:2",
+        "u:s3c?r3t@h:1",
+        "u:s3c@r3t@h:1",
     ],
 )
 def test_no_part_of_a_secret_in_a_url_stands_in_its_error(url: str) -> None:

@@ -8,22 +8,9 @@ from typing import Final
 from spanwire.client.blocking_channel import Channel
 from spanwire.client.blocking_connection import CoreConnection
 from spanwire.client.burst import GATHER_DELAY
-from spanwire.client.machine import Machine
-from spanwire.model.environment import Time
-from tests.support.client_dialogue import PlayedBroker, Still
+from tests.support.client_dialogue import PlayedBroker, StillMachine
 
 SLACK: Final = GATHER_DELAY / 10
-
-
-class StillMachine(Machine):
-    """A machine with the test's clock."""
-
-    def __init__(self, clock: Still) -> None:
-        super().__init__()
-        self._clock: Final = clock
-
-    def now(self) -> Time:
-        return self._clock.now()
 
 
 class PlayedChannel(Channel):

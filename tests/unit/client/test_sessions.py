@@ -25,6 +25,7 @@ from tests.support.client_dialogue import START_MS, URL, PlayedBroker, refusal_o
 
 FEW = ConsumerOptions(prefetch=4)
 BEGIN, COMMIT, ROLLBACK = 0, 2, 4
+MUCH = 1_000_000
 
 
 @pytest.fixture
@@ -78,6 +79,71 @@ def test_client_acknowledges_all_of_the_session_and_keeps_the_window_open_meanwh
     assert broker.acknowledgements() == [(2, 1, 2), (2, 4, 4)]
     first.acknowledge()
     assert broker.acknowledgements() == []
+
+
+def test_many_messages_are_handed_over_as_so_many_calls_would(broker: PlayedBroker) -> None:
+    consumer = broker.consumer(broker.session("client"), options=FEW)
+    broker.dispatches(consumer, "a", "b")
+    broker.dispatches(consumer, "old", expiration=START_MS - 1)
+    broker.dispatches(consumer, "c", "d")
+    found = consumer.next_messages(3, MUCH, broker.now)
+    assert [message.body for message in found] == ["a", "b", "c"]
+    assert consumer.taken_bytes == sum(len(message.raw) for message in found)
+    assert broker.acknowledgements() == [(0, 2, 2), (6, 3, 3)]
+    assert [message.body for message in consumer.next_messages(3, MUCH, broker.now)] == ["d"]
+    assert consumer.next_messages(3, MUCH, broker.now) == []
+
+
+def test_many_messages_are_no_more_than_their_bytes_allow(broker: PlayedBroker) -> None:
+    consumer = broker.consumer(broker.session("client"))
+    broker.dispatches(consumer, "a", "b", "c")
+    (first,) = consumer.next_messages(3, 1, broker.now)
+    assert len(consumer.next_messages(3, len(first.raw) + 1, broker.now)) == 2
+
+
+def test_a_failure_behind_some_messages_is_raised_by_the_next_call(broker: PlayedBroker) -> None:
+    consumer = broker.consumer(broker.session("client"))
+    broker.dispatches(consumer, "a", "b")
+    consumer.fail(JmsError("it broke"))
+    assert len(consumer.next_messages(3, MUCH, broker.now)) == 2
+    with pytest.raises(JmsError, match="it broke"):
+        consumer.next_messages(3, MUCH, broker.now)
+
+
+def test_a_reader_that_keeps_nothing_acknowledges_the_same_and_has_nothing_again(broker: PlayedBroker) -> None:
+    session = broker.session("client")
+    consumer = broker.consumer(session, options=FEW)
+    consumer.keep_nothing()
+    broker.dispatches(consumer, "a", "b", "c")
+    found = consumer.next_messages(3, MUCH, broker.now)
+    assert consumer.has_delivered
+    found[0].acknowledge()
+    assert broker.acknowledgements() == [(0, 2, 2), (2, 1, 3)]
+    assert not consumer.has_delivered
+    broker.dispatches(consumer, "d", "e")
+    consumer.next_messages(1, MUCH, broker.now)
+    session.recover(broker.now)
+    assert [message.body for message in consumer.next_messages(3, MUCH, broker.now)] == ["e"]
+    session.close()
+    assert last_seen(broker) == [("ConsumerId", 1005), ("SessionId", 1005)]
+
+
+def test_what_a_reader_kept_nothing_of_is_not_acknowledged_over_the_next_connection() -> None:
+    broker = PlayedBroker(f"failover:({URL})")
+    broker.lets_in()
+    consumer = broker.consumer(broker.session("client"))
+    consumer.keep_nothing()
+    broker.dispatches(consumer, "a")
+    broker.takes(consumer)
+    consumer.interrupted()
+    assert not consumer.has_delivered
+
+
+@pytest.mark.parametrize("mode", ["auto", "dups_ok", "individual", "transacted"])
+def test_only_under_client_acknowledgement_a_reader_may_keep_nothing(broker: PlayedBroker, mode: str) -> None:
+    consumer = broker.consumer(broker.session(mode))
+    with pytest.raises(IllegalStateError, match="only under client acknowledgement"):
+        consumer.keep_nothing()
 
 
 def test_individual_acknowledges_one_message_once(broker: PlayedBroker) -> None:
