@@ -94,6 +94,13 @@ def wrapped_home(program: Path, directory: Path) -> Path:
 
 
 def cache_directory(environment: Mapping[str, str]) -> Path:
-    """Where this user keeps what can be made again."""
+    """Where this user keeps what can be made again. Raises `ConfigurationError` for a user without a home."""
     base = environment.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "spanwire"
+    if base:
+        return Path(base) / "spanwire"
+    try:
+        return Path.home() / ".cache/spanwire"
+    except RuntimeError:
+        raise ConfigurationError(
+            "spanwire: this user has no home directory; set XDG_CACHE_HOME to a directory of the user's"
+        ) from None

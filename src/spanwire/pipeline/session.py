@@ -1,5 +1,5 @@
 """A local Spark session that needs nothing prepared: finds Java, has the workers run this interpreter, stays on
-loopback.
+loopback, and leaves out what costs time at a start or in each batch and is of no use on one machine.
 
     with local_session("archive") as spark:
         spark.readStream.format("spanwire")…
@@ -14,11 +14,15 @@ import os
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Final
 
+import pyspark
+from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from spanwire.pipeline.java import bundled_java, java_home
+from spanwire.pipeline.worker_python import worker_python
 
 MAX_CORES: Final = 1024
 DEFAULTS: Final[dict[str, str]] = {
@@ -31,6 +35,12 @@ DEFAULTS: Final[dict[str, str]] = {
     "spark.sql.execution.arrow.pyspark.enabled": "true",
 }
 LOG_LEVEL: Final = "ERROR"
+CHECKPOINT_FILES: Final = "spark.sql.streaming.checkpointFileManagerClass"
+# Spark's other way starts two processes (`readlink`) for each file of a checkpoint, four of them in every batch. Both
+# look whether there is a file, and then rename; neither is more than that on a local disk.
+PLAIN_FILES: Final = (
+    "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"  # of Spark 4.1
+)
 
 
 def prepare_environment() -> None:
@@ -56,6 +66,9 @@ def local_session(name: str, cores: int = 2, settings: Mapping[str, str] | None 
     if not 1 <= cores <= MAX_CORES:
         raise ValueError(f"cores must lie between 1 and {MAX_CORES}, not {cores}")
     prepare_environment()
+    package = Path(pyspark.__file__).parent
+    python = worker_python(sys.executable, package, os.environ)
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = python  # tasks, and all who plan them
     logging.getLogger("py4j").setLevel(logging.INFO)  # at DEBUG it writes down every option, a password among them
     builder = SparkSession.builder.master(f"local[{cores}]").appName(name)
     chosen = {**DEFAULTS, "spark.sql.shuffle.partitions": str(cores), **(settings or {})}
@@ -64,6 +77,18 @@ def local_session(name: str, cores: int = 2, settings: Mapping[str, str] | None 
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel(LOG_LEVEL)
     try:
+        choose_checkpoint_files(session)
         yield session
     finally:
         session.stop()
+
+
+def choose_checkpoint_files(session: SparkSession) -> None:
+    """Let checkpoints be written without further processes, unless somebody has chosen how they are written."""
+    if session.conf.get(CHECKPOINT_FILES, "") or session.sparkContext._jvm is None:
+        return
+    try:
+        session.sparkContext._jvm.java.lang.Class.forName(PLAIN_FILES)
+    except Py4JJavaError:  # this Spark has it elsewhere
+        return
+    session.conf.set(CHECKPOINT_FILES, PLAIN_FILES)

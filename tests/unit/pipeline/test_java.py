@@ -63,3 +63,13 @@ def test_the_wrapper_hands_on_every_word_but_the_one_that_the_runtime_lacks(tmp_
     answer = subprocess.run([str(home / "bin/java"), *words], capture_output=True, text=True, check=True)
     assert answer.stdout.splitlines() == ["<-Xmx1g>", "<a b>", "<>", "<*>"]
     assert wrapped_home(program, tmp_path / "cache") == home
+
+
+def test_a_user_without_a_home_hears_what_to_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_home() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr(Path, "home", no_home)
+    bundled = fake_java(tmp_path / "bundled", "17.0.9")
+    with pytest.raises(ConfigurationError, match="no home directory; set XDG_CACHE_HOME"):
+        java_home({"PATH": ""}, bundled)
