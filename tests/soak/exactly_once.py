@@ -17,8 +17,9 @@ from pathlib import Path
 from random import Random
 
 from spanwire.client import blocking
+from spanwire.client.outgoing import Outgoing
 from spanwire.model.errors import JmsError
-from spanwire.pipeline.control import Control, Outgoing, Part
+from spanwire.pipeline.control import Control, Part
 from tests.support.broker_process import BrokerProcess, spanwire_command
 
 PER_KILL = 400  # messages that are sent for each kill
@@ -73,7 +74,9 @@ class Mover:
         middle = self.random.randrange(start, end + 1)
         parts: list[Part] = []
         for partition, (first, last) in enumerate(((start, middle), (middle, end))):
-            rows = [Outgoing("OUT", message.body) for _, message in control.read_range("mover", epoch, first, last)]
+            rows = [
+                Outgoing(message.body, None, "OUT") for _, message in control.read_range("mover", epoch, first, last)
+            ]
             self._dies("after a read")
             self.attempts += 1
             parts.append(control.stage("mover", sink_epoch, self.done, partition, self.attempts, rows))

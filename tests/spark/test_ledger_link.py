@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from spanwire.client.outgoing import Outgoing
 from spanwire.model.destination import QUEUE, Destination
 from spanwire.model.errors import ConfigurationError, InvalidClientIdError, JmsError
 from spanwire.pipeline.batch_sink import Batch
@@ -15,7 +16,6 @@ from spanwire.pipeline.committing import batch_sink, commit_parts, is_spanwire, 
 from spanwire.pipeline.ledger import Entry, LedgerSink
 from spanwire.pipeline.ledger_link import BlockingBrancher, BlockingLedger, connected
 from spanwire.pipeline.options import WriteOptions, write_options
-from spanwire.pipeline.rows import OutgoingRow
 from tests.support.broker_process import BrokerProcess, spanwire_command
 from tests.support.classic import classic_broker
 from tests.support.distributions import ARTEMIS, ArtemisProcess, home_of
@@ -46,8 +46,8 @@ def options_of(broker: BrokerProcess, **given: str) -> WriteOptions:
     return write_options({**common, "exactlyOnceBy": "ledger", **given})
 
 
-def rows(*bodies: str) -> list[OutgoingRow]:
-    return [OutgoingRow(Destination(QUEUE, "TARGET"), body) for body in bodies]
+def rows(*bodies: str) -> list[Outgoing]:
+    return [Outgoing(body, None, Destination(QUEUE, "TARGET")) for body in bodies]
 
 
 class KilledError(Exception):

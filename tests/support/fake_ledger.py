@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
+from spanwire.client.outgoing import Outgoing
 from spanwire.model.destination import QUEUE, Destination
 from spanwire.model.errors import JmsError
 from spanwire.pipeline.ledger import BranchName, Entry, LedgerSink
-from spanwire.pipeline.rows import OutgoingRow
 
 
 class KilledError(Exception):
@@ -51,7 +51,7 @@ class FakeBrancher:
     def __init__(self, broker: FakeBroker) -> None:
         self._broker = broker
 
-    def prepare(self, branch: BranchName, rows: Iterable[OutgoingRow]) -> int:
+    def prepare(self, branch: BranchName, rows: Iterable[Outgoing]) -> int:
         found = [row.body for row in rows]
         if found:
             self._broker.step(lambda: self._broker.prepared.__setitem__(branch, found))
@@ -109,6 +109,6 @@ class FakeLedger:
             self._taken = []
 
 
-def bodies(values: Iterable[object]) -> Iterator[OutgoingRow]:
+def bodies(values: Iterable[object]) -> Iterator[Outgoing]:
     """Rows with these bodies."""
-    return (OutgoingRow(Destination(QUEUE, "B"), value) for value in values)
+    return (Outgoing(value, None, Destination(QUEUE, "B")) for value in values)

@@ -77,7 +77,7 @@ class Archive:
             gatherer = MessageGatherer(frozenset(BODY_KINDS))
             for one in found:
                 raw = raw_of(one)
-                gatherer.add(raw.raw, raw.version, 0, [])
+                gatherer.add(raw.raw, raw.version, 0)
             folder = directory / f"destination={quote(destination, safe='')}" / f"day={DAY}"
             folder.mkdir(parents=True)
             batch = record_batch(gatherer.take())

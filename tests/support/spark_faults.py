@@ -36,11 +36,12 @@ from spanwire.pipeline.datasource.exact_writer import ExactStreamWriter, Staged
 from spanwire.pipeline.datasource.source import SpanwireDataSource
 from spanwire.pipeline.datasource.stream_reader import SpanwireStreamReader
 from spanwire.pipeline.datasource.stream_writer import SpanwireStreamWriter
+from spanwire.pipeline.gathering import RawMessage
 from spanwire.pipeline.ledger import Entry, LedgerSink
 from spanwire.pipeline.ledger_link import BlockingBrancher, BlockingLedger
 from spanwire.pipeline.options import LEDGER, WriteOptions, read_options, write_options
 from spanwire.pipeline.read_ahead import ReadAhead
-from spanwire.pipeline.receiving import MessageSource, RawMessage
+from spanwire.pipeline.receiving import MessageSource
 from spanwire.pipeline.staging import Staging
 
 FOLDER: Final = "SPANWIRE_FAULTS"

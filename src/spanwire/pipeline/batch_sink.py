@@ -11,8 +11,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from spanwire.client.outgoing import Outgoing
 from spanwire.model.errors import ConfigurationError
-from spanwire.pipeline.rows import OutgoingRow
 
 NO_BRANCH = ""
 
@@ -44,7 +44,7 @@ class StagedPart:
 class BatchSink(Protocol):
     """A broker, or two ways to the same one: of a task and of the driver. For one thread."""
 
-    def stage(self, batch: Batch, partition: int, attempt: int, rows: Iterable[OutgoingRow]) -> StagedPart:
+    def stage(self, batch: Batch, partition: int, attempt: int, rows: Iterable[Outgoing]) -> StagedPart:
         """Keep the rows of an attempt until the commit; they are safe when this returns. Raises `JmsError`, and then
         nothing of them counts.
         """

@@ -12,10 +12,11 @@ from typing import Final
 
 from spanwire.client import blocking
 from spanwire.client.message import Message
+from spanwire.client.outgoing import Outgoing
 from spanwire.model.errors import JmsError
 from spanwire.pipeline.options import Login, ReadOptions, WriteOptions
 from spanwire.pipeline.receiving import MessageSource
-from spanwire.pipeline.rows import MessageSink, OutgoingRow
+from spanwire.pipeline.sending import MessageSink
 
 
 def consume(options: ReadOptions) -> MessageSource:
@@ -23,10 +24,10 @@ def consume(options: ReadOptions) -> MessageSource:
     return QueueSource(_connect(options.login), options)
 
 
-def browse(options: ReadOptions) -> Iterator[Message]:
+def browse(options: ReadOptions) -> Iterator[list[Message]]:
     """One look at the queue that the options name. Raises `JmsError` or `ConfigurationError`."""
     with _connect(options.login) as connection, connection.session() as session:
-        yield from session.create_browser(options.destination, selector=options.selector)
+        yield from session.create_browser(options.destination, selector=options.selector).portions()
 
 
 def produce(options: WriteOptions) -> MessageSink:
@@ -49,6 +50,7 @@ class QueueSource(MessageSource):
         try:
             self._session: Final = connection.session(acknowledge="client")
             self._consumer: Final = self._consumer_of(options)
+            self._consumer.core.keep_nothing()  # what is not acknowledged comes again from the broker alone
         except BaseException:
             self.close()
             raise
@@ -61,25 +63,12 @@ class QueueSource(MessageSource):
         )
 
     def receive(self, max_count: int, timeout_s: float) -> list[Message]:
-        """What is there, at most ``max_count``: one wait, one lock and one look at the socket for many messages."""
-        first = self._consumer.receive(timeout=timeout_s)
-        if first is None:
-            return []
-        found = [first]
-        shared, core = self._connection.shared, self._consumer.core
-        with shared.lock:
-            now = shared.machine.now()
-            while len(found) < max_count:
-                message = core.next_message(now)
-                if message is None:
-                    shared.look()
-                    message = core.next_message(now)
-                    if message is None:
-                        break
-                found.append(message)
-            shared.wrote()
+        """What is there, at most ``max_count``."""
+        found = self._consumer.receive_many(max_count, timeout_s)
+        if not found:
+            return found
         if self._first is None:
-            self._first = first
+            self._first = found[0]
         self._last = found[-1]
         return found
 
@@ -126,9 +115,9 @@ class QueueSink(MessageSink):
             self.close()
             raise
 
-    def send(self, row: OutgoingRow) -> None:
-        """One message into the transaction."""
-        send_row(self._producer, row)
+    def send(self, messages: list[Outgoing]) -> None:
+        """Into the transaction."""
+        self._producer.send_all(messages)
 
     def commit(self) -> None:
         """All that was sent, at once."""
@@ -144,21 +133,4 @@ def producer_of(session: blocking.Session, options: WriteOptions) -> blocking.Pr
     """A producer for any destination, with the defaults of the options. Raises `JmsError`."""
     return session.create_producer(
         None, persistent=options.persistent, priority=options.priority, time_to_live_ms=options.time_to_live_ms
-    )
-
-
-def send_row(producer: blocking.Producer, row: OutgoingRow) -> None:
-    """One row as a message. Raises `JmsError`."""
-    producer.send(
-        row.body,
-        properties=row.properties,
-        destination=row.destination,
-        message_type=row.message_type,
-        correlation_id=row.correlation_id,
-        reply_to=row.reply_to,
-        persistent=row.persistent,
-        priority=row.priority,
-        time_to_live_ms=row.time_to_live_ms,
-        group_id=row.group_id,
-        group_sequence=row.group_sequence,
     )

@@ -9,10 +9,10 @@ from __future__ import annotations
 import contextlib
 import uuid
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from typing import Final
 
 from spanwire.client import blocking
+from spanwire.client.outgoing import Outgoing
 from spanwire.client.producer import SendDefaults
 from spanwire.model.errors import ConfigurationError, JmsError
 from spanwire.pipeline.batch_sink import Batch, BatchSink, StagedPart
@@ -21,7 +21,6 @@ from spanwire.pipeline.control_sink import ControlSink
 from spanwire.pipeline.ledger import Brancher, LedgerLink, LedgerSink
 from spanwire.pipeline.ledger_link import BlockingBrancher, BlockingLedger, connected
 from spanwire.pipeline.options import AUTO, CONTROL, WriteOptions
-from spanwire.pipeline.rows import OutgoingRow
 from spanwire.protocols.openwire.wire_format import PROVIDER_NAME
 
 UNIQUE_DIGITS: Final = 12  # random: attempts of one partition of one batch
@@ -52,14 +51,12 @@ def ledger_sink(options: WriteOptions) -> LedgerSink:
 
 
 def stage_part(
-    options: WriteOptions, batch: Batch, partition: int, attempt: int, rows: Iterable[OutgoingRow]
+    options: WriteOptions, batch: Batch, partition: int, attempt: int, rows: Iterable[Outgoing]
 ) -> StagedPart:
-    """One attempt of a partition. Each message carries the id ``query/batch/partition/index``. Raises `JmsError` or
-    `ConfigurationError`.
-    """
+    """One attempt of a partition. Raises `JmsError` or `ConfigurationError`."""
     sink = batch_sink(options)
     try:
-        return sink.stage(batch, partition, attempt, with_ids(options, batch, partition, rows))
+        return sink.stage(batch, partition, attempt, rows)
     finally:
         sink.close()
 
@@ -71,16 +68,6 @@ def commit_parts(options: WriteOptions, batch: Batch, parts: Sequence[StagedPart
         return sink.commit(batch, parts)
     finally:
         sink.close()
-
-
-def with_ids(options: WriteOptions, batch: Batch, partition: int, rows: Iterable[OutgoingRow]) -> Iterable[OutgoingRow]:
-    """The rows with their duplicate ids, if there are to be any."""
-    name = options.duplicate_id_property
-    if name is None:
-        yield from rows
-        return
-    for index, row in enumerate(rows):
-        yield replace(row, properties={**row.properties, name: f"{batch.query}/{batch.number}/{partition}/{index}"})
 
 
 def batch_of_stream(query: str | None, run: str | None, number: str | None) -> Batch:

@@ -18,9 +18,11 @@ from spanwire.client.blocking_consumer import Consumer
 from spanwire.client.blocking_producer import Producer
 from spanwire.client.blocking_session import Session
 from spanwire.client.message import Message
+from spanwire.client.outgoing import Outgoing
 from spanwire.client.producer import SendDefaults
 from spanwire.model.destination import QUEUE, Destination
 from spanwire.model.errors import JmsError
+from spanwire.pipeline.sending import portions
 
 CONTROL: Final = Destination(QUEUE, "ActiveMQ.Spanwire.Control")
 ANSWER_SECONDS: Final = 30.0  # as long as a broker may be busy with a large commit, or away
@@ -110,23 +112,6 @@ class Committed:
 
 
 @dataclass(frozen=True, slots=True)
-class Outgoing:
-    """A message to be staged, as `spanwire.client.blocking_producer.Producer.send` takes it."""
-
-    destination: Destination | str
-    body: object = None
-    properties: Mapping[str, object] | None = None
-    message_type: str | None = None
-    correlation_id: str | None = None
-    reply_to: Destination | str | None = None
-    persistent: bool | None = None
-    priority: int | None = None
-    time_to_live_ms: int | None = None
-    group_id: str | None = None
-    group_sequence: int = 0
-
-
-@dataclass(frozen=True, slots=True)
 class SinkView:
     """A sink as an operator sees it; ``staged`` messages wait for commits."""
 
@@ -198,16 +183,25 @@ class Control:
 
         Raises `FencedError`, `NotHeldError`, and `ControlError` when the broker gives fewer.
         """
+        number = start
+        for messages in self.read_portions(name, epoch, start, end):
+            for message in messages:
+                yield number, message
+                number += 1
+
+    def read_portions(self, name: str, epoch: int, start: int, end: int) -> Iterator[list[Message]]:
+        """The same, as many at a time as have come."""
         if self._reading is None:
             self._reading = self._connection.session()
         selector = f"cursor = '{name}' AND epoch = {epoch} AND from = {start} AND to = {end}"
         number = start
         try:
-            for message in self._reading.create_browser(CONTROL, selector):
-                if message.broker_sequence != number:
+            for messages in self._reading.create_browser(CONTROL, selector).portions():
+                count = _count_from(number, messages)
+                number += count
+                yield messages[:count]
+                if count < len(messages):
                     break
-                yield number, message
-                number += 1
         except JmsError as error:
             raise _refusal(error) from None
         if number != end:
@@ -254,17 +248,15 @@ class Control:
             "action": "stage", "query": query, "epoch": epoch, "batch": batch, "partition": partition,
             "attempt": attempt,
         }  # fmt: skip
-        count = open_count = 0
+        count = 0
         try:
-            for message in messages:
-                _send(sender, message)
-                count += 1
-                open_count += 1
-                if open_count == MAX_STAGED:
+            for portion in portions(messages, MAX_STAGED):
+                sender.send_all(portion)
+                count += len(portion)
+                if count % MAX_STAGED == 0:
                     sender.send(None, request, CONTROL, time_to_live_ms=0)
                     session.commit()
-                    open_count = 0
-            if open_count > 0:
+            if count % MAX_STAGED:
                 sender.send(None, request, CONTROL, time_to_live_ms=0)
                 session.commit()
         except BaseException as error:
@@ -340,6 +332,14 @@ class Control:
         return self._staging, self._sender
 
 
+def _count_from(number: int, messages: list[Message]) -> int:
+    """How many of the first messages have this number and those behind it."""
+    for count, message in enumerate(messages):
+        if message.broker_sequence != number + count:
+            return count
+    return len(messages)
+
+
 def _answer_to(number: str, consumer: Consumer, until: float) -> Message | None:
     """The answer with this correlation id; those to earlier requests come too late."""
     while (left := until - time.monotonic()) > 0:
@@ -386,19 +386,3 @@ def _held(answer: Message, epoch: int = 0) -> Held:
     waiting = answer.properties.get("waiting", 0)
     assert isinstance(waiting, int)
     return Held(epoch if epoch else _number(answer, "epoch"), _number(answer, "from"), _number(answer, "to"), waiting)
-
-
-def _send(sender: Producer, message: Outgoing) -> None:
-    sender.send(
-        message.body,
-        message.properties,
-        message.destination,
-        message_type=message.message_type,
-        correlation_id=message.correlation_id,
-        reply_to=message.reply_to,
-        persistent=message.persistent,
-        priority=message.priority,
-        time_to_live_ms=message.time_to_live_ms,
-        group_id=message.group_id,
-        group_sequence=message.group_sequence,
-    )

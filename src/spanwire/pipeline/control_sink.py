@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, Protocol
 
-from spanwire.model.errors import ConfigurationError, IllegalStateError
+from spanwire.client.outgoing import Outgoing
+from spanwire.model.errors import ConfigurationError
 from spanwire.pipeline.batch_sink import Batch, BatchSink, StagedPart, check_first
-from spanwire.pipeline.control import Begun, Committed, FencedError, OtherTargetError, Outgoing, Part
+from spanwire.pipeline.control import Begun, Committed, FencedError, OtherTargetError, Part
 from spanwire.pipeline.ledger import MANY
-from spanwire.pipeline.rows import OutgoingRow
 
 
 class SinkControl(Protocol):
@@ -46,16 +46,14 @@ class ControlSink(BatchSink):
         self._first: Final[int] = first
         self._leave: Final[Callable[[], None]] = leave
 
-    def stage(self, batch: Batch, partition: int, attempt: int, rows: Iterable[OutgoingRow]) -> StagedPart:
+    def stage(self, batch: Batch, partition: int, attempt: int, rows: Iterable[Outgoing]) -> StagedPart:
         """At the broker, under the epoch of the run. Raises `ConfigurationError` for a run that is over, and for a
         target that is not the one of before.
         """
         try:
             begun = self._control.begin(batch.query, batch.run, self._target or MANY)
             check_first(batch, begun.last_batch if begun.last_batch >= 0 else None, self._first)
-            found = self._control.stage(
-                batch.query, begun.epoch, batch.number, partition, attempt, (outgoing(row) for row in rows)
-            )
+            found = self._control.stage(batch.query, begun.epoch, batch.number, partition, attempt, rows)
         except FencedError as error:
             raise _superseded(batch, error) from None
         except OtherTargetError as error:
@@ -91,23 +89,4 @@ def _superseded(batch: Batch, error: FencedError) -> ConfigurationError:
     return ConfigurationError(
         f"spanwire: the query {batch.query} was started again elsewhere with the same checkpoint; this run may not go "
         f"on ({error})"
-    )
-
-
-def outgoing(row: OutgoingRow) -> Outgoing:
-    """A row as the control destination's client takes it."""
-    if row.destination is None:
-        raise IllegalStateError("a row without a destination cannot be staged")
-    return Outgoing(
-        row.destination,
-        row.body,
-        row.properties,
-        row.message_type,
-        row.correlation_id,
-        row.reply_to,
-        row.persistent,
-        row.priority,
-        row.time_to_live_ms,
-        row.group_id,
-        row.group_sequence,
     )

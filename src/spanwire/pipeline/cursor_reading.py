@@ -16,7 +16,7 @@ reads no more.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, Protocol
 
 import pyarrow as pa
@@ -24,9 +24,8 @@ import pyarrow as pa
 from spanwire.model.errors import ConfigurationError
 from spanwire.pipeline.columns import record_batch
 from spanwire.pipeline.control import MAX_HELD, FencedError, Held, NotHeldError
-from spanwire.pipeline.gathering import MessageGatherer
+from spanwire.pipeline.gathering import MessageGatherer, RawMessage
 from spanwire.pipeline.options import ReadOptions
-from spanwire.pipeline.receiving import MAX_CHUNK_BYTES, MAX_CHUNK_ROWS, RawMessage
 
 
 class CursorControl(Protocol):
@@ -138,13 +137,14 @@ class CursorReading:
         )
 
 
-def gathered_batches(options: ReadOptions, messages: Iterable[tuple[int, RawMessage]]) -> Iterator[pa.RecordBatch]:
-    """The rows of numbered messages, in batches of a bounded size."""
+def gathered_batches(options: ReadOptions, portions: Iterable[Sequence[RawMessage]]) -> Iterator[pa.RecordBatch]:
+    """The rows of messages, in batches of a bounded size."""
     gatherer = MessageGatherer(options.bodies)
-    for _, message in messages:
-        gatherer.add(message.raw, message.version, message.redelivery_count, [])
-        gathered = gatherer.gathered
-        if len(gathered.ids) >= MAX_CHUNK_ROWS or gathered.octets >= MAX_CHUNK_BYTES:
-            yield record_batch(gatherer.take())
+    for messages in portions:
+        place = 0
+        while place < len(messages):
+            place = gatherer.add_some(messages, place)
+            if gatherer.is_full:
+                yield record_batch(gatherer.take())
     if gatherer.gathered.ids:
         yield record_batch(gatherer.take())

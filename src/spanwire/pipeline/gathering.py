@@ -1,7 +1,11 @@
 """Received messages taken apart column by column, without an object per row.
 
     gatherer = MessageGatherer(bodies)
-    gatherer.add(raw, version, redelivery_count, known)
+    gatherer.add(raw, version, redelivery_count)
+
+Most messages of a queue are alike but for their ids, times, properties and bodies, and have none of the rarer headers:
+of these nothing is decoded that the message before has told already. All others are decoded field by field. Either way
+ends in the same columns; what messages have in common stands once, with a number of it in each row.
 
 A body or properties that cannot be decoded do not stop the rest: the row says ``unreadable`` and its column ``bytes``
 holds the body's octets as they came. A serialized Java object is handed on as octets and never looked into. Knows
@@ -10,8 +14,13 @@ nothing of Arrow: `spanwire.pipeline.columns` makes record batches of what is ga
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Sequence
+from typing import Final, Protocol
 
+from librt.strings import BytesWriter, read_i32_be, read_i32_le, read_i64_be, write_i32_le, write_i64_le
+from mypy_extensions import i32, i64
+
+from spanwire.client.message import Message
 from spanwire.model.destination import SCHEMES
 from spanwire.model.errors import MessageFormatError, ProtocolError
 from spanwire.model.message_view import LIST_VALUE, MAP_VALUE, TEXT
@@ -25,96 +34,298 @@ from spanwire.pipeline.body_types import (
     TEXT_BODY,
     UNREADABLE,
 )
-from spanwire.pipeline.variant import NO_NAMES, encode_scalar, encode_variant
+from spanwire.pipeline.octet_column import OctetColumn, TimeColumn
+from spanwire.pipeline.property_columns import PropertyColumns
+from spanwire.pipeline.variant import encode_variant
+from spanwire.protocols.octets import INT_MAX
 from spanwire.protocols.openwire import _marshallers as wire
 from spanwire.protocols.openwire.codec import StructureDecoder
 from spanwire.protocols.openwire.message_body import KINDS, neutral_body
+from spanwire.protocols.openwire.message_layout import MessageScanner
 from spanwire.protocols.openwire.schema import LATEST_VERSION
 from spanwire.protocols.openwire.wire_format import WireFormat
 from spanwire.protocols.primitive_map import decode_map, decode_stream
 
 LENGTH_OCTETS: Final = 4  # in front of a text
-MAX_KNOWN_DESTINATIONS: Final = 1024  # texts of destinations that are remembered; reply queues can be many
-MAX_MICROS_MS: Final = (2**63 - 1) // 1000  # the last millisecond that microseconds can say
+ARRAY_HEAD: Final = 5  # octets before a byte array: flag and length
+MAX_KNOWN_TEXT: Final = 1024  # octets of one that is remembered
+MAX_KNOWN_TEXTS: Final = 1024  # of destinations and of producers that are remembered; reply queues can be many
+NO_OCTETS: Final = b""
+
+# A message without the rarer headers is as short as one can be, counted from the broker's sequence to the content and
+# from the properties to the end (see `spanwire.protocols.openwire.message_layout`).
+PLAIN_VERSION: Final = 10
+PLAIN_HEAD_OCTETS: Final = 35
+PLAIN_TAIL_OCTETS: Final = 37
+COMPRESSED_OFFSET: Final = 2  # in such a tail
+IN_TIME_OFFSET: Final = 20
+OUT_TIME_OFFSET: Final = 28
+NUMBER_OCTETS: Final = 8
+
+
+# What is in memory here and in Spark at once; it is written while a processor's cache still has it.
+MAX_CHUNK_ROWS: Final = 2000
+MAX_CHUNK_BYTES: Final = 2 * 1024 * 1024
+
+
+class RawMessage(Protocol):
+    """A message as the client has it, not decoded yet."""
+
+    @property
+    def raw(self) -> bytes:
+        """The loose and uncached octets from the type id on."""
+        ...
+
+    @property
+    def version(self) -> int:
+        """The OpenWire version that they are in."""
+        ...
+
+    @property
+    def redelivery_count(self) -> int:
+        """Deliveries before this one."""
+        ...
+
+
+class Common:
+    """What messages have in common; the names are those of `spanwire.pipeline.schema`, None is null."""
+
+    def __init__(
+        self, destination: str | None, persistent: bool, priority: int, delivery_count: int, kind: str
+    ) -> None:
+        self.destination: Final[str | None] = destination
+        self.persistent: Final[bool] = persistent
+        self.priority: Final[int] = priority
+        self.delivery_count: Final[int] = delivery_count
+        self.body_type: Final[str] = kind
+        self.correlation_id: str | None = None
+        self.reply_to: str | None = None
+        self.type: str | None = None
+        self.group: str | None = None
+        self.group_sequence: int | None = None
+        self.broker_path: list[str] | None = None
 
 
 class Gathered:
-    """The columns of some messages. A null VARIANT has no octets; ``property_ends`` tells where the properties of a row
-    end among those of all.
-    """
+    """The columns of some messages. ``which`` tells for each row, as a 32-bit number, which of ``commons`` holds."""
 
     def __init__(self) -> None:
         self.octets = 0  # of bodies and properties
         self.last_timestamp_ms = 0
         self.ids: Final[list[str]] = []
-        self.destinations: Final[list[str | None]] = []
-        self.timestamps: Final[list[int | None]] = []
-        self.expirations: Final[list[int | None]] = []
-        self.priorities: Final[list[int]] = []
-        self.persistent: Final[list[bool]] = []
-        self.correlation_ids: Final[list[str | None]] = []
-        self.reply_tos: Final[list[str | None]] = []
-        self.types: Final[list[str | None]] = []
-        self.redelivered: Final[list[bool]] = []
-        self.groups: Final[list[str | None]] = []
-        self.group_sequences: Final[list[int | None]] = []
-        self.delivery_counts: Final[list[int]] = []
-        self.property_ends: Final[list[int]] = [0]
-        self.property_names: Final[list[str]] = []
-        self.property_values: Final[list[bytes]] = []
-        self.property_metadata: Final[list[bytes]] = []
-        self.body_types: Final[list[str]] = []
-        self.texts: Final[list[bytes | None]] = []
-        self.bytes: Final[list[bytes | None]] = []
-        self.body_values: Final[list[bytes]] = []
-        self.body_metadata: Final[list[bytes]] = []
-        self.sequences: Final[list[int]] = []
-        self.broker_paths: Final[list[list[str] | None]] = []
-        self.in_times: Final[list[int | None]] = []
-        self.out_times: Final[list[int | None]] = []
+        self.commons: Final[list[Common]] = []
+        self.which: Final = BytesWriter()
+        self.timestamps: Final[TimeColumn] = TimeColumn()
+        self.expirations: Final[TimeColumn] = TimeColumn()
+        self.properties: Final[PropertyColumns] = PropertyColumns()
+        self.texts: Final[OctetColumn] = OctetColumn()
+        self.bytes: Final[OctetColumn] = OctetColumn()
+        self.bodies: Final[dict[int, tuple[bytes, bytes]]] = {}  # by row: value and metadata of a VARIANT
+        self.sequences: Final = BytesWriter()
+        self.in_times: Final[TimeColumn] = TimeColumn()
+        self.out_times: Final[TimeColumn] = TimeColumn()
+
+    def put_row(self, message_id: str, timestamp_ms: i64, expiration_ms: i64, sequence: i64) -> None:
+        """What every row has; ``commons`` holds what it has in common, last."""
+        row = len(self.ids)
+        self.ids.append(message_id)
+        write_i32_le(self.which, i32(len(self.commons) - 1))
+        self.timestamps.put(row, timestamp_ms)
+        self.expirations.put(row, expiration_ms)
+        write_i64_le(self.sequences, sequence)
+        self.last_timestamp_ms = timestamp_ms
+
+    def keys(self, has_many_sources: bool) -> list[str]:
+        """How the message of each row is told from all others: by its id; with several sources, each of which may have
+        it, by its destination, too.
+        """
+        if not has_many_sources:
+            return self.ids
+        which = self.which.getvalue()
+        destinations = [self.commons[read_i32_le(which, 4 * row)].destination for row in range(len(self.ids))]
+        return [source_key(one, place) for one, place in zip(self.ids, destinations, strict=True)]
 
 
 class MessageGatherer:
     """Decodes messages into `Gathered`, which whoever takes it replaces by calling `take`."""
 
-    def __init__(self, bodies: frozenset[str], has_many_sources: bool = False) -> None:
-        """`has_many_sources`: a message is known by its id and its destination, since several queues may have it."""
-        self._has_many_sources: Final[bool] = has_many_sources
+    def __init__(self, bodies: frozenset[str]) -> None:
+        """``bodies``: the kinds whose bodies are wanted."""
         self.gathered = Gathered()
         self._bodies: Final[frozenset[str]] = bodies
         self._decoder = StructureDecoder(WireFormat(version=LATEST_VERSION))
+        self._scanner = MessageScanner(LATEST_VERSION)
         self._version = LATEST_VERSION
-        self._destinations: Final[dict[wire.ActiveMQDestination, str]] = {}
-        self._producer: wire.ProducerId | None = None
+        self._common: Common | None = None  # of the row before, if that was a plain one
+        self._destinations: Final[dict[bytes, str]] = {}  # by their octets
+        self._destination_octets = NO_OCTETS  # of the message before
+        self._destination_text = ""
+        self._producers: Final[dict[bytes, str]] = {}
+        self._producer_octets = NO_OCTETS
         self._producer_text = ""
 
     def take(self) -> Gathered:
         """Everything gathered, which is forgotten here."""
         gathered = self.gathered
         self.gathered = Gathered()
+        self._common = None
         return gathered
 
-    def add(self, raw: bytes, version: int, redelivery_count: int, known: list[set[str]]) -> str:
-        """One more row, from a message's loose and uncached octets; gives its key: the id, with several sources and the
-        destination. A message whose key is in a set of ``known`` is left out.
+    @property
+    def is_full(self) -> bool:
+        """Whether what is gathered is as much as a record batch should have."""
+        return self.gathered.octets >= MAX_CHUNK_BYTES or len(self.gathered.ids) >= MAX_CHUNK_ROWS
+
+    def add_some(self, messages: Sequence[RawMessage], place: int) -> int:
+        """Rows of the messages from ``place`` on, at least one, until there are enough; gives the place behind them.
+        Raises as `add`.
+        """
+        for index in range(place, len(messages)):
+            message = messages[index]
+            if isinstance(message, Message):  # the same as below, but compiled it reads the attributes of a known class
+                self.add(message.raw, message.version, message.redelivery_count)
+            else:
+                self.add(message.raw, message.version, message.redelivery_count)
+            if self.is_full:
+                return index + 1
+        return len(messages)
+
+    def add(self, raw: bytes, version: int, redelivery_count: int) -> None:
+        """One more row, from a message's loose and uncached octets.
 
         Raises `MessageFormatError` for octets that are no message with an id.
         """
-        message = self._decode(raw, version)
-        message_id = self._message_id(message)
-        key = message_id
-        if self._has_many_sources:
-            key = source_key(message_id, self._destination(message.destination))
-        for keys in known:
-            if key in keys:
-                return key
-        self._append(message, message_id, redelivery_count + 1)
-        return key
-
-    def _decode(self, raw: bytes, version: int) -> wire.Message:
         if version != self._version:
             self._decoder = StructureDecoder(WireFormat(version=version))
+            self._scanner = MessageScanner(version)
             self._version = version
+        scanner = self._scanner
+        try:
+            scanner.scan(raw)
+        except ProtocolError as error:
+            raise MessageFormatError(f"a message cannot be read: {error}") from None
+        if not self._is_plain(raw, scanner) or not self._add_plain(raw, scanner, redelivery_count):
+            self._add_decoded(raw, scanner, redelivery_count)
+
+    # -- messages as most are ------------------------------------------------------------------------------------------
+
+    def _is_plain(self, raw: bytes, scanner: MessageScanner) -> bool:
+        """Whether it is a text or bytes message without the rarer headers, of a producer and for a destination that
+        are known.
+        """
+        type_id: int = raw[0]
+        if type_id != wire.ACTIVE_MQ_TEXT_MESSAGE and type_id != wire.ACTIVE_MQ_BYTES_MESSAGE:
+            return False
+        tail = scanner.tail_start
+        if (
+            self._version < PLAIN_VERSION
+            or len(raw) - tail != PLAIN_TAIL_OCTETS
+            or scanner.content_start - scanner.sequence_start != PLAIN_HEAD_OCTETS
+            or raw[tail + COMPRESSED_OFFSET] != 0
+            or scanner.text_view is not None
+        ):
+            return False
+        return self._knows_destination(raw, scanner) and self._knows_producer(raw, scanner)
+
+    def _knows_destination(self, raw: bytes, scanner: MessageScanner) -> bool:
+        octets = raw[scanner.destination_start : scanner.transaction_start]
+        if octets != self._destination_octets:
+            text = self._destinations.get(octets)
+            if text is None:
+                return False
+            self._destination_octets = octets
+            self._destination_text = text
+        return True
+
+    def _knows_producer(self, raw: bytes, scanner: MessageScanner) -> bool:
+        octets = raw[scanner.id_producer_start : scanner.sequence_start - NUMBER_OCTETS]
+        if octets != self._producer_octets:
+            text = self._producers.get(octets)
+            if text is None:
+                return False
+            self._producer_octets = octets
+            self._producer_text = text
+        return True
+
+    def _add_plain(self, raw: bytes, scanner: MessageScanner, redelivery_count: int) -> bool:
+        """False, and nothing added, when body or properties are not readable."""
+        start, end, tail = scanner.content_start, scanner.properties_start, scanner.tail_start
+        has_content, has_properties = raw[start] != 0, raw[end] != 0
+        kind = TEXT_BODY if raw[0] == wire.ACTIVE_MQ_TEXT_MESSAGE else BYTES_BODY
+        body: bytes | None = None
+        if kind in self._bodies:
+            if kind == BYTES_BODY:
+                body = raw[start + ARRAY_HEAD : end] if has_content else NO_OCTETS
+            elif has_content:
+                body = plain_text(raw, start + ARRAY_HEAD, end)
+                if body is None:
+                    return False
+        to = self.gathered
+        if not has_properties:
+            to.properties.add_none()
+        elif not to.properties.add(raw, end + ARRAY_HEAD, tail):
+            return False
+        row = len(to.ids)
+        self._set_common(scanner, deliveries(redelivery_count), kind)
+        message_id = self._producer_text + str(scanner.sequence)
+        to.put_row(message_id, scanner.timestamp_ms, scanner.expiration_ms, scanner.broker_sequence)
+        to.in_times.put(row, read_i64_be(raw, tail + IN_TIME_OFFSET))
+        to.out_times.put(row, read_i64_be(raw, tail + OUT_TIME_OFFSET))
+        if body is not None:
+            (to.texts if kind == TEXT_BODY else to.bytes).put(row, body)
+        if has_content:
+            to.octets += end - start - ARRAY_HEAD
+        if has_properties:
+            to.octets += tail - end - ARRAY_HEAD
+        return True
+
+    def _set_common(self, scanner: MessageScanner, delivery_count: int, kind: str) -> None:
+        common = self._common
+        if (
+            common is None
+            or common.destination != self._destination_text
+            or common.persistent != scanner.persistent
+            or common.priority != scanner.priority
+            or common.delivery_count != delivery_count
+            or common.body_type != kind
+        ):
+            common = Common(self._destination_text, scanner.persistent, scanner.priority, delivery_count, kind)
+            self._common = common
+            self.gathered.commons.append(common)
+
+    # -- all others ----------------------------------------------------------------------------------------------------
+
+    def _add_decoded(self, raw: bytes, scanner: MessageScanner, redelivery_count: int) -> None:
+        message = self._decode(raw)
+        message_id = self._message_id(message, raw, scanner)
+        to = self.gathered
+        row = len(to.ids)
+        kind = self._put_contents(message, row)
+        common = Common(
+            self._destination(message.destination),
+            message.persistent,
+            message.priority,
+            deliveries(redelivery_count),
+            kind,
+        )
+        common.correlation_id = message.correlation_id
+        common.reply_to = self._destination(message.reply_to)
+        common.type = message.type
+        group = message.group_id
+        common.group = group
+        common.group_sequence = None if group is None else message.group_sequence
+        path = message.broker_path
+        common.broker_path = None if path is None else [one.value or "" for one in path]
+        to.commons.append(common)
+        self._common = None
+        to.put_row(message_id, message.timestamp, message.expiration, scanner.broker_sequence)
+        to.in_times.put(row, message.broker_in_time)
+        to.out_times.put(row, message.broker_out_time)
+        if common.destination is not None:
+            octets = raw[scanner.destination_start : scanner.transaction_start]
+            _remember(self._destinations, octets, common.destination)
+
+    def _decode(self, raw: bytes) -> wire.Message:
         try:
             message = self._decoder.decode(raw, 0, len(raw))
         except ProtocolError as error:
@@ -123,7 +334,7 @@ class MessageGatherer:
             raise MessageFormatError("what the broker sent is no message")
         return message
 
-    def _message_id(self, message: wire.Message) -> str:
+    def _message_id(self, message: wire.Message, raw: bytes, scanner: MessageScanner) -> str:
         """The id as JMS clients show it."""
         found = message.message_id
         if found is None:
@@ -134,106 +345,80 @@ class MessageGatherer:
         producer = found.producer_id
         if producer is None:
             return f"ID:{found.producer_sequence_id}"
-        if producer is not self._producer:
-            self._producer = producer
-            self._producer_text = f"{producer.connection_id}:{producer.session_id}:{producer.value}:"
-        return self._producer_text + str(found.producer_sequence_id)
-
-    def _append(self, message: wire.Message, message_id: str, delivery_count: int) -> None:
-        to = self.gathered
-        group = message.group_id
-        found = message.message_id
-        assert found is not None
-        to.ids.append(message_id)
-        to.destinations.append(self._destination(message.destination))
-        to.timestamps.append(_micros(message.timestamp))
-        to.expirations.append(_micros(message.expiration))
-        to.priorities.append(message.priority)
-        to.persistent.append(message.persistent)
-        to.correlation_ids.append(message.correlation_id)
-        to.reply_tos.append(self._destination(message.reply_to))
-        to.types.append(message.type)
-        to.redelivered.append(delivery_count > 1)
-        to.groups.append(group)
-        to.group_sequences.append(None if group is None else message.group_sequence)
-        to.delivery_counts.append(delivery_count)
-        to.sequences.append(found.broker_sequence_id)
-        path = message.broker_path
-        to.broker_paths.append(None if path is None else [one.value or "" for one in path])
-        to.in_times.append(_micros(message.broker_in_time))
-        to.out_times.append(_micros(message.broker_out_time))
-        to.last_timestamp_ms = message.timestamp
-        properties, content = message.marshalled_properties, message.content
-        is_readable = True
-        if properties is not None:
-            to.octets += len(properties)
-            is_readable = self._append_properties(properties)
-        if content is not None:
-            to.octets += len(content)
-        to.property_ends.append(len(to.property_names))
-        self._append_body(message, content, is_readable)
+        text = f"{producer.connection_id}:{producer.session_id}:{producer.value}:"
+        octets = raw[scanner.id_producer_start : scanner.sequence_start - NUMBER_OCTETS]
+        _remember(self._producers, octets, text)
+        return text + str(found.producer_sequence_id)
 
     def _destination(self, destination: wire.ActiveMQDestination | None) -> str | None:
         if destination is None:
             return None
-        known = self._destinations.get(destination)
-        if known is None:
-            if len(self._destinations) >= MAX_KNOWN_DESTINATIONS:
-                self._destinations.clear()
-            known = SCHEMES[destination.type_id() - wire.ACTIVE_MQ_QUEUE] + (destination.physical_name or "")
-            self._destinations[destination] = known
-        return known
+        return SCHEMES[destination.type_id() - wire.ACTIVE_MQ_QUEUE] + (destination.physical_name or "")
 
-    def _append_properties(self, octets: bytes) -> bool:
-        """False when they cannot be decoded; there are none then."""
+    def _put_contents(self, message: wire.Message, row: int) -> str:
+        """Properties and body; gives the kind of the body."""
         to = self.gathered
-        try:
-            entries = decode_map(octets)
-        except MessageFormatError:
-            return False
-        for name, entry in entries.items():
-            to.property_names.append(name)
-            kind = entry[0]
-            if kind == MAP_VALUE or kind == LIST_VALUE:
-                value, metadata = encode_variant(entry)
-                to.property_values.append(value)
-                to.property_metadata.append(metadata)
-            else:
-                to.property_values.append(encode_scalar(entry))
-                to.property_metadata.append(NO_NAMES)
-        return True
+        properties, content = message.marshalled_properties, message.content
+        is_readable = True
+        if properties is not None:
+            to.octets += len(properties)
+            is_readable = to.properties.add(properties, 0, len(properties))
+        if properties is None or not is_readable:
+            to.properties.add_none()
+        if content is not None:
+            to.octets += len(content)
+        kind = self._put_body(message, content, row) if is_readable else None
+        if kind is None:
+            if content is not None:
+                to.bytes.put(row, content)
+            return UNREADABLE
+        return kind
 
-    def _append_body(self, message: wire.Message, content: bytes | None, is_readable: bool) -> None:
+    def _put_body(self, message: wire.Message, content: bytes | None, row: int) -> str | None:
+        """The kind of the body, None for one that cannot be read."""
         to = self.gathered
         type_id = message.type_id()
         kind = BODY_TYPES.get(type_id, MESSAGE_BODY)
-        text: bytes | None = None
-        octets: bytes | None = None
-        body = (b"", b"")
-        if not is_readable:
-            kind, octets = UNREADABLE, content
-        elif kind == MESSAGE_BODY:
+        if kind == MESSAGE_BODY:
             told = message.data_structure
             if told is not None:
-                body = encode_variant(told_of(told))
-        elif kind in self._bodies:
-            try:
-                if kind == TEXT_BODY:
-                    text = text_octets(content, message.compressed)
-                else:
-                    octets = neutral_body(KINDS[type_id], content, message.compressed)
-                    if kind != BYTES_BODY and kind != OBJECT_BODY:
-                        body = _structured(kind, octets or b"")
-                        octets = None
-            except MessageFormatError:
-                kind, octets = UNREADABLE, content
-        if message.compressed:  # inflated it may be a hundred times as large
-            to.octets += len(text or octets or body[0])
-        to.body_types.append(kind)
-        to.texts.append(text)
-        to.bytes.append(octets)
-        to.body_values.append(body[0])
-        to.body_metadata.append(body[1])
+                to.bodies[row] = encode_variant(told_of(told))
+            return kind
+        if kind not in self._bodies:
+            return kind
+        try:
+            octets = neutral_body(KINDS[type_id], content, message.compressed)
+            if kind == MAP_BODY:
+                to.bodies[row] = encode_variant((MAP_VALUE, decode_map(octets or NO_OCTETS)))
+            elif kind != TEXT_BODY and kind != BYTES_BODY and kind != OBJECT_BODY:
+                to.bodies[row] = encode_variant((LIST_VALUE, decode_stream(octets or NO_OCTETS)))
+            elif octets is not None:
+                (to.texts if kind == TEXT_BODY else to.bytes).put(row, octets)
+        except MessageFormatError:
+            return None
+        if message.compressed and octets is not None:  # inflated it may be a hundred times as large
+            to.octets += len(octets)
+        return kind
+
+
+def plain_text(raw: bytes, start: i64, end: i64) -> bytes | None:
+    """The text in a content field between two offsets as UTF-8. Plain ASCII, the same in Java's and in everybody's
+    UTF-8, is only cut out; None for what is no text, or the null text.
+    """
+    text_start: i64 = start + LENGTH_OCTETS
+    if text_start <= end and text_start + i64(read_i32_be(raw, start)) == end:
+        octets = raw[text_start:end]
+        if octets.isascii():
+            return octets
+    try:
+        return neutral_body(TEXT, raw[start:end], False)
+    except MessageFormatError:
+        return None
+
+
+def deliveries(redelivery_count: int) -> int:
+    """The deliveries with this one, as many as a 32-bit number can tell."""
+    return redelivery_count + 1 if redelivery_count < INT_MAX else INT_MAX
 
 
 def source_key(message_id: str, destination: str | None) -> str:
@@ -241,23 +426,8 @@ def source_key(message_id: str, destination: str | None) -> str:
     return f"{message_id} {destination}"
 
 
-def text_octets(content: bytes | None, compressed: bool) -> bytes | None:
-    """A text body as UTF-8; plain ASCII, the same in Java's and in everybody's UTF-8, is only cut out."""
-    if content is not None and not compressed and len(content) > LENGTH_OCTETS:
-        octets = content[LENGTH_OCTETS:]
-        if octets.isascii() and int.from_bytes(content[:LENGTH_OCTETS], "big") == len(octets):
-            return octets
-    return neutral_body(TEXT, content, compressed)
-
-
-def _structured(kind: str, octets: bytes) -> tuple[bytes, bytes]:
-    if kind == MAP_BODY:
-        return encode_variant((MAP_VALUE, decode_map(octets)))
-    return encode_variant((LIST_VALUE, decode_stream(octets)))
-
-
-def _micros(millis: int) -> int | None:
-    """Milliseconds as a timestamp's microseconds; 0 stands for none."""
-    if millis == 0:
-        return None
-    return max(-MAX_MICROS_MS, min(millis, MAX_MICROS_MS)) * 1000
+def _remember(texts: dict[bytes, str], octets: bytes, text: str) -> None:
+    if len(octets) <= MAX_KNOWN_TEXT and octets not in texts:
+        if len(texts) >= MAX_KNOWN_TEXTS:
+            texts.clear()
+        texts[octets] = text

@@ -28,9 +28,9 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Final, Protocol
 
+from spanwire.client.outgoing import Outgoing
 from spanwire.model.errors import ConfigurationError, JmsError
 from spanwire.pipeline.batch_sink import NO_BRANCH, Batch, BatchSink, StagedPart, check_first
-from spanwire.pipeline.rows import OutgoingRow
 
 MAX_RUNS: Final = 32  # of a query that the ledger remembers: a process of an older one would have to be very old
 MAX_PARTS: Final = 4096  # branches of one batch: their names are one message of 400 KiB
@@ -71,7 +71,7 @@ def entry_of(text: str | None) -> Entry:
 class Brancher(Protocol):
     """A task's connection."""
 
-    def prepare(self, branch: BranchName, rows: Iterable[OutgoingRow]) -> int:
+    def prepare(self, branch: BranchName, rows: Iterable[Outgoing]) -> int:
         """Send the rows in a branch and have it prepared; their number, with 0 for no branch. Raises `JmsError`."""
         ...
 
@@ -134,7 +134,7 @@ class LedgerSink(BatchSink):
         self._ledger: Final[Callable[[str], LedgerLink]] = ledger
         self._unique: Final[Callable[[], str]] = unique
 
-    def stage(self, batch: Batch, partition: int, attempt: int, rows: Iterable[OutgoingRow]) -> StagedPart:
+    def stage(self, batch: Batch, partition: int, attempt: int, rows: Iterable[Outgoing]) -> StagedPart:
         """In a branch; in none when there are no rows."""
         branch = branch_name(batch, partition, self._unique())
         link = self._brancher()

@@ -18,12 +18,13 @@ from spanwire.client.blocking_connection import CoreConnection
 from spanwire.client.connection import ClientConnection
 from spanwire.client.machine import Machine
 from spanwire.client.message import Message
+from spanwire.client.outgoing import Outgoing
 from spanwire.model.errors import InvalidClientIdError, JmsError
 from spanwire.model.ids import XaTransactionId
-from spanwire.pipeline.broker_link import producer_of, send_row
+from spanwire.pipeline.broker_link import producer_of
 from spanwire.pipeline.ledger import MARK, Brancher, BranchName, Entry, LedgerLink, entry_of
 from spanwire.pipeline.options import Login, WriteOptions
-from spanwire.pipeline.rows import OutgoingRow
+from spanwire.pipeline.sending import SENT_AT_ONCE, portions
 
 FORMAT_ID: Final = 0x53505752  # "SPWR": of the branches of this module
 LEDGER_QUEUE: Final = "queue://SPANWIRE.LEDGER."  # and the query's name: one message in each
@@ -47,16 +48,16 @@ class BlockingBrancher(Brancher):
             self.close()
             raise
 
-    def prepare(self, branch: BranchName, rows: Iterable[OutgoingRow]) -> int:
+    def prepare(self, branch: BranchName, rows: Iterable[Outgoing]) -> int:
         """Send, end, prepare."""
         xid = xid_of(branch)
         xa = self._session.xa
         count = 0
-        for row in rows:
+        for portion in portions(rows, SENT_AT_ONCE):
             if count == 0:
                 xa.start(xid)
-            send_row(self._producer, row)
-            count += 1
+            self._producer.send_all(portion)
+            count += len(portion)
         if count:
             xa.end(xid)
             if not xa.prepare(xid):

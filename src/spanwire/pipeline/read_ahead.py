@@ -6,7 +6,7 @@ import logging
 import threading
 from typing import Final
 
-from spanwire.model.errors import JmsError, SpanwireError
+from spanwire.model.errors import JmsError
 from spanwire.pipeline.staging import Staging
 
 logger = logging.getLogger(__name__)
@@ -41,5 +41,5 @@ class ReadAhead:
             self._staging.stage_after(last, max_rows)
         except JmsError as error:
             logger.warning("reading ahead: %s", error)
-        except (SpanwireError, OSError, ValueError) as error:  # of the disk, of Arrow
+        except Exception as error:  # noqa: BLE001 - whatever it is: `wait` raises it
             self._failure = error

@@ -13,34 +13,14 @@ from typing import Final, Protocol
 
 import pyarrow as pa
 
+from spanwire.pipeline.collector import RARE_COLLECTIONS
 from spanwire.pipeline.columns import record_batch
-from spanwire.pipeline.gathering import MessageGatherer
-from spanwire.pipeline.options import MIB, ReadOptions
+from spanwire.pipeline.gathering import Gathered, MessageGatherer, RawMessage
+from spanwire.pipeline.options import ReadOptions
 
-MAX_CHUNK_ROWS: Final = 2000  # of one record batch: what is in memory here and in Spark at once
-MAX_CHUNK_BYTES: Final = 2 * MIB  # it is written while a processor's cache still has it
 MAX_TAKEN: Final = 1000  # messages taken from the link at once
 IDLE_S: Final = 0.05  # a small batch ends when nothing more comes for so long
 BACKLOG_ROWS: Final = 500  # from here on there is a backlog, which is worth the full timeout of a broker out of breath
-
-
-class RawMessage(Protocol):
-    """A message as the client has it, not decoded yet."""
-
-    @property
-    def raw(self) -> bytes:
-        """The loose and uncached octets from the type id on."""
-        ...
-
-    @property
-    def version(self) -> int:
-        """The OpenWire version that they are in."""
-        ...
-
-    @property
-    def redelivery_count(self) -> int:
-        """Deliveries before this one."""
-        ...
 
 
 class MessageSource(Protocol):
@@ -85,7 +65,7 @@ class BatchReceiver:
     def __init__(self, options: ReadOptions, clock: Callable[[], float]) -> None:
         self._options: Final[ReadOptions] = options
         self._clock: Final[Callable[[], float]] = clock
-        self._gatherer: Final[MessageGatherer] = MessageGatherer(options.bodies, options.has_many_sources)
+        self._gatherer: Final[MessageGatherer] = MessageGatherer(options.bodies)
 
     def receive(
         self,
@@ -101,12 +81,21 @@ class BatchReceiver:
         Raises `JmsError` when the connection is lost; what it brought must be forgotten, for the broker delivers it
         again.
         """
+        with RARE_COLLECTIONS:
+            return self._receive(source, max_rows, known, keep, least_wait_s)
+
+    def _receive(
+        self,
+        source: MessageSource,
+        max_rows: int,
+        known: list[set[str]],
+        keep: Callable[[pa.RecordBatch], None],
+        least_wait_s: float,
+    ) -> Received:
         options, gatherer, clock = self._options, self._gatherer, self._clock
         gatherer.take()
-        ids: set[str] = set()
-        again: set[str] = set()
-        left_out = [ids, *known]
-        octets = taken = last_timestamp_ms = 0
+        chunks = _Chunks(known, keep, options.has_many_sources)
+        octets = taken = 0
         wait_s = max(options.receive_timeout_ms / 1000, least_wait_s)
         end = clock() + wait_s + options.max_batch_ms / 1000
         while taken < max_rows and octets + gatherer.gathered.octets < options.max_bytes and clock() < end:
@@ -115,18 +104,49 @@ class BatchReceiver:
                 break
             taken += len(messages)
             wait_s = IDLE_S if taken < BACKLOG_ROWS else options.receive_timeout_ms / 1000
-            gathered = gatherer.gathered
-            for message in messages:
-                before = len(gathered.ids)
-                message_id = gatherer.add(message.raw, message.version, message.redelivery_count, left_out)
-                (ids if len(gathered.ids) > before else again).add(message_id)
-                if gathered.octets >= MAX_CHUNK_BYTES or len(gathered.ids) >= MAX_CHUNK_ROWS:
-                    octets += gathered.octets
-                    last_timestamp_ms = gathered.last_timestamp_ms
-                    keep(record_batch(gatherer.take()))
-                    gathered = gatherer.gathered
+            place = 0
+            while place < len(messages):
+                place = gatherer.add_some(messages, place)
+                if gatherer.is_full:
+                    octets += gatherer.gathered.octets
+                    chunks.add(gatherer.take())
         gathered = gatherer.take()
         if gathered.ids:
-            last_timestamp_ms = gathered.last_timestamp_ms
-            keep(record_batch(gathered))
-        return Received(ids, again, last_timestamp_ms)
+            chunks.add(gathered)
+        return Received(chunks.ids, chunks.again, chunks.last_timestamp_ms)
+
+
+class _Chunks:
+    """Record batches of one batch, and the ids that they bring: what is known already is left out."""
+
+    def __init__(self, known: list[set[str]], keep: Callable[[pa.RecordBatch], None], has_many_sources: bool) -> None:
+        self.ids: Final[set[str]] = set()
+        self.again: Final[set[str]] = set()
+        self.last_timestamp_ms = 0
+        self._left_out: Final = [self.ids, *known]
+        self._keep: Final = keep
+        self._has_many_sources: Final[bool] = has_many_sources
+
+    def add(self, gathered: Gathered) -> None:
+        """What was gathered last."""
+        keys = gathered.keys(self._has_many_sources)
+        fresh = set(keys)
+        if len(fresh) == len(keys) and all(fresh.isdisjoint(left_out) for left_out in self._left_out):
+            self.ids.update(fresh)
+            self.last_timestamp_ms = gathered.last_timestamp_ms
+            self._keep(record_batch(gathered))
+            return
+        rows = self._fresh_rows(keys)
+        if rows:
+            self.last_timestamp_ms = gathered.last_timestamp_ms
+            self._keep(record_batch(gathered).take(pa.array(rows, pa.int32())))
+
+    def _fresh_rows(self, keys: list[str]) -> list[int]:
+        rows: list[int] = []
+        for row, key in enumerate(keys):
+            if any(key in left_out for left_out in self._left_out):
+                self.again.add(key)
+            else:
+                self.ids.add(key)
+                rows.append(row)
+        return rows

@@ -17,8 +17,9 @@ from spanwire.client.message import Message
 from spanwire.model.destination import Destination
 from spanwire.model.errors import ConfigurationError
 from spanwire.model.message_view import LIST_VALUE, MAP_VALUE, PropertyValue
+from spanwire.pipeline.control import CONTROL
 from spanwire.pipeline.options import ReadOptions, target_named
-from spanwire.pipeline.rows import client_value
+from spanwire.pipeline.property_maps import client_value
 from spanwire.pipeline.schema import NON_PERSISTENT
 from spanwire.protocols.primitive_map import decode_map, decode_stream
 
@@ -85,7 +86,7 @@ def redrive(
             wanted = BATCH if limit is None else min(BATCH, limit - count)
             sent = 0
             while sent < wanted and (message := consumer.receive(timeout=WAIT_S)) is not None:
-                _send(producer, message, to)
+                send_back(producer, message, to)
                 sent += 1
             session.commit()
             count += sent
@@ -95,12 +96,18 @@ def redrive(
     return count
 
 
-def _send(producer: blocking.Producer, message: Message, to: Destination | None) -> None:
+def send_back(producer: blocking.Producer, message: Message, to: Destination | None) -> None:
+    """Send one dead letter to where it was sent first, or to another destination. Raises `ConfigurationError`."""
     destination = to or message.original_destination
     if destination is None:
         raise ConfigurationError(
             f"spanwire: the dead letter {message.message_id} does not tell where it was sent; "
             "name a destination with --to"
+        )
+    if to is None and (destination.is_advisory or destination == CONTROL):
+        raise ConfigurationError(
+            f"spanwire: the dead letter {message.message_id} says that it was sent to {destination}, where none dies: "
+            "somebody has made it up; leave it out with --selector, or name a destination with --to"
         )
     headers = message.headers
     properties: dict[str, object] = {

@@ -2,30 +2,79 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final, Protocol
 
+from spanwire.client.outgoing import Outgoing
+from spanwire.client.values import EncodedText
 from spanwire.model.errors import ConfigurationError
 from spanwire.pipeline.options import WriteOptions
-from spanwire.pipeline.rows import MessageSink, OutgoingRow
+
+SENT_AT_ONCE: Final = 64  # messages; of a KiB each they are what the client writes at once
+MAX_SENT_OCTETS: Final = 1024 * 1024  # of what is in memory for that; the message that reaches it is the last
+OTHER_OCTETS: Final = 8  # of a number in a map
 
 
-def send_all(
-    options: WriteOptions, connect: Callable[[], MessageSink], partition: str, rows: Iterable[OutgoingRow]
-) -> int:
-    """Send every row with the id ``partition/index``; gives their number. Nothing is connected for no row.
+class MessageSink(Protocol):
+    """A producer in a transacted session."""
+
+    def send(self, messages: list[Outgoing]) -> None:
+        """Add messages to the transaction. Raises `JmsError`."""
+        ...
+
+    def commit(self) -> None:
+        """What was sent counts, all of it, and is stored when this returns. Raises `JmsError`."""
+        ...
+
+    def close(self) -> None:
+        """What was not committed is forgotten. Raises nothing."""
+        ...
+
+
+def portions(messages: Iterable[Outgoing], limit: int) -> Iterator[list[Outgoing]]:
+    """The messages in lists to be sent at once; one ends at each multiple of ``limit``, and where its messages are
+    large enough.
+    """
+    portion: list[Outgoing] = []
+    left = limit
+    octets = 0
+    for message in messages:
+        portion.append(message)
+        octets += octets_of(message.body) + octets_of(message.properties)
+        count = len(portion)
+        if count >= SENT_AT_ONCE or count >= left or octets >= MAX_SENT_OCTETS:
+            yield portion
+            left = left - count or limit
+            portion = []
+            octets = 0
+    if portion:
+        yield portion
+
+
+def octets_of(value: object) -> int:
+    """How much memory a body or properties take, about."""
+    if isinstance(value, EncodedText):
+        return len(value.octets)
+    if isinstance(value, (bytes, str)):
+        return len(value)
+    if isinstance(value, dict):
+        return sum(len(name) + octets_of(inner) for name, inner in value.items())
+    return sum(map(octets_of, value)) if isinstance(value, list) else OTHER_OCTETS
+
+
+def send_all(options: WriteOptions, connect: Callable[[], MessageSink], messages: Iterable[Outgoing]) -> int:
+    """Send all of them; gives their number. Nothing is connected for none.
 
     Raises `JmsError` when the broker does not take them; the last transaction is not committed then.
     """
     count = 0
     sink: MessageSink | None = None
     try:
-        for row in rows:
+        for portion in portions(messages, options.max_transaction_rows):
             if sink is None:
                 sink = connect()
-            if options.duplicate_id_property is not None:
-                row.properties[options.duplicate_id_property] = f"{partition}/{count}"
-            sink.send(row)
-            count += 1
+            sink.send(portion)
+            count += len(portion)
             if count % options.max_transaction_rows == 0:
                 sink.commit()
         if sink is not None and count % options.max_transaction_rows:

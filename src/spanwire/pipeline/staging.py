@@ -112,7 +112,7 @@ class Staging:
         with self._directory.segment(number) as segment:
             try:
                 received = self._receiver.receive(source, max_rows, known, segment.add, least_wait_s)
-            except (JmsError, OSError):  # of the disk: what came so far must come again
+            except BaseException:  # whatever it was: the next acknowledgement must not cover what came so far
                 self._disconnect()
                 raise
             if received.is_empty and not source.is_connected():  # it connects again by itself
@@ -133,7 +133,7 @@ class Staging:
     def _finish(self, segment: SegmentWriter) -> None:
         try:
             segment.finish()
-        except OSError:
+        except BaseException:  # as above
             self._disconnect()
             raise
 
@@ -145,6 +145,9 @@ class Staging:
             logger.warning("segment %d is staged but not acknowledged: %s", number, error)
             self._disconnect()
             return
+        except BaseException:  # nobody knows how much the broker has heard of it
+            self._disconnect()
+            raise
         if received.ids:
             self._settle(number)
             self._recent[number] = received.ids
@@ -160,7 +163,7 @@ class Staging:
         """
         try:
             source.acknowledge()
-        except JmsError:
+        except BaseException:
             self._disconnect()
             raise
 
@@ -178,6 +181,6 @@ class Staging:
                 self._directory.discard(number)
 
     def _disconnect(self) -> None:
-        if self._source is not None:
-            self._source.close()
-            self._source = None
+        source, self._source = self._source, None
+        if source is not None:
+            source.close()

@@ -1,10 +1,14 @@
 from __future__ import annotations
 
+import subprocess
+import sys
 import zlib
 from datetime import UTC, datetime
 
 import pyarrow as pa
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from spanwire.model.errors import MessageFormatError
 from spanwire.model.message_view import (
@@ -21,7 +25,7 @@ from spanwire.model.message_view import (
 )
 from spanwire.pipeline.body_types import BODY_KINDS
 from spanwire.pipeline.columns import record_batch
-from spanwire.pipeline.gathering import MessageGatherer
+from spanwire.pipeline.gathering import MAX_KNOWN_TEXT, MAX_KNOWN_TEXTS, MessageGatherer
 from spanwire.pipeline.schema import arrow_schema
 from spanwire.pipeline.variant import decode_variant
 from spanwire.protocols.openwire import _marshallers as wire
@@ -32,7 +36,7 @@ from tests.support.pipeline_messages import Raw, id_of, raw, raw_of, structure
 def batch_of(*messages: Raw, bodies: frozenset[str] = frozenset(BODY_KINDS)) -> pa.RecordBatch:
     gatherer = MessageGatherer(bodies)
     for one in messages:
-        gatherer.add(one.raw, one.version, one.redelivery_count, [])
+        gatherer.add(one.raw, one.version, one.redelivery_count)
     return record_batch(gatherer.take())
 
 
@@ -120,7 +124,7 @@ def test_a_compressed_body_counts_with_what_it_inflates_to() -> None:
     message.content = zlib.compress(message.content, 1)
     message.compressed = True
     gatherer = MessageGatherer(frozenset(BODY_KINDS))
-    gatherer.add(raw_of(message).raw, raw_of(message).version, 0, [])
+    gatherer.add(raw_of(message).raw, raw_of(message).version, 0)
     assert gatherer.gathered.octets >= 30_000
 
 
@@ -171,7 +175,7 @@ def test_bodies_that_were_not_asked_for_are_left_out() -> None:
 
 def test_batches_have_the_announced_schema_and_what_is_taken_is_gone() -> None:
     gatherer = MessageGatherer(frozenset(BODY_KINDS))
-    gatherer.add(raw(1).raw, raw(1).version, 0, [])
+    gatherer.add(raw(1).raw, raw(1).version, 0)
     assert gatherer.gathered.octets > 0
     assert record_batch(gatherer.take()).schema.equals(arrow_schema(), check_metadata=True)
     empty = record_batch(gatherer.take())
@@ -289,16 +293,10 @@ def test_an_advisory_tells_of_destinations_brokers_and_of_what_nobody_knows() ->
     assert told(other) == (MAP_VALUE, {"type": (STRING_VALUE, "other"), "number": (INT_VALUE, other.type_id())})
 
 
-def test_a_known_message_is_left_out_and_its_id_is_told() -> None:
-    gatherer = MessageGatherer(frozenset(BODY_KINDS))
-    assert gatherer.add(raw(1).raw, raw(1).version, 0, [set(), {id_of(1)}]) == id_of(1)
-    assert gatherer.gathered.ids == []
-
-
 @pytest.mark.parametrize("octets", [b"", b"\x00", raw(1).raw[:-1], raw(1).raw + b"x", b"\x16\x00\x00\x00\x00\x00"])
 def test_octets_that_are_no_message_are_one_error(octets: bytes) -> None:
     with pytest.raises(MessageFormatError):
-        MessageGatherer(frozenset()).add(octets, raw(1).version, 0, [])
+        MessageGatherer(frozenset()).add(octets, raw(1).version, 0)
 
 
 def test_an_id_of_another_system_is_taken_as_it_is() -> None:
@@ -306,3 +304,90 @@ def test_an_id_of_another_system_is_taken_as_it_is() -> None:
     assert message.message_id is not None
     message.message_id.text_view = "ID:elsewhere"
     assert row_of(raw_of(message))["JMSMessageID"] == "ID:elsewhere"
+
+
+@st.composite
+def messages(draw: st.DrawFn) -> Raw:
+    """Of two producers for two destinations, most of them plain."""
+    body = draw(st.sampled_from([None, "", "text", "ä\x00\U0001f600", b"", b"\xff", {"k": (INT_VALUE, 1)}]))
+    choices: list[dict[str, PropertyValue] | None] = [None, {"n": (INT_VALUE, 1)}, {"s": (STRING_VALUE, "ä")}]
+    properties = draw(st.sampled_from(choices))
+    message = structure(draw(st.integers(1, 9)), body, properties)
+    if draw(st.booleans()):
+        message.destination = wire.ActiveMQTopic("T")
+    if draw(st.booleans()):
+        assert message.message_id is not None
+        message.message_id.producer_id = wire.ProducerId(connection_id="ID:other:1", value=2, session_id=3)
+    message.persistent, message.priority = draw(st.booleans()), draw(st.sampled_from([4, 9]))
+    message.timestamp, message.expiration = draw(st.sampled_from([0, 7, -7])), draw(st.sampled_from([0, 1_000]))
+    message.broker_in_time, message.broker_out_time = draw(st.sampled_from([0, 8])), draw(st.sampled_from([0, 9]))
+    message.correlation_id = draw(st.sampled_from([None, None, "c"]))
+    message.user_id = draw(st.sampled_from([None, None, "u"]))
+    if isinstance(body, str) and draw(st.booleans()):
+        message.content = draw(st.sampled_from([b"", b"\x00\x00\x00\x09abc", b"\xff\xff\xff\xff", None]))
+    if draw(st.integers(0, 5)) == 0:
+        message.marshalled_properties = b"\x00\x00\x00\x01\x00\x01a\x63"
+    one = raw_of(message)
+    return one.again() if draw(st.booleans()) else one
+
+
+@settings(deadline=None)
+@given(st.lists(messages(), max_size=8))
+def test_a_row_is_the_same_whatever_came_before_it(found: list[Raw]) -> None:
+    together = batch_of(*found)
+    together.validate(full=True)
+    assert together.to_pylist() == [row_of(one) for one in found]
+
+
+def test_pandas_is_not_loaded_for_a_record_batch() -> None:
+    program = f"""
+import sys
+from spanwire.pipeline.columns import record_batch
+from spanwire.pipeline.gathering import MessageGatherer
+gatherer = MessageGatherer(frozenset({{"text", "map"}}))
+for raw in {[raw(1, "t", {"n": (INT_VALUE, 1)}).raw, raw(2).raw, raw(3, {"k": (INT_VALUE, 1)}).raw]!r}:
+    gatherer.add(raw, {raw(1).version}, 0)
+print(record_batch(gatherer.take()).num_rows, "pandas" in sys.modules)
+"""
+    told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=120)
+    assert told.stdout.split() == ["3", "False"]
+
+
+def test_messages_of_several_queues_are_told_apart_by_their_destinations() -> None:
+    gatherer = MessageGatherer(frozenset())
+    for name in ("A", "B", "B"):
+        message = structure(1)
+        message.destination = wire.ActiveMQQueue(name)
+        gatherer.add(raw_of(message).raw, raw_of(message).version, 0)
+    gathered = gatherer.take()
+    assert gathered.keys(False) == [id_of(1)] * 3
+    assert gathered.keys(True) == [f"{id_of(1)} queue://{name}" for name in ("A", "B", "B")]
+
+
+def test_only_producers_and_destinations_of_a_usual_length_are_remembered() -> None:
+    gatherer = MessageGatherer(frozenset())
+    for size in (10, MAX_KNOWN_TEXT):
+        message = structure(1)
+        message.destination = wire.ActiveMQQueue("Q" * size)
+        assert message.message_id is not None
+        message.message_id.producer_id = wire.ProducerId(connection_id="c" * size, value=1, session_id=1)
+        for _ in range(2):
+            gatherer.add(raw_of(message).raw, raw_of(message).version, 0)
+        row = record_batch(gatherer.take()).to_pylist()[1]
+        assert (row["JMSMessageID"], row["JMSDestination"]) == ("c" * size + ":1:1:1", "queue://" + "Q" * size)
+    assert [len(known) for known in (gatherer._destinations, gatherer._producers)] == [1, 1]
+
+
+def test_more_producers_and_destinations_than_are_remembered_are_still_told_right() -> None:
+    found = []
+    for number in [*range(MAX_KNOWN_TEXTS + 2), 0, MAX_KNOWN_TEXTS]:
+        message = structure(1)
+        message.destination = wire.ActiveMQQueue(f"Q{number}")
+        assert message.message_id is not None
+        message.message_id.producer_id = wire.ProducerId(connection_id=f"ID:c:{number}", value=1, session_id=1)
+        found.append(raw_of(message))
+    rows = batch_of(*found, *found).to_pylist()
+    assert [(row["JMSMessageID"], row["JMSDestination"]) for row in rows[-2:]] == [
+        ("ID:c:0:1:1:1", "queue://Q0"),
+        (f"ID:c:{MAX_KNOWN_TEXTS}:1:1:1", f"queue://Q{MAX_KNOWN_TEXTS}"),
+    ]

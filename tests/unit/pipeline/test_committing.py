@@ -7,17 +7,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spanwire.client import blocking
+from spanwire.client.outgoing import Outgoing
 from spanwire.model.destination import QUEUE, Destination
 from spanwire.model.errors import ConfigurationError
 from spanwire.model.ids import XaTransactionId
 from spanwire.pipeline.batch_sink import Batch
-from spanwire.pipeline.committing import batch_of_stream, commit_parts, stage_part, with_ids
+from spanwire.pipeline.committing import batch_of_stream, commit_parts, stage_part
 from spanwire.pipeline.ledger import MAX_PARTS, branch_name
 from spanwire.pipeline.ledger_link import FORMAT_ID, is_ours, name_of, xid_of
 from spanwire.pipeline.options import write_options
-from spanwire.pipeline.rows import OutgoingRow
 from spanwire.testing.broker import Broker
-from tests.support.fake_ledger import bodies
 
 ONCE = {"qualityOfServiceMode": "ONCE_AND_ONLY_ONCE"}
 BATCH = Batch("q", "run", 7)
@@ -33,12 +32,6 @@ def test_spark_names_the_batch() -> None:
 def test_a_batch_that_spark_does_not_name_is_not_sent(told: tuple[str | None, str | None, str | None]) -> None:
     with pytest.raises(ConfigurationError, match="without that nothing is once only"):
         batch_of_stream(*told)
-
-
-def test_rows_carry_ids_when_the_options_ask_for_them() -> None:
-    named = write_options({**ONCE, "duplicateIdProperty": "id"})
-    assert [row.properties for row in with_ids(named, BATCH, 3, bodies("ab"))] == [{"id": "q/7/3/0"}, {"id": "q/7/3/1"}]
-    assert [row.properties for row in with_ids(write_options(ONCE), BATCH, 3, bodies("ab"))] == [{}, {}]
 
 
 @given(st.text(max_size=200), st.integers(0, 2**63 - 1), st.integers(0, MAX_PARTS))
@@ -81,8 +74,8 @@ def test_messages_are_sent_as_the_options_say_unless_a_row_says_otherwise(way: s
             options = write_options({**ONCE, **common, **given_here})
             batch = Batch(f"q{number}", "run", 0)
             rows = [
-                OutgoingRow(queue, "silent"),
-                OutgoingRow(queue, "telling", persistent=own[0], priority=own[1], time_to_live_ms=own[2]),
+                Outgoing("silent", None, queue),
+                Outgoing("telling", None, queue, persistent=own[0], priority=own[1], time_to_live_ms=own[2]),
             ]
             assert commit_parts(options, batch, [stage_part(options, batch, 0, 0, rows)])
             with connection.session() as session:
@@ -104,7 +97,7 @@ def test_a_query_that_writes_elsewhere_than_before_ends_in_one_line(
         named = {} if destination is None else {"destination": destination}
         options = write_options({**ONCE, "url": broker.url, "exactlyOnceBy": way, **named})
         batch = Batch("q", run, number)
-        rows = [OutgoingRow(Destination(QUEUE, destination or "ROWS"), f"{number} of {run}")]
+        rows = [Outgoing(f"{number} of {run}", None, Destination(QUEUE, destination or "ROWS"))]
         return commit_parts(options, batch, [stage_part(options, batch, 0, 0, rows)])
 
     with Broker(directory=tmp_path) as broker:

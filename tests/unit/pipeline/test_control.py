@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from spanwire.client import blocking
+from spanwire.client.outgoing import Outgoing
 from spanwire.pipeline.control import (
     CONTROL,
     MAX_STAGED,
@@ -19,7 +20,6 @@ from spanwire.pipeline.control import (
     FencedError,
     Held,
     NotHeldError,
-    Outgoing,
     Part,
     SinkView,
 )
@@ -93,8 +93,11 @@ def test_what_is_refused_has_its_class_and_its_word(connection: blocking.Connect
 def test_batches_are_committed_once_through_a_restart(broker: Broker, connection: blocking.Connection) -> None:
     control = Control(connection)
     assert control.begin("query", "r1") == Begun(1, -1)
-    many = [Outgoing("OUT", f"a{number}", {"number": number}) for number in range(MAX_STAGED + 1)]
-    parts = [control.stage("query", 1, 0, 0, 11, many), control.stage("query", 1, 0, 1, 12, [Outgoing("OUT", "last")])]
+    many = [Outgoing(f"a{number}", {"number": number}, "OUT") for number in range(MAX_STAGED + 1)]
+    parts = [
+        control.stage("query", 1, 0, 0, 11, many),
+        control.stage("query", 1, 0, 1, 12, [Outgoing("last", None, "OUT")]),
+    ]
     assert parts == [Part(0, 11, MAX_STAGED + 1), Part(1, 12, 1)]
     assert control.sinks() == [SinkView("query", 1, "r1", -1, MAX_STAGED + 2, "anonymous")]
     broker.restart()
@@ -110,15 +113,15 @@ def test_a_late_worker_of_an_older_run_changes_nothing(broker: Broker, connectio
     with blocking.connect(broker.url) as other:
         zombie = Control(other)
         assert zombie.begin("query", "r1") == Begun(1, -1)
-        part = zombie.stage("query", 1, 0, 0, 1, [Outgoing("OUT", "old")])
+        part = zombie.stage("query", 1, 0, 0, 1, [Outgoing("old", None, "OUT")])
         assert control.begin("query", "r2") == Begun(2, -1)
         with pytest.raises(FencedError, match=r"^fenced: sink query is at epoch 2, for run r2 has it now"):
-            zombie.stage("query", 1, 0, 0, 2, [Outgoing("OUT", "late")])
+            zombie.stage("query", 1, 0, 0, 2, [Outgoing("late", None, "OUT")])
         with pytest.raises(FencedError, match="epoch 1 has ended"):
             zombie.commit("query", 1, 0, [part])
         with pytest.raises(FencedError, match="run r1 has ended"):
             zombie.begin("query", "r1")
-    fresh = control.stage("query", 2, 0, 0, 3, [Outgoing("OUT", "new")])
+    fresh = control.stage("query", 2, 0, 0, 3, [Outgoing("new", None, "OUT")])
     assert control.commit("query", 2, 0, [fresh]) == Committed(1, False)
     assert received(connection, "OUT") == ["new"]
 
@@ -126,7 +129,7 @@ def test_a_late_worker_of_an_older_run_changes_nothing(broker: Broker, connectio
 def test_a_part_that_is_not_staged_as_a_commit_says_is_refused(connection: blocking.Connection) -> None:
     control = Control(connection)
     control.begin("query", "r1")
-    part = control.stage("query", 1, 0, 0, 1, [Outgoing("OUT", "one")])
+    part = control.stage("query", 1, 0, 0, 1, [Outgoing("one", None, "OUT")])
     with pytest.raises(ControlError, match=r"^incomplete: batch 0 of sink query: 1 of 2 messages") as caught:
         control.commit("query", 1, 0, [Part(0, 1, 2)])
     assert caught.value.code == "incomplete"
@@ -143,13 +146,13 @@ def test_a_stage_whose_messages_fail_stages_nothing(connection: blocking.Connect
     control.begin("query", "r1")
 
     def messages() -> Iterator[Outgoing]:
-        yield Outgoing("OUT", "one")
+        yield Outgoing("one", None, "OUT")
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
         control.stage("query", 1, 0, 0, 1, messages())
     assert control.sinks()[0].staged == 0
-    part = control.stage("query", 1, 0, 0, 2, [Outgoing("OUT", "two")])
+    part = control.stage("query", 1, 0, 0, 2, [Outgoing("two", None, "OUT")])
     control.commit("query", 1, 0, [part])
     assert received(connection, "OUT") == ["two"]
 

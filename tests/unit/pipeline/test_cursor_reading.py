@@ -11,6 +11,7 @@ from spanwire.pipeline.batch_sink import Batch, StagedPart
 from spanwire.pipeline.control import MAX_HELD, Held
 from spanwire.pipeline.control_sink import ControlSink
 from spanwire.pipeline.cursor_reading import CursorReading, gathered_batches
+from spanwire.pipeline.gathering import MAX_CHUNK_BYTES, MAX_CHUNK_ROWS
 from spanwire.pipeline.offsets import cursor_offset, number_of, offset
 from spanwire.pipeline.options import ReadOptions, read_options
 from tests.support.fake_control import FakeControl
@@ -203,8 +204,8 @@ def test_a_subscription_is_opened_by_its_names() -> None:
 
 
 def test_rows_come_in_order_with_the_number_that_the_broker_gives() -> None:
-    messages = [(number, raw(number)) for number in range(3)]
-    rows = [row for batch in gathered_batches(options(), messages) for row in batch.to_pylist()]
+    portions = [[raw(0), raw(1)], [], [raw(2)]]
+    rows = [row for batch in gathered_batches(options(), portions) for row in batch.to_pylist()]
     assert [row["JMSMessageID"] for row in rows] == [id_of(number) for number in range(3)]
     assert [row["sequence"] for row in rows] == [0, 1, 2]
 
@@ -237,3 +238,10 @@ def test_parts_without_messages_are_not_committed_by_name() -> None:
     assert target.commit(batch, parts)
     assert broker.delivered == ["x"]
     assert target.commit(Batch("q", "run", 1), [])
+
+
+def test_batches_of_rows_are_bounded_whatever_comes_at_once() -> None:
+    portion = [raw(number) for number in range(MAX_CHUNK_ROWS + 1)]
+    large = [raw(number, bytes(MAX_CHUNK_BYTES // 2)) for number in range(3)]
+    counts = [batch.num_rows for batch in gathered_batches(options(), [portion, large])]
+    assert counts == [MAX_CHUNK_ROWS, 3, 1]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import ClassVar
 
 import pyarrow as pa
 import pytest
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 
 from spanwire.model.errors import JmsError
 from spanwire.pipeline.options import MIB, ReadOptions, read_options
-from spanwire.pipeline.receiving import BatchReceiver
+from spanwire.pipeline.receiving import MAX_TAKEN, BatchReceiver
 from spanwire.pipeline.segments import read_rows, row_count
 from spanwire.pipeline.staging import MAX_UNSETTLED, Staging
 from tests.support.pipeline_messages import FakeQueue, Raw, id_of, raw
@@ -163,6 +164,20 @@ def test_a_batch_ends_with_its_rows_its_bytes_or_its_time(tmp_path: Path) -> Non
     assert received(6000, lambda: 0.0) == 5000
     assert received(6000, lambda: 0.0, maxBytesPerBatch="1500000") == 2000
     assert received(6000, lambda: float(next(ticking)), maxBatchMs="1500", receiveTimeoutMs="500") == 1000
+
+
+def test_a_large_batch_is_taken_off_the_link_in_portions(tmp_path: Path) -> None:
+    class Asked(FakeQueue):
+        counts: ClassVar[list[int]] = []
+
+        def receive(self, max_count: int, timeout_s: float) -> list[Raw]:
+            self.counts.append(max_count)
+            return super().receive(max_count, timeout_s)
+
+    staging = opened(tmp_path, Asked(raw(number) for number in range(MAX_TAKEN + 5)))
+    assert staging.next_segment(0, MAX_TAKEN + 3) == 1
+    assert (Asked.counts, row_count(tmp_path, 1)) == ([MAX_TAKEN, 3], MAX_TAKEN + 3)
+    staging.close()
 
 
 def test_large_messages_make_record_batches_of_a_bounded_size(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTri
 
 from spanwire.client import blocking
 from spanwire.model.errors import ConfigurationError, JmsError
+from spanwire.pipeline.collector import LOADED_MODULES, RARE_COLLECTIONS
 from spanwire.pipeline.control import Control, FencedError, NotHeldError
 from spanwire.pipeline.cursor_reading import CursorReading, gathered_batches
 from spanwire.pipeline.datasource.partitions import MIN_PARTITION_ROWS
@@ -105,10 +106,13 @@ class CursorStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one partition, over a connection of the task's own."""
         assert isinstance(partition, CursorRange)
+        LOADED_MODULES.keep()
         connection = connected(self._options.login, None)
         try:
-            messages = Control(connection).read_range(partition.cursor, partition.epoch, partition.start, partition.end)
-            yield from gathered_batches(self._options, messages)
+            with RARE_COLLECTIONS:
+                control = Control(connection)
+                portions = control.read_portions(partition.cursor, partition.epoch, partition.start, partition.end)
+                yield from gathered_batches(self._options, portions)
         except (FencedError, NotHeldError) as error:
             raise ConfigurationError(
                 f"spanwire: the numbers {partition.start} to {partition.end} of the cursor {partition.cursor!r} cannot "

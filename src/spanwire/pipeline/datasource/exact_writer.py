@@ -6,10 +6,10 @@ this is. A batch of a stream is named by Spark, one of a DataFrame by the option
 
 from __future__ import annotations
 
-import time
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain
 
 import pyarrow as pa
 from pyspark import TaskContext
@@ -17,6 +17,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 
 from spanwire.model.errors import ConfigurationError
 from spanwire.pipeline.batch_sink import Batch, StagedPart
+from spanwire.pipeline.collector import LOADED_MODULES, RARE_COLLECTIONS
 from spanwire.pipeline.committing import batch_of_stream, commit_parts, stage_part
 from spanwire.pipeline.options import ONCE_AND_ONLY_ONCE, write_options
 from spanwire.pipeline.rows import RowReader
@@ -82,10 +83,13 @@ class ExactWriter(DataSourceArrowWriter):
 def stage_rows(given: dict[str, str], batch: Batch, batches: Iterator[pa.RecordBatch]) -> Staged:
     """Stage the partition of this task. Raises `SpanwireError` in one line."""
     options = write_options(given)
-    rows = RowReader(options, lambda: time.time_ns() // 1_000_000)
-    outgoing = (row for one in batches for row in rows.rows(one))
     context = TaskContext.get()
-    return Staged(batch, stage_part(options, batch, context.partitionId(), context.taskAttemptId(), outgoing))
+    partition: int = context.partitionId()
+    rows = RowReader(options, f"{batch.query}/{batch.number}/{partition}")
+    outgoing = chain.from_iterable(rows.rows(one) for one in batches)
+    LOADED_MODULES.keep()
+    with RARE_COLLECTIONS:
+        return Staged(batch, stage_part(options, batch, partition, context.taskAttemptId(), outgoing))
 
 
 def commit_staged(given: dict[str, str], messages: list[WriterCommitMessage | None]) -> None:

@@ -10,11 +10,9 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from spanwire.pipeline.broker_link import browse, consume
-from spanwire.pipeline.columns import record_batch
+from spanwire.pipeline.cursor_reading import gathered_batches
 from spanwire.pipeline.datasource.partitions import StagedRows, staged_partitions
-from spanwire.pipeline.gathering import MessageGatherer
 from spanwire.pipeline.options import BROWSE, ReadOptions, read_options, staging_directory
-from spanwire.pipeline.receiving import MAX_CHUNK_BYTES, MAX_CHUNK_ROWS
 from spanwire.pipeline.segments import read_rows
 from spanwire.pipeline.staging import Staging
 
@@ -52,11 +50,4 @@ class SpanwireReader(DataSourceReader):
 
 def browsed(options: ReadOptions) -> Iterator[pa.RecordBatch]:
     """All messages of the queue in order; none is taken off it."""
-    gatherer = MessageGatherer(options.bodies)
-    for message in browse(options):
-        gatherer.add(message.raw, message.version, message.redelivery_count, [])
-        gathered = gatherer.gathered
-        if len(gathered.ids) >= MAX_CHUNK_ROWS or gathered.octets >= MAX_CHUNK_BYTES:
-            yield record_batch(gatherer.take())
-    if gatherer.gathered.ids:
-        yield record_batch(gatherer.take())
+    return gathered_batches(options, browse(options))

@@ -7,7 +7,6 @@ hold.
 
 from __future__ import annotations
 
-import gc
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -19,6 +18,7 @@ from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTri
 
 from spanwire.model.errors import JmsError
 from spanwire.pipeline.broker_link import consume
+from spanwire.pipeline.collector import LOADED_MODULES
 from spanwire.pipeline.datasource.partitions import StagedRows, staged_partitions
 from spanwire.pipeline.offsets import offset, segment_of, segments_between
 from spanwire.pipeline.options import read_options, staging_directory
@@ -28,7 +28,6 @@ from spanwire.pipeline.segments import read_rows
 from spanwire.pipeline.staging import Staging
 
 BEHIND_MS: Final = "behindMs"
-COLLECT_AFTER: Final = 100_000  # objects more than before: a batch of messages is no reason to look for cycles
 
 
 class SpanwireStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -100,6 +99,7 @@ class SpanwireStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one partition."""
         assert isinstance(partition, StagedRows)
+        LOADED_MODULES.keep()
         return read_rows(Path(partition.directory), partition.segment, partition.first, partition.count)
 
     def stop(self) -> None:
@@ -114,7 +114,6 @@ class SpanwireStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _opened(self) -> Staging:
         if self._staging is None:
             options = self._options
-            gc.set_threshold(COLLECT_AFTER)  # this process is the source's own
             self._staging = Staging(options, lambda: consume(options), time.monotonic)
             self._ahead = ReadAhead(self._staging)
         return self._staging

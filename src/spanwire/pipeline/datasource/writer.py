@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import time
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain
 
 import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from spanwire.pipeline.broker_link import produce
+from spanwire.pipeline.collector import LOADED_MODULES, RARE_COLLECTIONS
 from spanwire.pipeline.options import WriteOptions, write_options
 from spanwire.pipeline.rows import RowReader
 from spanwire.pipeline.sending import send_all
@@ -41,7 +42,9 @@ class SpanwireWriter(DataSourceArrowWriter):
 def send_partition(given: dict[str, str], job: str, batches: Iterator[pa.RecordBatch]) -> Sent:
     """Send all rows of the partition of this task, with ids ``job/partition/index``."""
     options: WriteOptions = write_options(given)
-    rows = RowReader(options, lambda: time.time_ns() // 1_000_000)
-    outgoing = (row for batch in batches for row in rows.rows(batch))
     partition: int = TaskContext.get().partitionId()
-    return Sent(send_all(options, lambda: produce(options), f"{job}/{partition}", outgoing))
+    rows = RowReader(options, f"{job}/{partition}")
+    outgoing = chain.from_iterable(rows.rows(batch) for batch in batches)
+    LOADED_MODULES.keep()
+    with RARE_COLLECTIONS:
+        return Sent(send_all(options, lambda: produce(options), outgoing))
