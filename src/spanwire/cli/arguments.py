@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, NoReturn
 
+from spanwire.client.redaction import redacted
 from spanwire.documents.spelling import closest
 
 USAGE_ERROR: Final = 2
@@ -73,7 +74,7 @@ class Parser(argparse.ArgumentParser):
     def _unknown(self, word: str) -> str:
         name = word.partition("=")[0]
         if not name.startswith("-"):
-            return f"{name[:60]!r} is one argument too many"
+            return f"{redacted(name)[:60]!r} is one argument too many"
         known = {option for action in self._actions for option in action.option_strings}
         close = closest(name, sorted(known))
         hint = "" if close is None else f", did you mean {close}?"
@@ -125,7 +126,7 @@ def _attribute(name: str) -> str:
 def _truth(text: str) -> bool:
     lower = text.lower()
     if lower not in ("true", "false"):
-        raise argparse.ArgumentTypeError(f"{text!r} is neither true nor false")
+        raise argparse.ArgumentTypeError(f"{redacted(text)!r} is neither true nor false")
     return lower == "true"
 
 

@@ -7,14 +7,12 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
-import json
 import os
 import signal
 import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, Protocol, cast
@@ -22,10 +20,10 @@ from typing import Final, Protocol, cast
 from spanwire import registry
 from spanwire.cli.arguments import Parser
 from spanwire.cli.pipeline_cursors import run_cursors, run_forget, run_release, run_sinks
+from spanwire.cli.pipeline_progress import progress
 from spanwire.cli.pipeline_report import run_report
 from spanwire.documents.spelling import ANY, closest
 from spanwire.model.errors import ConfigurationError
-from spanwire.pipeline.routes.supervisor import News
 
 USAGE_ERROR: Final = 2
 FAILURE: Final = 1
@@ -105,8 +103,11 @@ def run_routes(arguments: Sequence[str]) -> int:
     functions = Path(options.functions) if options.functions else None
     stop = threading.Event()
     stop_on_signals(stop)
-    show = printer(options.json)
-    is_fine = load(RUN)(options.master, file, state, trigger_of(options.trigger), functions, show, stop)
+    trigger, shown = trigger_of(options.trigger), progress(options.json)
+    try:
+        is_fine = load(RUN)(options.master, file, state, trigger, functions, shown.show, stop)
+    finally:
+        shown.end()
     return 0 if is_fine else FAILURE
 
 
@@ -133,7 +134,11 @@ def run_archive(arguments: Sequence[str]) -> int:
     stop_on_signals(stop)
     words = {name: value for name, value in given.items() if value}
     trigger = trigger_of(options.trigger)
-    is_fine = load(ARCHIVE)(options.master, words, options.directory, trigger, printer(options.json), stop)
+    shown = progress(options.json)
+    try:
+        is_fine = load(ARCHIVE)(options.master, words, options.directory, trigger, shown.show, stop)
+    finally:
+        shown.end()
     return 0 if is_fine else FAILURE
 
 
@@ -238,7 +243,7 @@ def pair(text: str) -> tuple[str, str]:
     """NAME=VALUE."""
     name, equals, value = text.partition("=")
     if not equals or not name or not value:
-        raise argparse.ArgumentTypeError(f"write NAME=VALUE instead of {text[:60]!r}")
+        raise argparse.ArgumentTypeError("write NAME=VALUE")  # what stands there may hold a password
     return name, value
 
 
@@ -271,24 +276,6 @@ def stop_on_signals(stop: threading.Event) -> None:
     """Ctrl-C and SIGTERM let the batch at hand end."""
     for number in STOPPING:
         signal.signal(number, lambda *_: stop.set())
-
-
-def printer(as_json: bool) -> Callable[[News], None]:
-    """Shows what happens, a line each."""
-
-    def show(news: News) -> None:
-        sys.stdout.write((json.dumps(asdict(news)) if as_json else line_of(news)) + "\n")
-        sys.stdout.flush()
-
-    return show
-
-
-def line_of(news: News) -> str:
-    """One line for people."""
-    if news.batch is None:
-        return f"{news.route}: {news.text}"
-    behind = f", {news.behind_ms / 1000:.1f} s behind" if news.behind_ms else ""
-    return f"{news.route}: batch {news.batch}, {news.text}, {news.rows_per_s:.0f} rows/s{behind}"
 
 
 COMMANDS: Final[dict[str, tuple[Callable[[Sequence[str]], int], str]]] = {

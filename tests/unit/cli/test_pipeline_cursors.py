@@ -11,7 +11,8 @@ import pytest
 
 from spanwire.cli.main import main
 from spanwire.client import blocking
-from spanwire.pipeline.control import Control, Outgoing
+from spanwire.client.outgoing import Outgoing
+from spanwire.pipeline.control import Control
 from spanwire.testing.broker import Broker
 
 
@@ -34,7 +35,7 @@ def url(tmp_path: Path) -> Iterator[str]:
         control.open_cursor("nightly", "ORDERS", "run-1", exclusive=True)
         control.reserve("nightly", 1, 2)
         control.begin("mover", "run-1")
-        control.stage("mover", 1, 0, 0, 1, [Outgoing("OUT", "a")])
+        control.stage("mover", 1, 0, 0, 1, [Outgoing("a", None, "OUT")])
         yield broker.url
 
 
