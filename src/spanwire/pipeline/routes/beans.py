@@ -11,6 +11,7 @@ from collections.abc import Mapping as AnyMapping
 from dataclasses import dataclass
 from typing import Final
 
+from spanwire.client.redaction import redacted
 from spanwire.pipeline.options import COMMON
 from spanwire.pipeline.routes.endpoints import Broker
 from spanwire.pipeline.routes.nodes import Mapping, Node, Place, items_of, mapping_of
@@ -111,6 +112,6 @@ def _component(bean: Bean, beans: AnyMapping[str, Bean], name: str) -> Broker:
 def _reachable(broker: Broker, name: str) -> Broker:
     url = broker.options["url"]
     if url.startswith(IN_PROCESS):
-        reason = f"is {url[:80]}, a broker inside another process; say where it listens with --broker {name}=URL"
+        reason = f"is {redacted(url)}, a broker inside another process; say where it listens with --broker {name}=URL"
         return Broker(broker.place, {}, reason)
     return broker

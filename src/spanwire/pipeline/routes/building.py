@@ -15,6 +15,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from spanwire.pipeline.body_types import BYTES_BODY, OBJECT_BODY, TEXT_BODY, UNREADABLE
 from spanwire.pipeline.routes.functions import TextFunction
+from spanwire.pipeline.routes.masking import masked
 from spanwire.pipeline.routes.model import (
     BROKER,
     CONSTANT,
@@ -260,5 +261,5 @@ def for_endpoint(frame: DataFrame, endpoint: Endpoint) -> DataFrame:
 
 
 def first_line(error: Exception) -> str:
-    """The line of Spark's message that says what is wrong."""
-    return str(error).strip().splitlines()[0][:300]
+    """The line of Spark's message that says what is wrong, without secrets of addresses in it."""
+    return masked(str(error).strip().splitlines()[0])[:300]

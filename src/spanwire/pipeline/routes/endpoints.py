@@ -11,6 +11,7 @@ Parameters may stand behind the question mark or, in YAML, under ``parameters``.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping as AnyMapping
 from dataclasses import dataclass, field
 from typing import Final
@@ -18,6 +19,7 @@ from urllib.parse import unquote_plus
 
 from spanwire.model.errors import ConfigurationError
 from spanwire.pipeline.options import COMMON, DEFAULT_URL, READ, WRITE, read_options, write_options
+from spanwire.pipeline.routes.masking import masked
 from spanwire.pipeline.routes.model import BROKER, FORMAT, Endpoint
 from spanwire.pipeline.routes.nodes import Place
 
@@ -28,6 +30,7 @@ ANY_FORMAT: Final = "format"
 QUEUE: Final = "queue"
 TOPIC: Final = "topic"
 MAX_PARAMETERS: Final = 100
+PARAMETER: Final = re.compile(r"(?:=RAW\(.*?\)(?=&|$)|[^&])+")
 
 # Parameters of Camel's JMS component under the names that the data source has for the same thing.
 READ_NAMES: Final[dict[str, str]] = {
@@ -88,7 +91,7 @@ class EndpointReader:
     def _endpoint(self, uri: str, parameters: AnyMapping[str, str], place: Place, route: str | None) -> Endpoint:
         scheme, colon, rest = uri.partition(":")
         if not colon or not rest:
-            raise place.error(f"{uri[:80]!r} is no endpoint; write scheme:queue:NAME, parquet:/path or jdbc:…")
+            raise place.error(f"{masked(uri)[:80]!r} is no endpoint; write scheme:queue:NAME, parquet:/path or jdbc:…")
         if scheme == JDBC:
             return self._jdbc(uri, parameters, place)
         path, _, query = rest.partition("?")
@@ -123,7 +126,7 @@ class EndpointReader:
             if own not in known:
                 raise place.unknown("parameter", name, {*known, *names, *WITHOUT_EFFECT})
             options[own] = value
-        options["destination"] = _destination(path)
+        options["destination"] = _destination(path, place)
         if route is not None and options["destination"].startswith("topic://"):
             options.setdefault("subscription", route)
             options.setdefault("clientId", f"spanwire.{route}")
@@ -137,11 +140,16 @@ class EndpointReader:
         return Endpoint(place, f"{scheme}:{path}", BROKER, "spanwire", options)
 
 
-def _destination(path: str) -> str:
+def _destination(path: str, place: Place) -> str:
     kind, colon, name = path.partition(":")
-    if colon and kind in (QUEUE, TOPIC):
-        return f"{kind}://{name.lstrip('/')}"
-    return f"queue://{path}"
+    if not colon or kind not in (QUEUE, TOPIC):
+        kind, name = QUEUE, path
+    name = name.lstrip("/")
+    if "://" in name:
+        raise place.error(
+            f"{masked(name)[:80]!r} is no name of a {kind}; a broker's address is the parameter brokerURL"
+        )
+    return f"{kind}://{name}"
 
 
 def _local_path(path: str) -> str:
@@ -151,10 +159,12 @@ def _local_path(path: str) -> str:
 def parsed_query(query: str, place: Place) -> dict[str, str]:
     """The parameters behind a question mark."""
     found: dict[str, str] = {}
-    for part in query.split("&") if query else []:
+    for number, part in enumerate(PARAMETER.findall(query), 1):
         name, equals, value = part.partition("=")
-        if not equals or not name:
-            raise place.error(f"{part[:60]!r} is no parameter; write name=value")
+        if not equals or not name:  # it may be the rest of a password, so it is not shown
+            raise place.error(
+                f"the parameter number {number} has no name; write name=value, and & in a value as RAW(…)"
+            )
         is_raw = value.startswith("RAW(") and value.endswith(")")
         found[unquote_plus(name)] = value[4:-1] if is_raw else unquote_plus(value)
     if len(found) > MAX_PARAMETERS:

@@ -12,6 +12,7 @@ from typing import Final
 
 from spanwire.documents.spelling import ANY, closest
 from spanwire.model.errors import ConfigurationError
+from spanwire.pipeline.routes.masking import masked, name_of
 
 MAX_SHOWN: Final = 60  # characters of a word that an error repeats
 
@@ -24,12 +25,12 @@ class Place:
     line: int
 
     def error(self, what: str) -> ConfigurationError:
-        """An error of one line about what stands here."""
-        return ConfigurationError(f"{self.file}:{self.line}: {what}")
+        """An error of one line about what stands here; of addresses in it no secrets."""
+        return ConfigurationError(f"{self.file}:{self.line}: {masked(what)}")
 
     def unknown(self, kind: str, word: str, known: Collection[str]) -> ConfigurationError:
         """An error about a word that nobody knows."""
-        shown = word[:MAX_SHOWN]
+        shown = name_of(word)[:MAX_SHOWN]
         close = closest(shown, sorted(known), ANY)
         hint = "" if close is None else f"; the closest is {close!r}"
         return self.error(f"there is no {kind} {shown!r}{hint}")

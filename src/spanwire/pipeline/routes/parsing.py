@@ -18,6 +18,7 @@ from spanwire.pipeline.routes.beans import Bean, beans_of, brokers_of, with_bean
 from spanwire.pipeline.routes.camel_xml import read_camel_xml
 from spanwire.pipeline.routes.endpoints import JDBC, Broker, EndpointReader
 from spanwire.pipeline.routes.jms_bridge import bridge_route
+from spanwire.pipeline.routes.masking import name_of
 from spanwire.pipeline.routes.model import (
     Aggregate,
     CallFunction,
@@ -149,7 +150,9 @@ class _Parser:
 
 def _check(route: Route, names: set[str]) -> None:
     if ROUTE_NAME.fullmatch(route.name) is None:
-        raise route.place.error(f"the id {route.name[:60]!r} may hold letters, digits, dots, dashes and _ only")
+        raise route.place.error(
+            f"the id {name_of(route.name)[:60]!r} may hold letters, digits, dots, dashes and _ only"
+        )
     if route.source.format == JDBC:
         raise route.source.place.error("a jdbc table is no source of a route; read it as the table of a join")
     if route.name in names:

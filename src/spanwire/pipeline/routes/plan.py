@@ -6,9 +6,9 @@ takes, credentials under any name among them: of these only names are shown, but
 
 from __future__ import annotations
 
-import re
 from typing import Final
 
+from spanwire.pipeline.routes.masking import HIDDEN, jdbc_address, without_secrets
 from spanwire.pipeline.routes.model import (
     BROKER,
     Aggregate,
@@ -29,15 +29,10 @@ from spanwire.pipeline.routes.model import (
 )
 from spanwire.pipeline.routes.parsing import RouteFile
 
-HIDDEN: Final = "***"
-SECRET_WORDS: Final = "passw|passphrase|pwd|secret|token|key|credential|auth|jaas"
-SECRET_PARAMETER: Final = re.compile(rf"((?:{SECRET_WORDS})[^=&;?]*=)[^&]*", re.IGNORECASE)
-USER_INFO: Final = re.compile(r"(//).*@")  # to the last @, which a password may hold
 HARMLESS: Final = frozenset(
     "batchsize compression dateformat delimiter driver encoding fetchsize header inferschema maxfilespertrigger mode "
     "multiline numpartitions parquet.enable.dictionary sep startingoffsets subscribe timestampformat topic".split()
 )
-JDBC_SCHEME: Final = re.compile(r"jdbc:[A-Za-z0-9]+:")
 INDENT: Final = "  "
 
 
@@ -62,7 +57,7 @@ def described(endpoint: Endpoint) -> str:
         what = endpoint.options["destination"]
         words = [f"{name}={_of_broker(name, value)}" for name, value in sorted(shown.items())]
     else:
-        what = _without_secrets(endpoint.uri)
+        what = without_secrets(endpoint.uri)
         words = [f"{name}={_of_format(name, value)}" for name, value in sorted(shown.items())]
     return what + (f" ({', '.join(words)})" if words else "")
 
@@ -70,28 +65,13 @@ def described(endpoint: Endpoint) -> str:
 def _of_broker(name: str, value: str) -> str:
     if name == "password":
         return HIDDEN
-    return _without_secrets(value) if name == "url" else value
+    return without_secrets(value) if name == "url" else value
 
 
 def _of_format(name: str, value: str) -> str:
     if name.lower() in HARMLESS:
         return value
-    scheme = JDBC_SCHEME.match(value) if name == "url" else None
-    return HIDDEN if scheme is None else _jdbc_address(scheme[0], value)
-
-
-def _jdbc_address(scheme: str, url: str) -> str:
-    """The address as far as no driver takes credentials in it: neither with an @ nor behind a ?, a ; or a name=."""
-    if "@" in url:
-        return scheme + HIDDEN
-    end = min((place for mark in "?;=" if (place := url.find(mark)) >= 0), default=len(url))
-    if url[end : end + 1] == "=":
-        end = max(url.rfind(mark, 0, end) for mark in ":/,(&") + 1
-    return url if end == len(url) else url[:end] + HIDDEN
-
-
-def _without_secrets(text: str) -> str:
-    return SECRET_PARAMETER.sub(rf"\1{HIDDEN}", USER_INFO.sub(rf"\1{HIDDEN}@", text))
+    return jdbc_address(value) if name == "url" else HIDDEN
 
 
 def _lines(steps: list[Step], depth: int) -> list[str]:

@@ -6,6 +6,7 @@ messages carry ids that are the same when a batch is repeated. Every other one d
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Final
@@ -16,8 +17,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from spanwire.pipeline.parquet import with_parquet_options
-from spanwire.pipeline.routes.building import StepBuilder, for_endpoint
-from spanwire.pipeline.routes.delivering import Delivery
+from spanwire.pipeline.routes.batch_rows import BatchRows, unkept_column
+from spanwire.pipeline.routes.building import StepBuilder, for_endpoint, place_of
+from spanwire.pipeline.routes.delivering import Delivery, gives_the_same, must_agree, must_keep
 from spanwire.pipeline.routes.endpoints import FILE_FORMATS
 from spanwire.pipeline.routes.functions import TextFunction
 from spanwire.pipeline.routes.model import BROKER, CallFunction, Endpoint, Route, Step, To, is_branching
@@ -27,6 +29,7 @@ from spanwire.pipeline.routes.supervisor import told
 from spanwire.pipeline.routes.writing import BatchWriter
 
 AVAILABLE_NOW: Final = "available-now"
+QUERY_PROPERTY: Final = "sql.streaming.queryId"  # what Spark tells of itself to whoever works on a batch
 
 
 class RouteQuery:
@@ -49,6 +52,8 @@ class RouteQuery:
 
     def start(self) -> StreamingQuery:
         """A running query. Raises `ConfigurationError` for what Spark does not understand, or does not find."""
+        if not must_agree(self.route):  # it did once, or there is nothing
+            shutil.rmtree(self._state.batches, ignore_errors=True)
         with errors_told_at(self.route.source.place):
             frame = source_frame(self._spark, self.route.source, self._state)
             on_stream, on_batch = cut(self.route)
@@ -72,13 +77,37 @@ class RouteQuery:
         return writer.trigger(processingTime=self._trigger).start()
 
     def _deliver(self, batch: DataFrame, number: int) -> None:
-        _, steps = cut(self.route)
-        writer = BatchWriter(self._state.run, number, self._state.first_batch)
-        Delivery(self._builder, self.route.dead_letters, writer).deliver(batch, steps)
+        before, steps = cut(self.route)
+        query = self._query()
+        writer = BatchWriter(self._state.run_of(query), number, self._state.first_batch)
+        keeper = self._keeper(query, number) if must_agree(self.route) else None
+        delivery = Delivery(self._builder, self.route.dead_letters, writer, keeper)
+        delivery.deliver(batch, before, steps, repeat=self.route.source.kind == BROKER)
+
+    def _query(self) -> str:
+        query = self._spark.sparkContext.getLocalProperty(QUERY_PROPERTY)
+        if not query:
+            raise self.route.place.error(
+                "this version of Spark does not tell which query a batch is of, and without that nothing is once only"
+            )
+        return str(query)
+
+    def _keeper(self, query: str, number: int) -> BatchRows:
+        keeper = BatchRows(self._spark, self._state.batches, query, number)
+        keeper.sweep()
+        return keeper
 
     def _check(self, frame: DataFrame, steps: list[Step]) -> None:
         """Errors of steps behind the first endpoint are found now, not with the first batch."""
-        for step in steps:
+        before, _ = cut(self.route)
+        repeat = self.route.source.kind == BROKER and all(gives_the_same(step) for step in before)
+        for index, step in enumerate(steps):
+            if parts(self.route, step) and must_keep(self.route, repeat, index, steps):
+                fault = unkept_column(frame.schema)
+                if fault is not None:
+                    raise place_of(step).error(fault)
+                repeat = True
+            repeat = repeat and (is_branching(step) or gives_the_same(step))
             if not is_branching(step):
                 frame = self._builder.applied(frame, step)
             elif isinstance(step, To):
@@ -99,9 +128,14 @@ def cut(route: Route) -> tuple[list[Step], list[Step]]:
     the first function whose failures are dead letters.
     """
     for index, step in enumerate(route.steps):
-        if is_branching(step) or (isinstance(step, CallFunction) and route.dead_letters is not None):
+        if parts(route, step):
             return route.steps[:index], route.steps[index:]
     return route.steps, []
+
+
+def parts(route: Route, step: Step) -> bool:
+    """Whether rows go several ways from a step on."""
+    return is_branching(step) or (isinstance(step, CallFunction) and route.dead_letters is not None)
 
 
 def only_endpoint(route: Route, on_batch: list[Step]) -> Endpoint | None:

@@ -1,8 +1,9 @@
 """What a route keeps on disk: Spark's checkpoint, staged messages, and which route it is.
 
-STATE/ROUTE/route.json    the source, and a name for the run that goes into duplicate ids
+STATE/ROUTE/route.json    the source, a name for the run that goes into duplicate ids, and Spark's id of its query
 STATE/ROUTE/checkpoint    Spark's
 STATE/ROUTE/staging       messages that the broker has given and Spark has not committed yet
+STATE/ROUTE/batches       rows of the batch at hand that several endpoints get (`batch_rows`)
 STATE/ROUTE/ledgers.json  the batch that begins the ledger of each endpoint that commits once, one of several
 """
 
@@ -12,20 +13,40 @@ import json
 import os
 import uuid
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
+from typing import Final
 
 from spanwire.model.errors import ConfigurationError
 from spanwire.pipeline.routes.model import BROKER, Route
 
+RUN_DIGITS: Final = 12  # of the name of a run
+
 
 @dataclass(frozen=True, slots=True)
 class RouteState:
-    """The directories of one route; ``run`` is the same for as long as they last."""
+    """The directories of one route."""
 
-    run: str
+    note: Path
     checkpoint: str
     staging: str
     ledgers: Path
+    batches: Path
+
+    def run_of(self, query: str) -> str:
+        """The name of the run that a query of Spark is. Its id lasts as long as its checkpoint; the batches of another
+        one begin at 0 again, and under the same name they would pass for repetitions of those that are through. The
+        first query that asks has the name in the note. Raises `ConfigurationError` when the note is damaged, `OSError`
+        when it cannot be written.
+        """
+        try:
+            found = json.loads(self.note.read_text(encoding="utf-8"))
+            run, first = str(found["run"]), str(found.get("query", query))
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            raise ConfigurationError(f"spanwire: {self.note} is damaged or gone; it says which run this is") from None
+        if "query" not in found:
+            write_note(self.note, {**found, "query": query})
+        return run if query == first else sha256(query.encode()).hexdigest()[:RUN_DIGITS]
 
     def first_batch(self, ledger: str, batch: int) -> int:
         """The batch that begins a ledger: this one, when the ledger was never asked for before. An endpoint that is new
@@ -41,13 +62,18 @@ class RouteState:
             ) from None
         if ledger not in found:
             found[ledger] = batch
-            temporary = self.ledgers.with_suffix(".tmp")
-            with temporary.open("w", encoding="utf-8") as note:
-                note.write(json.dumps(found))
-                note.flush()
-                os.fsync(note.fileno())
-            temporary.rename(self.ledgers)
+            write_note(self.ledgers, found)
         return found[ledger]
+
+
+def write_note(path: Path, found: dict[str, object] | dict[str, int] | dict[str, str]) -> None:
+    """All of it, or what was there before."""
+    temporary = path.with_suffix(".tmp")
+    with temporary.open("w", encoding="utf-8") as note:
+        note.write(json.dumps(found))
+        note.flush()
+        os.fsync(note.fileno())
+    temporary.rename(path)
 
 
 def source_of(route: Route) -> str:
@@ -67,11 +93,9 @@ def open_state(directory: Path, route: Route) -> RouteState:
         if note.exists():
             found = json.loads(note.read_text(encoding="utf-8"))
         else:
-            found = {"source": source, "run": uuid.uuid4().hex[:12]}
-            temporary = home / ".route.tmp"
-            temporary.write_text(json.dumps(found), encoding="utf-8")
-            temporary.rename(note)
-        run, before = str(found["run"]), str(found["source"])
+            found = {"source": source, "run": uuid.uuid4().hex[:RUN_DIGITS]}
+            write_note(note, found)
+        before, _ = str(found["source"]), str(found["run"])
     except OSError as error:
         raise route.place.error(f"the state of the route in {home}: {error.strerror}") from None
     except (ValueError, KeyError, TypeError):
@@ -80,4 +104,4 @@ def open_state(directory: Path, route: Route) -> RouteState:
         raise route.place.error(
             f"the state in {home} belongs to the source {before!r}, not {source!r}; choose another --state"
         )
-    return RouteState(run, str(home / "checkpoint"), str(home / "staging"), home / "ledgers.json")
+    return RouteState(note, str(home / "checkpoint"), str(home / "staging"), home / "ledgers.json", home / "batches")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -10,7 +11,8 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Final
 
-from py4j.protocol import Py4JError
+from py4j.protocol import Py4JError, Py4JNetworkError
+from pyspark import SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
@@ -22,13 +24,64 @@ from spanwire.pipeline.routes.route_state import open_state
 from spanwire.pipeline.routes.supervisor import News, Supervised, run_all, told
 from spanwire.pipeline.session import LOG_LEVEL, local_session, machine_cores, prepare_environment
 
+MORE_MEMORY: Final = "4g"  # Spark takes 1g; some messages of 99 MiB at a time fit into this
+END_S: Final = 5.0  # from the last word of a Java process that ends until it has ended
 LOCAL: Final = re.compile(r"local(?:\[(\*|[0-9]{1,4})\])?")
 
 
-def session_on(
-    master: str, name: str, settings: Mapping[str, str] | None = None
-) -> AbstractContextManager[SparkSession]:
-    """A session on this machine (``local[*]``, ``local[2]``), with these ``settings``, or on a cluster."""
+@contextmanager
+def session_on(master: str, name: str, settings: Mapping[str, str] | None = None) -> Iterator[SparkSession]:
+    """A session on this machine (``local[*]``, ``local[2]``), with these ``settings``, or on a cluster. Raises
+    `ConfigurationError` when there is no Java, or it ends before the session.
+    """
+    with java_is_there(master), _session(master, name, settings) as session:
+        yield session
+
+
+@contextmanager
+def java_is_there(master: str, has_ended: Callable[[], bool] | None = None) -> Iterator[None]:
+    """Tell the end of Spark's Java process in one line, whoever notices it first. Large messages take its memory.
+
+    Another connection that is lost meanwhile, such as a closed standard output, is none of its business.
+    """
+    try:
+        yield
+    except (ConnectionError, Py4JNetworkError) as error:
+        if not (has_ended or java_has_ended)():
+            if isinstance(error, Py4JNetworkError):
+                raise ConfigurationError(f"Spark on {master}: its Java process does not answer; start again") from None
+            raise
+        raise ConfigurationError(
+            f"Spark on {master}: its Java process has ended, maybe for want of memory; start again. "
+            f'For more memory: export PYSPARK_SUBMIT_ARGS="--driver-memory {MORE_MEMORY} pyspark-shell"'
+        ) from None
+
+
+def java_has_ended() -> bool:
+    """Whether the Java process that this one began to talk to is no more."""
+    gateway = SparkContext._gateway
+    if gateway is None:  # it went while it was about to begin: nothing else is connected before a session is there
+        return True
+    process: subprocess.Popen[bytes] | None = getattr(gateway, "proc", None)
+    if process is not None:
+        return ends_soon(process)
+    try:  # somebody else has started it
+        gateway.jvm.java.lang.System.nanoTime()
+    except (OSError, Py4JError):
+        return True
+    return False
+
+
+def ends_soon(process: subprocess.Popen[bytes], within_s: float = END_S) -> bool:
+    """Whether a process has ended, or does within some seconds: its connections end a little before it."""
+    try:
+        process.wait(within_s)
+    except subprocess.TimeoutExpired:
+        return False
+    return True
+
+
+def _session(master: str, name: str, settings: Mapping[str, str] | None) -> AbstractContextManager[SparkSession]:
     match = LOCAL.fullmatch(master)
     if match is None:
         return _cluster_session(master, name)

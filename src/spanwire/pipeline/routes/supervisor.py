@@ -10,12 +10,15 @@ import json
 import re
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Final, Protocol
 
+from spanwire.pipeline.routes.masking import masked
 from spanwire.pipeline.routes.model import Patience
 
-POLL_S: Final = 0.25
+POLL_S: Final = 0.25  # while a batch is waited for
+LOOK_S: Final = 0.5  # between two looks: each asks Java, which is most of what an idle route takes
 MAX_PAUSE_S: Final = 60.0  # between two starts, however often it has failed
 DRAIN_S: Final = 60.0  # for the batch at hand when told to stop
 OURS: Final = "spanwire: "
@@ -28,6 +31,8 @@ CAUSE: Final = re.compile(r"(?:: |Caused by: )?(?:[\w$]+\.)*(\w*(?:Exception|Err
 WRAPPERS: Final = ("Py4JJavaError", "Py4JException", "SparkException", "StreamingQueryException")  # the cause is inside
 JAVA: Final = "An error occurred while calling "  # how Py4J begins to tell what went wrong there
 MAX_LINE: Final = 400  # characters of a failure that are told
+EXECUTED: Final = "addBatch"  # among the durations of a batch that was done; a look that found nothing has none
+REPEATED: Final = "done again, of rows that were read before"
 
 
 class RunningQuery(Protocol):
@@ -126,7 +131,7 @@ class Supervised:
             self._fail(told(failure), now, is_lasting=lasts(str(failure)))
 
     def stop(self, now: Callable[[], float], wait: Callable[[float], object]) -> None:
-        """Let the batch at hand end, but not for ever. Raises nothing: what goes wrong is told."""
+        """Let the batch at hand end, but not for ever. Raises only what telling raises: what goes wrong is told."""
         query = self._query
         if query is None:
             return
@@ -169,13 +174,18 @@ class Supervised:
         self._seen = seen
         # Only when there may have been batches between two looks are they asked for.
         for progress in query.recentProgress if int(last["batchId"]) > self._batch + 1 else [last]:
-            if isinstance(progress, dict) and int(progress["batchId"]) > self._batch and progress.get("numInputRows"):
+            if isinstance(progress, dict) and int(progress["batchId"]) > self._batch and has_worked(progress):
                 self._tell_of(progress)
 
     def _tell_of(self, progress: dict[str, object]) -> None:
-        rows = int(str(progress["numInputRows"]))
+        rows = int(str(progress.get("numInputRows") or 0))
         self._batch = int(str(progress["batchId"]))
+        is_repeated = self._failures > 0
         self._failures, self._said = 0, ""
+        if not rows:  # a batch that ends windows, or one that was repeated with rows that were kept
+            if is_repeated:
+                self._tell(News(self.name, REPEATED, self._batch))
+            return
         speed = float(str(progress.get("processedRowsPerSecond") or 0.0))
         self._tell(News(self.name, f"{rows} rows", self._batch, rows, speed, behind_of(progress)))
 
@@ -190,30 +200,40 @@ def run_all(routes: Sequence[Supervised], stop: threading.Event, now: Callable[[
         while not stop.is_set() and not all(route.is_over for route in routes):
             for route in routes:
                 route.look(now())
-            stop.wait(POLL_S)
+            stop.wait(LOOK_S)
     finally:
-        for route in routes:
-            if not route.is_over:
-                route.stop(now, threading.Event().wait)
+        with ExitStack() as rest:  # all of them, even when nobody listens any more to what one tells
+            for route in reversed(routes):
+                rest.callback(route.stop, now, threading.Event().wait)
     return not any(route.has_failed for route in routes)
 
 
 def told(failure: Exception) -> str:
-    """The line of a failure that is meant for people."""
+    """The line of a failure that is meant for people, without secrets of addresses in it."""
+    return masked(_line_of(failure))[:MAX_LINE]
+
+
+def _line_of(failure: Exception) -> str:
     lines = str(failure).splitlines()
     for mark, kept in MARKS:
         for line in lines:
             if mark in line:
-                return (kept + line.split(mark, 1)[1].removeprefix(OURS))[:MAX_LINE]
+                return kept + line.split(mark, 1)[1].removeprefix(OURS)
     if lines and (TRACEBACK in lines[0] or lines[0].startswith(JAVA)):
         found = [match for match in map(CAUSE.match, lines) if match]
         lines = [f"{match[1]}: {match[2]}" for match in found if match[1] not in WRAPPERS] or [m[2] for m in found[-1:]]
-    return (lines[0] if lines else type(failure).__name__)[:MAX_LINE]
+    return lines[0] if lines else type(failure).__name__
 
 
 def lasts(failure: str) -> bool:
     """Whether another start would find the same."""
     return any(mark in failure for mark in LASTING)
+
+
+def has_worked(progress: dict[str, object]) -> bool:
+    """Whether a batch was done, rather than nothing found to do."""
+    durations = progress.get("durationMs")
+    return bool(progress.get("numInputRows")) or (isinstance(durations, dict) and EXECUTED in durations)
 
 
 def behind_of(progress: dict[str, object]) -> int | None:

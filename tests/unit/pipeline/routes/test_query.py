@@ -61,3 +61,16 @@ def test_a_source_that_cannot_be_read_is_one_line_with_its_place(failure: Except
     with pytest.raises(ConfigurationError) as caught:
         RouteQuery(spark, route, open_state(tmp_path, route), {}, AVAILABLE_NOW).start()
     assert str(caught.value) == line
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "is_left"), [("json:/y", False), ("jms:queue:A?qualityOfServiceMode=ONCE_AND_ONLY_ONCE", True)]
+)
+def test_kept_rows_are_removed_when_the_route_needs_none_any_more(endpoint: str, is_left: bool, tmp_path: Path) -> None:
+    text = ROUTE + f"      - to: {endpoint}\n".encode()
+    (route,) = read_routes(text, "r.yaml", Placeholders({}, {})).routes
+    state = open_state(tmp_path, route)
+    (state.batches / "7d1c-0000000003" / "8c1f").mkdir(parents=True)
+    with pytest.raises(ConfigurationError):
+        RouteQuery(cast(SparkSession, Reader(Py4JError("x"))), route, state, {}, AVAILABLE_NOW).start()
+    assert state.batches.exists() is is_left

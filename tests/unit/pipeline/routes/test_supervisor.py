@@ -6,7 +6,7 @@ import pytest
 
 from spanwire.model.errors import ConfigurationError
 from spanwire.pipeline.routes.model import Patience
-from spanwire.pipeline.routes.supervisor import DRAIN_S, News, Supervised, run_all, told
+from spanwire.pipeline.routes.supervisor import DRAIN_S, REPEATED, News, Supervised, run_all, told
 
 
 class Query:
@@ -113,6 +113,33 @@ def test_a_batch_that_went_well_ends_the_count_of_failures() -> None:
     assert news[-1] == News("r", "3 rows", 20, 3, 1.5, 40)
 
 
+def test_a_batch_of_rows_that_were_kept_is_told_and_ends_the_count_of_failures() -> None:
+    route, startable, news = supervised(Patience(retries=1, interval_ms=1000))
+    for number in range(3):
+        startable.queries[-1].fail("x")
+        route.look(10.0 * number)
+        route.look(10.0 * number + 1.0)
+        found = {"batchId": number, "numInputRows": 0, "durationMs": {"addBatch": 7, "triggerExecution": 9}}
+        startable.queries[-1].lastProgress = found
+        route.look(10.0 * number + 2.0)
+    assert not route.is_over
+    assert [one.text for one in news] == ["x; starting it again", REPEATED] * 3
+    assert news[-1].batch == 2
+
+
+def test_a_look_that_found_nothing_is_no_batch() -> None:
+    route, startable, news = supervised(Patience(retries=1, interval_ms=1000))
+    startable.queries[-1].fail("x")
+    route.look(0.0)
+    route.look(1.0)
+    idle = {"batchId": 0, "numInputRows": 0, "durationMs": {"latestOffset": 3, "triggerExecution": 9}}
+    startable.queries[-1].lastProgress = idle
+    route.look(2.0)
+    startable.queries[-1].lastProgress = idle | {"numInputRows": 4, "timestamp": "later"}
+    route.look(3.0)
+    assert [(one.text, one.batch) for one in news] == [("x; starting it again", None), ("4 rows", 0)]
+
+
 def test_every_batch_is_told_of_once_however_many_there_were_between_two_looks() -> None:
     route, startable, news = supervised(Patience())
     query = startable.queries[-1]
@@ -213,6 +240,23 @@ def test_the_other_routes_are_stopped_in_order_whatever_ends_the_work() -> None:
         run_all([*routes, refused], threading.Event(), lambda: 0.0)
     assert good.queries[0].is_stopped
     assert news == [News("d", "Java is gone", is_failure=True)]
+
+
+def test_all_routes_are_stopped_when_nobody_listens_any_more() -> None:
+    def tell(news: News) -> None:
+        raise BrokenPipeError(32, "Broken pipe")
+
+    class Busy(Startable):
+        def start(self) -> Query:
+            query = super().start()
+            query.lastProgress = {"batchId": 0, "numInputRows": 3}
+            return query
+
+    busy, quiet = [Busy(), Busy()], Startable()
+    routes = [Supervised(str(number), one, Patience(), tell) for number, one in enumerate([*busy, quiet])]
+    with pytest.raises(BrokenPipeError):
+        run_all(routes, threading.Event(), lambda: 0.0)
+    assert [one.queries[0].is_stopped for one in [*busy, quiet]] == [True] * 3
 
 
 def test_what_java_raised_is_told_in_its_own_words() -> None:

@@ -13,6 +13,7 @@ from spanwire.pipeline.routes.placeholders import Placeholders
 from spanwire.pipeline.routes.route_state import RouteState, open_state
 from spanwire.pipeline.routes.writing import BatchWriter
 
+QUERY = "7d1c"
 ONCE = "?qualityOfServiceMode=ONCE_AND_ONLY_ONCE"
 
 
@@ -59,10 +60,12 @@ def state_in(directory: Path) -> RouteState:
     return open_state(directory, route)
 
 
-def written(state: RouteState, batch: int, *uris: str, is_empty: bool = False) -> list[dict[str, str]]:
+def written(
+    state: RouteState, batch: int, *uris: str, is_empty: bool = False, query: str = QUERY
+) -> list[dict[str, str]]:
     """What a batch writes to endpoints, as one that is made after a restart."""
     found: list[dict[str, str]] = []
-    writer = BatchWriter(state.run, batch, state.first_batch)
+    writer = BatchWriter(state.run_of(query), batch, state.first_batch)
     for endpoint in endpoints(*uris):
         writer.write(cast(DataFrame, Frame(is_empty, found)), endpoint, is_rare=True)
     return found
@@ -107,3 +110,37 @@ def test_where_a_ledger_begins_may_be_said_and_a_damaged_note_is_one_line(tmp_pa
     state.ledgers.write_text("[1", encoding="utf-8")
     with pytest.raises(ConfigurationError, match=r"ledgers\.json is damaged"):
         written(state, 6, f"jms:queue:B{ONCE}")
+
+
+def test_batches_of_a_new_checkpoint_are_no_repetitions_of_those_of_the_old_one(tmp_path: Path) -> None:
+    uris = [f"jms:queue:B{ONCE}", "jms:queue:C", "json:/x"]
+    before = written(state_in(tmp_path), 0, *uris)
+    assert written(state_in(tmp_path), 0, *uris) == before
+    for broker, plain, files in (
+        written(state_in(tmp_path), 0, *uris, query="new"),
+        written(state_in(tmp_path), 0, *uris, query="newer"),
+    ):
+        assert (broker["ledgerBatch"], broker["firstLedgerBatch"]) == ("0", "0")
+        assert broker["ledger"] != before[0]["ledger"]
+        assert plain["duplicateIdPrefix"] != before[1]["duplicateIdPrefix"]
+        assert files["path"] != before[2]["path"]
+    assert written(state_in(tmp_path), 0, *uris) == before  # the old checkpoint is put back
+
+
+def test_a_state_that_has_not_noted_its_query_keeps_its_run(tmp_path: Path) -> None:
+    note = state_in(tmp_path).note
+    note.write_text('{"source": "queue://A", "run": "abc"}', encoding="utf-8")
+    assert state_in(tmp_path).run_of(QUERY) == "abc"
+    assert state_in(tmp_path).run_of("new") != "abc"
+    assert state_in(tmp_path).run_of(QUERY) == "abc"
+
+
+@pytest.mark.parametrize("text", ["[1", "[]", '{"run": "abc"}'])
+def test_a_damaged_note_of_the_route_is_one_line(text: str, tmp_path: Path) -> None:
+    state = state_in(tmp_path)
+    state.note.write_text(text, encoding="utf-8")
+    with pytest.raises(ConfigurationError, match=r"route\.json is damaged"):
+        state_in(tmp_path)
+    state.note.write_text("[1", encoding="utf-8")
+    with pytest.raises(ConfigurationError, match=r"route\.json is damaged or gone"):
+        state.run_of(QUERY)

@@ -1,0 +1,50 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+from py4j.protocol import Py4JNetworkError
+
+from spanwire.model.errors import ConfigurationError
+from spanwire.pipeline.routes.running import ends_soon, java_is_there
+
+
+@pytest.mark.parametrize("failure", [ConnectionRefusedError(111, "Connection refused"), Py4JNetworkError("no answer")])
+def test_the_end_of_java_is_one_line_with_a_remedy(failure: Exception) -> None:
+    with (
+        pytest.raises(ConfigurationError, match=r"^Spark on local\[2\]: its Java process has ended, .*--driver-memory"),
+        java_is_there("local[2]", lambda: True),
+    ):
+        raise failure
+
+
+def test_another_connection_that_is_lost_while_java_runs_is_told_as_it_is() -> None:
+    failure = BrokenPipeError(32, "Broken pipe")
+    with pytest.raises(BrokenPipeError) as found, java_is_there("local[2]", lambda: False):
+        raise failure
+    assert found.value is failure
+
+
+def test_a_java_process_that_runs_and_does_not_answer_is_one_line() -> None:
+    with (
+        pytest.raises(
+            ConfigurationError, match=r"^Spark on local\[2\]: its Java process does not answer; start again$"
+        ),
+        java_is_there("local[2]", lambda: False),
+    ):
+        raise Py4JNetworkError("no answer")
+
+
+def test_a_process_that_waits_has_not_ended_and_one_that_is_told_to_end_has() -> None:
+    words = [sys.executable, "-c", "import sys; sys.stdin.read()"]
+    with subprocess.Popen(words, stdin=subprocess.PIPE) as process:
+        assert not ends_soon(process, within_s=0.1)
+        assert process.stdin is not None
+        process.stdin.close()
+        assert ends_soon(process, within_s=30.0)
+
+
+def test_what_else_goes_wrong_is_told_as_it_is() -> None:
+    with pytest.raises(ConfigurationError, match=r"^another$"), java_is_there("local[2]"):
+        raise ConfigurationError("another")
