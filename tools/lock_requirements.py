@@ -44,6 +44,7 @@ def wishes() -> dict[str, list[str]]:
         "demo": extras["demo"],
         "bench": extras["bench"],
         "spark": extras["spark"],
+        "pipelines": extras["pipelines"],
         "java": extras["java"],
     }
 

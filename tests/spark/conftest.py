@@ -14,8 +14,9 @@ from tests.support.broker_process import BrokerProcess, spanwire_command
 from tests.support.classic import classic_broker
 from tests.support.peers import require
 
-# Kills of a whole route take a minute and a half: `make soak-spark` runs them.
-collect_ignore = [] if os.environ.get("SPANWIRE_SPARK_POINTS") == "all" else ["test_route_kill.py"]
+# They take half a minute and more each: `make soak-spark` runs them.
+LONG = ["test_example_processes.py", "test_route_kill.py", "test_route_database.py"]
+collect_ignore = [] if os.environ.get("SPANWIRE_SPARK_POINTS") == "all" else LONG
 QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
