@@ -81,6 +81,8 @@ class Report:
         spread = f"{min(run.rate for run in measured):,.0f} to {max(run.rate for run in measured):,.0f}"
         remark = f"{len(measured)} runs of {measured[0].rows:,} rows, {spread}; CPU a row: "
         remark += f"broker {broker:.1f} µs, the rest {other:.1f} µs"
+        steady = statistics.median(run.steady_rate for run in measured)
+        remark += f"; {steady:,.0f} rows/s in the second half of the batches" if steady else ""
         self.add(name, f"{rate:,.0f} rows/s", f"{floor:,} rows/s" if floor else "", rate >= floor, remark)
 
 
@@ -178,16 +180,27 @@ class Bench:
         """Resident memory of a route that works for minutes."""
         rows = self._given.rows
         samples = runs.memory_over(self._url, self._new_folder(), self._given.minutes, rows)
-        for minute, java, others, done in samples[:: max(1, len(samples) // 20)]:
-            sys.stdout.write(f"  {minute:5.1f} min: JVM {java:.0f} MiB, Python {others:.0f} MiB, {done:,} rows\n")
+        for sample in samples[:: max(1, len(samples) // 20)]:
+            sys.stdout.write(
+                f"  {sample.minute:5.1f} min: JVM {sample.java:.0f} MiB, of its heap {sample.live:.0f} in use, "
+                f"Python {sample.python:.0f} MiB, {sample.rows:,} rows\n"
+            )
         third = max(1, len(samples) // 3)
-        for name, column in (("JVM", 1), ("Python processes", 2)):
-            early = statistics.median(sample[column] for sample in samples[third : 2 * third] or samples)
-            late = statistics.median(sample[column] for sample in samples[-third:])
-            figure = f"{early:.0f} to {late:.0f} MiB"
-            must = f"growth below {GROWTH_CEILING - 1:.0%} from the second third to the last"
-            remark = f"{rows:,} rows in {samples[-1][0]:.1f} minutes"
-            self._report.add(f"memory of the {name}", figure, must, late <= early * GROWTH_CEILING, remark)
+        middle, end = samples[third : 2 * third] or samples, samples[-third:]
+        remark = f"{rows:,} rows in {samples[-1].minute:.1f} minutes"
+        java = (
+            f"{statistics.median(one.java for one in middle):.0f} to {statistics.median(one.java for one in end):.0f}"
+        )
+        self._report.add("resident memory of the JVM", f"{java} MiB", remark=f"its heap grows to -Xmx; {remark}")
+        self._flat("heap of the JVM in use", [one.live for one in middle], [one.live for one in end], remark)
+        self._flat(
+            "memory of the Python processes", [one.python for one in middle], [one.python for one in end], remark
+        )
+
+    def _flat(self, name: str, middle: list[float], end: list[float], remark: str) -> None:
+        early, late = statistics.median(middle), statistics.median(end)
+        must = f"growth below {GROWTH_CEILING - 1:.0%} from the second third to the last"
+        self._report.add(name, f"{early:.0f} to {late:.0f} MiB", must, late <= early * GROWTH_CEILING, remark)
 
     def simulate(self) -> None:
         """``spanwire network simulate``, where there is this command."""
@@ -204,12 +217,12 @@ class Bench:
         remark = f"spanwire {' '.join(SIMULATE)}"
         self._report.add("a million brokers simulated", f"{seconds:.0f} s", f"{SIMULATE_CEILING_S} s", is_met, remark)
 
-    def _timed(self, rows: int, work: Callable[[], None]) -> Run:
+    def _timed(self, rows: int, work: Callable[[], float | None]) -> Run:
         mine, broker, started = runs.cpu_seconds(os.getpid()), self._broker.cpu_seconds(), time.monotonic()
-        work()
+        steady = work() or 0.0
         seconds = time.monotonic() - started
         broker_cpu = self._broker.cpu_seconds() - broker
-        return Run(rows, seconds, broker_cpu, runs.cpu_seconds(os.getpid()) - mine - broker_cpu)
+        return Run(rows, seconds, broker_cpu, runs.cpu_seconds(os.getpid()) - mine - broker_cpu, steady)
 
     def _new_folder(self) -> Path:
         self._number += 1
@@ -255,7 +268,13 @@ def main() -> int:
     parser.add_argument("--only", action="append", default=[], choices=[*SECTIONS, MEMORY])
     parser.add_argument("--minutes", type=float, default=10.0, help="of the section memory")
     parser.add_argument("--rows", type=int, default=MEMORY_ROWS, help="of the section memory")
-    parser.add_argument("--option", action="append", default=[], metavar="NAME=VALUE", help="of format spanwire")
+    parser.add_argument(
+        "--option",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="of format spanwire; cursor=x reads by cursors",
+    )
     parser.add_argument("--output", type=Path, default=ROOT / "docs/benchmarks")
     options = parser.parse_args()
     sections = options.only or list(SECTIONS)

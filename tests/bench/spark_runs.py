@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
+import statistics
 import subprocess
 import sys
 import time
@@ -12,6 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -33,6 +36,8 @@ PARTITIONS = 2
 END_S = 600.0  # for what must come to an end
 TICKS = float(os.sysconf("SC_CLK_TCK"))
 MIB = 1024 * 1024
+SAMPLE_S = 6.0
+SAMPLES_PER_COLLECTION = 10
 
 
 @dataclass(frozen=True)
@@ -43,6 +48,7 @@ class Run:
     seconds: float
     broker_cpu: float
     other_cpu: float
+    steady_rate: float = 0.0  # rows per second of the second half of its batches; 0 where there are none
 
     @property
     def rate(self) -> float:
@@ -63,22 +69,23 @@ def fill(url: str, queue: str, count: int, size: int, start: int = 0) -> None:
 
 
 def source(spark: SparkSession, url: str, queue: str, folder: Path, options: dict[str, str]) -> DataFrame:
-    """The stream of a queue."""
-    given = {"url": url, "destination": queue, "stagingDirectory": str(folder / "staging"), **options}
+    """The stream of a queue: through a staging directory, or by a cursor of its own with any option ``cursor``."""
+    way = {"cursor": queue} if "cursor" in options else {"stagingDirectory": str(folder / "staging")}
+    given = {"url": url, "destination": queue, **options, **way}
     return spark.readStream.format("spanwire").options(**given).load()
 
 
-def to_parquet(frame: DataFrame, folder: Path) -> None:
-    """Everything that is there into files; tells of each batch."""
+def to_parquet(frame: DataFrame, folder: Path) -> float:
+    """Everything that is there into files; tells of each batch. The rate of the steady state."""
     options = with_parquet_options("parquet", {"path": str(folder / "parquet")})
     writer = frame.writeStream.format("parquet").options(**options)
-    finish(writer.option("checkpointLocation", str(folder / "checkpoint")).trigger(availableNow=True).start())
+    return finish(writer.option("checkpointLocation", str(folder / "checkpoint")).trigger(availableNow=True).start())
 
 
-def to_queue(frame: DataFrame, url: str, queue: str, folder: Path) -> None:
-    """Everything that is there into another queue."""
+def to_queue(frame: DataFrame, url: str, queue: str, folder: Path) -> float:
+    """Everything that is there into another queue. The rate of the steady state."""
     writer = frame.writeStream.format("spanwire").options(url=url, destination=queue, **quality())
-    finish(writer.option("checkpointLocation", str(folder / "checkpoint")).trigger(availableNow=True).start())
+    return finish(writer.option("checkpointLocation", str(folder / "checkpoint")).trigger(availableNow=True).start())
 
 
 def quality() -> dict[str, str]:
@@ -90,8 +97,11 @@ def quality() -> dict[str, str]:
     return ONCE
 
 
-def finish(query: StreamingQuery) -> None:
-    """Until it has ended."""
+def finish(query: StreamingQuery) -> float:
+    """Until it has ended. The median rate of the batches of its second half: what the JVM has compiled by then costs no
+    more.
+    """
+    rates: list[float] = []
     query.awaitTermination()
     for progress in query.recentProgress:
         durations = progress.durationMs
@@ -99,7 +109,10 @@ def finish(query: StreamingQuery) -> None:
             f"  batch {progress.batchId}: {progress.numInputRows} rows, "
             f"receive {durations.get('latestOffset', 0)} ms, process {durations.get('addBatch', 0)} ms\n"
         )
+        if progress.numInputRows and durations.get("triggerExecution"):
+            rates.append(progress.numInputRows / durations["triggerExecution"] * 1000)
     sys.stdout.flush()
+    return statistics.median(rates[len(rates) // 2 :]) if rates else 0.0
 
 
 def check_files(spark: SparkSession, folder: Path, count: int) -> None:
@@ -316,11 +329,24 @@ def first_rows_and_idle(url: str, folder: Path, idle_s: float) -> tuple[float, f
         return first_s, cpu_s, (cpu_seconds(process.pid) - before) / idle_s
 
 
-def memory_over(url: str, folder: Path, minutes: float, count: int) -> list[tuple[float, float, float, int]]:
-    """Minute, MiB of the JVM, MiB of all Python processes, rows: while ``count`` messages come evenly."""
-    samples: list[tuple[float, float, float, int]] = []
+class Memory(NamedTuple):
+    """One look at a route: MiB that are resident, of Java and of all Python processes, and those of Java's heap that
+    were still in use behind the last full collection.
+    """
+
+    minute: float
+    java: float
+    live: float
+    python: float
+    rows: int
+
+
+def memory_over(url: str, folder: Path, minutes: float, count: int) -> list[Memory]:
+    """What a route takes while ``count`` messages come evenly."""
+    samples: list[Memory] = []
     rows = sent = 0
     portion = 5000
+    live = 0.0
     started = time.monotonic()
     with running_route(url, folder) as process:
         while sent < count:
@@ -329,25 +355,51 @@ def memory_over(url: str, folder: Path, minutes: float, count: int) -> list[tupl
             while rows < sent - 10 * portion:
                 rows += next_rows(process)
             elapsed = time.monotonic() - started
-            if rows and elapsed > 6.0 * (len(samples) + 1):
-                samples.append((elapsed / 60, *resident(process.pid), rows))
+            if rows and elapsed > SAMPLE_S * (len(samples) + 1):
+                java, python = resident(process.pid)
+                if len(samples) % SAMPLES_PER_COLLECTION == 0:
+                    live = live_heap(process.pid)
+                samples.append(Memory(elapsed / 60, java, live, python, rows))
             ahead = minutes * 60 * sent / count - elapsed
             if ahead > 0:
                 time.sleep(ahead)
         while rows < count:
             rows += next_rows(process)
-        samples.append(((time.monotonic() - started) / 60, *resident(process.pid), rows))
+        java, python = resident(process.pid)
+        samples.append(Memory((time.monotonic() - started) / 60, java, live_heap(process.pid), python, rows))
     return samples
+
+
+def live_heap(root: int) -> float:
+    """MiB of the heap that a full collection leaves to the Java process below ``root``."""
+    for pid in java_processes(root):
+        subprocess.run(["jcmd", str(pid), "GC.run"], capture_output=True, timeout=END_S, check=True)
+        told = subprocess.run(
+            ["jcmd", str(pid), "GC.heap_info"], capture_output=True, text=True, timeout=END_S, check=True
+        )
+        found = re.search(r"used (\d+)K", told.stdout)
+        if found is not None:
+            return int(found[1]) / 1024
+    raise SystemExit("bench: no Java process tells of its heap")
 
 
 def resident(root: int) -> tuple[float, float]:
     """MiB of the Java process below ``root``, and of all others there."""
+    javas = java_processes(root)
     java = others = 0.0
     for pid, (_, mib) in family_of(root).items():
+        java += mib if pid in javas else 0.0
+        others += 0.0 if pid in javas else mib
+    return java, others
+
+
+def java_processes(root: int) -> set[int]:
+    """Those below ``root``."""
+    found: set[int] = set()
+    for pid in family_of(root):
         try:
-            is_java = Path(f"/proc/{pid}/comm").read_text().strip() == "java"
+            if Path(f"/proc/{pid}/comm").read_text().strip() == "java":
+                found.add(pid)
         except OSError:
             continue
-        java += mib if is_java else 0.0
-        others += 0.0 if is_java else mib
-    return java, others
+    return found
