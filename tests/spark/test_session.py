@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +18,9 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from spanwire.pipeline.session import CHECKPOINT_FILES, PLAIN_FILES, choose_checkpoint_files
+from tests.support.ports import free_port
+
+COMMAND_S = 120.0
 
 
 class Whereabouts(DataSource):  # type: ignore[misc]  # PySpark is not read
@@ -80,3 +85,28 @@ def test_what_one_query_has_committed_another_does_not_write_over(
     with pytest.raises(Py4JJavaError, match="AlreadyExist"):
         second.close()
     assert (tmp_path / "7").read_bytes() == b"first"
+
+
+def test_a_missing_broker_is_one_line_on_a_terminal_and_the_rest_is_in_spark_s_log(tmp_path: Path) -> None:
+    target, state = tmp_path / "target", tmp_path / "state"
+    bridge = f"""
+- jmsBridge:
+    source: {{uri: "activemq:queue:A?brokerURL=tcp://127.0.0.1:{free_port()}"}}
+    target: {{uri: "parquet:{target}"}}
+    maxRetries: 0
+"""
+    (tmp_path / "bridge.yaml").write_text(bridge)
+    words = [
+        "run",
+        str(tmp_path / "bridge.yaml"),
+        "--state",
+        str(state),
+        "--master=local[1]",
+        "--trigger=available-now",
+    ]
+    start = [sys.executable, "-c", "import sys; from spanwire.cli.main import main; sys.exit(main())", "pipeline"]
+    done = subprocess.run([*start, *words], capture_output=True, text=True, timeout=COMMAND_S, check=False)
+    assert done.returncode == 1
+    assert re.fullmatch(r"\S+: JmsError: no connection to tcp://[\d.:]+: Connection refused[^\n]*\n", done.stdout)
+    assert [line for line in done.stderr.splitlines() if "incubator" not in line] == []  # Java says that, not Spark
+    assert "ERROR MicroBatchExecution" in (state / "spark.log").read_text()

@@ -13,7 +13,7 @@ import logging
 import os
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -22,6 +22,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from spanwire.pipeline.java import bundled_java, java_home
+from spanwire.pipeline.spark_log import has_own_log, logging_into
 from spanwire.pipeline.worker_python import worker_python
 
 MAX_CORES: Final = 1024
@@ -34,7 +35,7 @@ DEFAULTS: Final[dict[str, str]] = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
 }
-LOG_LEVEL: Final = "ERROR"
+LOG_LEVEL: Final = "ERROR"  # of what stands on standard error
 CHECKPOINT_FILES: Final = "spark.sql.streaming.checkpointFileManagerClass"
 # Spark's other way starts two processes (`readlink`) for each file of a checkpoint, four of them in every batch. Both
 # look whether there is a file, and then rename; neither is more than that on a local disk.
@@ -58,10 +59,13 @@ def machine_cores() -> int:
 
 
 @contextmanager
-def local_session(name: str, cores: int = 2, settings: Mapping[str, str] | None = None) -> Iterator[SparkSession]:
-    """A session with that many cores of this machine; ``settings`` go before the defaults of this module.
+def local_session(
+    name: str, cores: int = 2, settings: Mapping[str, str] | None = None, log: Path | None = None
+) -> Iterator[SparkSession]:
+    """A session with that many cores of this machine; ``settings`` go before the defaults of this module. Spark's own
+    log is written to the file ``log``, or its errors to standard error.
 
-    Raises `ConfigurationError` when there is no Java.
+    Raises `ConfigurationError` when there is no Java, or the log cannot be written.
     """
     if not 1 <= cores <= MAX_CORES:
         raise ValueError(f"cores must lie between 1 and {MAX_CORES}, not {cores}")
@@ -69,18 +73,28 @@ def local_session(name: str, cores: int = 2, settings: Mapping[str, str] | None 
     package = Path(pyspark.__file__).parent
     python = worker_python(sys.executable, package, os.environ)
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = python  # tasks, and all who plan them
-    logging.getLogger("py4j").setLevel(logging.INFO)  # at DEBUG it writes down every option, a password among them
-    builder = SparkSession.builder.master(f"local[{cores}]").appName(name)
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # Spark looks for another address of the machine otherwise
     chosen = {**DEFAULTS, "spark.sql.shuffle.partitions": str(cores), **(settings or {})}
-    for key, value in chosen.items():
-        builder = builder.config(key, value)
-    session = builder.getOrCreate()
-    session.sparkContext.setLogLevel(LOG_LEVEL)
+    session = started_session(SparkSession.builder.master(f"local[{cores}]").appName(name).config(map=chosen), log)
     try:
         choose_checkpoint_files(session)
         yield session
     finally:
         session.stop()
+
+
+def started_session(builder: SparkSession.Builder, log: Path | None) -> SparkSession:
+    """A session whose own log goes to a file, or its errors to standard error, unless somebody has chosen a log."""
+    # At DEBUG Py4J writes down every option, a password among them, and at INFO each connection that ends.
+    logging.getLogger("py4j").setLevel(logging.WARNING)
+    is_chosen = has_own_log(os.environ, Path(pyspark.__file__).parent)
+    with ExitStack() as start:
+        if log is not None and not is_chosen:
+            start.enter_context(logging_into(log))
+        session = builder.getOrCreate()
+    if log is None and not is_chosen:
+        session.sparkContext.setLogLevel(LOG_LEVEL)
+    return session
 
 
 def choose_checkpoint_files(session: SparkSession) -> None:

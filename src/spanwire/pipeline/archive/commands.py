@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import Final
 
 from spanwire.model.errors import ConfigurationError
-from spanwire.pipeline.archive.archiving import ArchiveQuery
+from spanwire.pipeline.archive.archiving import STATE, ArchiveQuery
 from spanwire.pipeline.archive.replaying import Choice, Replay, Sum, sums
 from spanwire.pipeline.options import read_options, write_options
 from spanwire.pipeline.routes.model import Patience
 from spanwire.pipeline.routes.running import session_on
 from spanwire.pipeline.routes.supervisor import News, Supervised, run_all
 from spanwire.pipeline.selecting import parsed
+from spanwire.pipeline.spark_log import NAME as SPARK_LOG
 
 NAME: Final = "archive"
 
@@ -30,7 +31,7 @@ def archive(
 ) -> bool:
     """Archive until told to stop, or what there is; whether it has not failed."""
     read_options(options)
-    with session_on(master, "spanwire pipeline archive") as spark:
+    with session_on(master, "spanwire pipeline archive", log=directory / STATE / SPARK_LOG) as spark:
         query = Supervised(NAME, ArchiveQuery(spark, options, directory, trigger), Patience(), tell)
         return run_all([query], stop, time.monotonic)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import threading
@@ -22,7 +23,8 @@ from spanwire.pipeline.routes.parsing import RouteFile
 from spanwire.pipeline.routes.query import RouteQuery
 from spanwire.pipeline.routes.route_state import open_state
 from spanwire.pipeline.routes.supervisor import News, Supervised, run_all, told
-from spanwire.pipeline.session import LOG_LEVEL, local_session, machine_cores, prepare_environment
+from spanwire.pipeline.session import local_session, machine_cores, prepare_environment, started_session
+from spanwire.pipeline.spark_log import NAME, log_of_commands
 
 MORE_MEMORY: Final = "4g"  # Spark takes 1g; some messages of 99 MiB at a time fit into this
 END_S: Final = 5.0  # from the last word of a Java process that ends until it has ended
@@ -30,11 +32,14 @@ LOCAL: Final = re.compile(r"local(?:\[(\*|[0-9]{1,4})\])?")
 
 
 @contextmanager
-def session_on(master: str, name: str, settings: Mapping[str, str] | None = None) -> Iterator[SparkSession]:
-    """A session on this machine (``local[*]``, ``local[2]``), with these ``settings``, or on a cluster. Raises
-    `ConfigurationError` when there is no Java, or it ends before the session.
+def session_on(
+    master: str, name: str, settings: Mapping[str, str] | None = None, log: Path | None = None
+) -> Iterator[SparkSession]:
+    """A session on this machine (``local[*]``, ``local[2]``), with these ``settings``, or on a cluster. Spark's own log
+    is the file ``log``, or that of all commands. Raises `ConfigurationError` when there is no Java, or it ends before
+    the session.
     """
-    with java_is_there(master), _session(master, name, settings) as session:
+    with java_is_there(master), _session(master, name, settings, log or log_of_commands(os.environ)) as session:
         yield session
 
 
@@ -81,21 +86,22 @@ def ends_soon(process: subprocess.Popen[bytes], within_s: float = END_S) -> bool
     return True
 
 
-def _session(master: str, name: str, settings: Mapping[str, str] | None) -> AbstractContextManager[SparkSession]:
+def _session(
+    master: str, name: str, settings: Mapping[str, str] | None, log: Path | None
+) -> AbstractContextManager[SparkSession]:
     match = LOCAL.fullmatch(master)
     if match is None:
-        return _cluster_session(master, name)
+        return _cluster_session(master, name, log)
     cores = 1 if match[1] is None else machine_cores() if match[1] == "*" else int(match[1])
     if cores < 1:
         raise ConfigurationError(f"--master {master}: a session needs a core at least")
-    return local_session(name, cores, settings)
+    return local_session(name, cores, settings, log)
 
 
 @contextmanager
-def _cluster_session(master: str, name: str) -> Iterator[SparkSession]:
+def _cluster_session(master: str, name: str, log: Path | None) -> Iterator[SparkSession]:
     prepare_environment()
-    session = SparkSession.builder.master(master).appName(name).getOrCreate()
-    session.sparkContext.setLogLevel(LOG_LEVEL)
+    session = started_session(SparkSession.builder.master(master).appName(name), log)
     try:
         yield session
     finally:
@@ -136,7 +142,7 @@ def run(
     """The same on a session of its own. Raises `ConfigurationError` also when Spark does not begin, or is gone."""
     loaded = load_functions(file.functions(), functions)  # before Spark takes its time
     try:
-        with session_on(master, f"spanwire pipeline {Path(file.file).name}") as spark:
+        with session_on(master, f"spanwire pipeline {Path(file.file).name}", log=state / NAME) as spark:
             return run_routes(spark, file, state, trigger, loaded, tell, stop)
     except (PySparkException, Py4JError) as error:
         raise ConfigurationError(f"Spark on {master}: {told(error)}") from None
