@@ -9,9 +9,10 @@ import shutil
 import sys
 from collections.abc import Callable
 from dataclasses import asdict
-from typing import Final, TextIO
+from typing import TYPE_CHECKING, Final, TextIO
 
-from spanwire.pipeline.routes.supervisor import News
+if TYPE_CHECKING:
+    from spanwire.pipeline.routes.supervisor import News  # which needs Py4J; some commands do without Spark
 
 CLEAR: Final = "\r\x1b[K"  # to the beginning of the line, and nothing right of it
 

@@ -85,8 +85,9 @@ def local_session(
 
 def started_session(builder: SparkSession.Builder, log: Path | None) -> SparkSession:
     """A session whose own log goes to a file, or its errors to standard error, unless somebody has chosen a log."""
-    # At DEBUG Py4J writes down every option, a password among them, and at INFO each connection that ends.
-    logging.getLogger("py4j").setLevel(logging.WARNING)
+    # At DEBUG Py4J writes down every option, a password among them, at INFO each connection that ends, and at ERROR the
+    # stack of a batch that fails, which goes on to Spark and into its log.
+    logging.getLogger("py4j").setLevel(logging.WARNING if log is None else logging.CRITICAL)
     is_chosen = has_own_log(os.environ, Path(pyspark.__file__).parent)
     with ExitStack() as start:
         if log is not None and not is_chosen:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import subprocess
@@ -22,7 +23,7 @@ from spanwire.pipeline.routes.functions import TextFunction, load_functions
 from spanwire.pipeline.routes.parsing import RouteFile
 from spanwire.pipeline.routes.query import RouteQuery
 from spanwire.pipeline.routes.route_state import open_state
-from spanwire.pipeline.routes.supervisor import News, Supervised, run_all, told
+from spanwire.pipeline.routes.supervisor import JAVA_IS_GONE, News, Supervised, run_all, told
 from spanwire.pipeline.session import local_session, machine_cores, prepare_environment, started_session
 from spanwire.pipeline.spark_log import NAME, log_of_commands
 
@@ -49,9 +50,11 @@ def java_is_there(master: str, has_ended: Callable[[], bool] | None = None) -> I
 
     Another connection that is lost meanwhile, such as a closed standard output, is none of its business.
     """
+    logger = logging.getLogger()
+    logger.addFilter(is_not_py4j)
     try:
         yield
-    except (ConnectionError, Py4JNetworkError) as error:
+    except JAVA_IS_GONE as error:
         if not (has_ended or java_has_ended)():
             if isinstance(error, Py4JNetworkError):
                 raise ConfigurationError(f"Spark on {master}: its Java process does not answer; start again") from None
@@ -60,6 +63,13 @@ def java_is_there(master: str, has_ended: Callable[[], bool] | None = None) -> I
             f"Spark on {master}: its Java process has ended, maybe for want of memory; start again. "
             f'For more memory: export PYSPARK_SUBMIT_ARGS="--driver-memory {MORE_MEMORY} pyspark-shell"'
         ) from None
+    finally:
+        logger.removeFilter(is_not_py4j)
+
+
+def is_not_py4j(record: logging.LogRecord) -> bool:
+    """Py4J writes a stack into the root log for a connection that it loses, and raises the same."""
+    return Path(record.pathname).parent.name != "py4j"
 
 
 def java_has_ended() -> bool:

@@ -14,6 +14,8 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Final, Protocol
 
+from py4j.protocol import Py4JNetworkError
+
 from spanwire.pipeline.routes.masking import masked
 from spanwire.pipeline.routes.model import Patience
 
@@ -30,6 +32,7 @@ TRACEBACK: Final = "Traceback (most recent call last):"
 CAUSE: Final = re.compile(r"(?:: |Caused by: )?(?:[\w$]+\.)*(\w*(?:Exception|Error)): (.+)")
 WRAPPERS: Final = ("Py4JJavaError", "Py4JException", "SparkException", "StreamingQueryException")  # the cause is inside
 JAVA: Final = "An error occurred while calling "  # how Py4J begins to tell what went wrong there
+JAVA_IS_GONE: Final = (ConnectionError, Py4JNetworkError)  # no failure of one route: nothing can be asked any more
 MAX_LINE: Final = 400  # characters of a failure that are told
 EXECUTED: Final = "addBatch"  # among the durations of a batch that was done; a look that found nothing has none
 REPEATED: Final = "done again, of rows that were read before"
@@ -131,7 +134,9 @@ class Supervised:
             self._fail(told(failure), now, is_lasting=lasts(str(failure)))
 
     def stop(self, now: Callable[[], float], wait: Callable[[float], object]) -> None:
-        """Let the batch at hand end, but not for ever. Raises only what telling raises: what goes wrong is told."""
+        """Let the batch at hand end, but not for ever. What goes wrong is told; raises what telling raises, and what
+        shows that Java is gone.
+        """
         query = self._query
         if query is None:
             return
@@ -141,6 +146,8 @@ class Supervised:
                 wait(POLL_S)
             query.stop()
             self._progress(query)
+        except JAVA_IS_GONE:
+            raise
         except Exception as failure:  # noqa: BLE001 - others are to be stopped, too
             self.has_failed = True
             self._tell(News(self.name, told(failure), is_failure=True))
@@ -148,6 +155,8 @@ class Supervised:
     def _start_again(self, now: float) -> None:
         try:
             self.start()
+        except JAVA_IS_GONE:
+            raise
         except Exception as failure:  # noqa: BLE001 - the failure of one route, whatever it is
             self._fail(told(failure), now, is_lasting=lasts(str(failure)))
 

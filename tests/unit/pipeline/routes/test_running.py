@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import logging
 import subprocess
 import sys
 
@@ -48,3 +49,14 @@ def test_a_process_that_waits_has_not_ended_and_one_that_is_told_to_end_has() ->
 def test_what_else_goes_wrong_is_told_as_it_is() -> None:
     with pytest.raises(ConfigurationError, match=r"^another$"), java_is_there("local[2]"):
         raise ConfigurationError("another")
+
+
+def test_what_py4j_logs_of_a_connection_it_loses_is_not_shown(caplog: pytest.LogCaptureFixture) -> None:
+    def log(path: str, text: str) -> None:
+        logging.getLogger().handle(logging.LogRecord("root", logging.ERROR, path, 1, text, None, None))
+
+    with java_is_there("local[2]"):
+        log("/lib/py4j/java_gateway.py", "Exception while sending command.")
+        log("/lib/functions/mine.py", "a function of a route")
+    log("/lib/py4j/java_gateway.py", "behind it")
+    assert [record.getMessage() for record in caplog.records] == ["a function of a route", "behind it"]

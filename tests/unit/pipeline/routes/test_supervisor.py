@@ -3,6 +3,7 @@ from __future__ import annotations
 import threading
 
 import pytest
+from py4j.protocol import Py4JNetworkError
 
 from spanwire.model.errors import ConfigurationError
 from spanwire.pipeline.routes.model import Patience
@@ -240,6 +241,39 @@ def test_the_other_routes_are_stopped_in_order_whatever_ends_the_work() -> None:
         run_all([*routes, refused], threading.Event(), lambda: 0.0)
     assert good.queries[0].is_stopped
     assert news == [News("d", "Java is gone", is_failure=True)]
+
+
+@pytest.mark.parametrize("sign", [ConnectionRefusedError(111, "Connection refused"), Py4JNetworkError("no answer")])
+def test_the_end_of_java_is_told_of_no_route_and_by_whoever_runs_them_all(sign: Exception) -> None:
+    class Gone(Query):
+        def stop(self) -> None:
+            super().stop()
+            raise sign
+
+    class OfGone(Startable):
+        def start(self) -> Query:
+            self.queries.append(Gone())
+            return self.queries[-1]
+
+    news, gone = list[News](), [OfGone(), OfGone()]
+    routes = [Supervised(str(number), one, Patience(), news.append) for number, one in enumerate(gone)]
+    over = threading.Event()
+    over.set()
+    with pytest.raises(type(sign)):
+        run_all(routes, over, lambda: 0.0)
+    assert [one.queries[0].is_stopped for one in gone] == [True, True]
+    assert news == []
+
+
+def test_a_route_is_not_started_again_without_java() -> None:
+    news, starts = list[News](), Refusing(1, ConnectionRefusedError(111, "Connection refused"))
+    route = Supervised("a", starts, Patience(interval_ms=0), news.append)
+    route.start()
+    starts.queries[0].fail("the connection was lost")
+    route.look(0.0)
+    with pytest.raises(ConnectionRefusedError):
+        route.look(1.0)
+    assert [one.text for one in news] == ["the connection was lost; starting it again"]
 
 
 def test_all_routes_are_stopped_when_nobody_listens_any_more() -> None:
