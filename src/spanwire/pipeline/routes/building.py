@@ -14,6 +14,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from spanwire.pipeline.body_types import BYTES_BODY, OBJECT_BODY, TEXT_BODY, UNREADABLE
+from spanwire.pipeline.routes.format_jars import jars_told_of
 from spanwire.pipeline.routes.functions import TextFunction
 from spanwire.pipeline.routes.masking import masked
 from spanwire.pipeline.routes.model import (
@@ -118,7 +119,8 @@ def place_of(step: Step) -> Place:
 
 def read_table(spark: SparkSession, endpoint: Endpoint) -> DataFrame:
     """The table of a join, read anew for each batch."""
-    return spark.read.format(endpoint.format).options(**endpoint.options).load()
+    with jars_told_of(endpoint):
+        return spark.read.format(endpoint.format).options(**endpoint.options).load()
 
 
 def value_of(expression: Expression) -> Column:

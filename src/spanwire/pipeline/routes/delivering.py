@@ -17,7 +17,6 @@ from typing import Final, Protocol
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from spanwire.pipeline.options import write_options
 from spanwire.pipeline.routes.building import (
     StepBuilder,
     dead_letters,
@@ -45,7 +44,7 @@ from spanwire.pipeline.routes.model import (
     endpoints_of,
     is_branching,
 )
-from spanwire.pipeline.routes.writing import BatchWriter
+from spanwire.pipeline.routes.writing import BatchWriter, commits_once
 
 BRANCH: Final = "_spanwire_branch"  # which way of a choice a row takes
 
@@ -178,8 +177,7 @@ class Delivery:
 def must_agree(route: Route) -> bool:
     """Whether endpoints need the same rows in each try of a batch: one that commits once, and any other."""
     endpoints = endpoints_of(route.steps) + ([] if route.dead_letters is None else [route.dead_letters])
-    once = [one for one in endpoints if one.kind == BROKER and write_options(one.options).is_committed_once]
-    return bool(once) and len(endpoints) > 1
+    return len(endpoints) > 1 and any(map(commits_once, endpoints))
 
 
 def must_keep(route: Route, repeat: bool, index: int, steps: list[Step]) -> bool:

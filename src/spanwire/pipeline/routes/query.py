@@ -21,6 +21,7 @@ from spanwire.pipeline.routes.batch_rows import BatchRows, unkept_column
 from spanwire.pipeline.routes.building import StepBuilder, for_endpoint, place_of
 from spanwire.pipeline.routes.delivering import Delivery, gives_the_same, must_agree, must_keep
 from spanwire.pipeline.routes.endpoints import FILE_FORMATS
+from spanwire.pipeline.routes.format_jars import jars_told_of
 from spanwire.pipeline.routes.functions import TextFunction
 from spanwire.pipeline.routes.model import BROKER, CallFunction, Endpoint, Route, Step, To, is_branching
 from spanwire.pipeline.routes.nodes import Place
@@ -148,6 +149,11 @@ def only_endpoint(route: Route, on_batch: list[Step]) -> Endpoint | None:
 
 def source_frame(spark: SparkSession, source: Endpoint, state: RouteState) -> DataFrame:
     """The stream of a source. Files are read with the columns that they have when the route starts."""
+    with jars_told_of(source):
+        return _loaded(spark, source, state)
+
+
+def _loaded(spark: SparkSession, source: Endpoint, state: RouteState) -> DataFrame:
     options = dict(source.options)
     if source.kind == BROKER:
         if "cursor" not in options:  # with one the messages stay at the broker

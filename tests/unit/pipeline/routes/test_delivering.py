@@ -194,6 +194,9 @@ def test_what_a_step_with_a_memory_gave_runs_again_also_before_a_function_whose_
         (route_of(to("jms:queue:A"), to("json:/x")), False),
         (route_of(to(), dead='deadLetter: "jms:queue:D",'), True),
         (route_of(to("json:/x"), dead=f'deadLetter: "{ONCE}",'), True),
+        (route_of(to("format:delta?path=/t")), False),
+        (route_of(to("format:delta?path=/t"), to("jms:queue:A")), True),
+        (route_of(to("format:xml?path=/t"), to("jms:queue:A")), False),
     ],
 )
 def test_endpoints_must_agree_when_one_of_several_commits_once(route: Route, expected: bool) -> None:

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import cast
 
 import pytest
+from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame
 
 from spanwire.model.errors import ConfigurationError
@@ -44,6 +45,17 @@ class Frame:
 
     def save(self) -> None:
         self._written.append(self._words)
+
+
+class Failing(Frame):
+    """Rows that cannot be written."""
+
+    def __init__(self, failure: Exception) -> None:
+        super().__init__(is_empty=False, written=[])
+        self._failure = failure
+
+    def save(self) -> None:
+        raise self._failure
 
 
 def endpoints(*uris: str) -> list[Endpoint]:
@@ -101,6 +113,30 @@ def test_an_endpoint_that_is_new_begins_late_and_leaves_the_ledgers_of_others(tm
 def test_two_ways_to_one_queue_have_a_ledger_each(tmp_path: Path) -> None:
     one, two = written(state_in(tmp_path), 0, f"jms:queue:B{ONCE}", f"jms:queue:B{ONCE}")
     assert one["ledger"] != two["ledger"]
+
+
+def test_a_delta_table_is_told_the_batch_by_which_it_knows_a_repetition(tmp_path: Path) -> None:
+    uris = ["format:delta?path=/a&txnVersion=7", "format:delta?path=/b", "format:delta?path=/b"]
+    tables = written(state_in(tmp_path), 3, *uris)
+    assert [table["txnVersion"] for table in tables] == ["3", "3", "3"]
+    assert len({table["txnAppId"] for table in tables}) == 3  # two ways to one table are two applications
+    assert written(state_in(tmp_path), 3, *uris) == tables
+    assert written(state_in(tmp_path), 3, *uris[1:]) == tables[1:]  # an endpoint before them has gone
+    assert "txnAppId" not in written(state_in(tmp_path), 3, "format:xml?path=/a")[0]
+
+
+def test_batches_of_a_new_checkpoint_are_new_to_a_delta_table(tmp_path: Path) -> None:
+    (before,) = written(state_in(tmp_path), 0, "format:delta?path=/a")
+    (after,) = written(state_in(tmp_path), 0, "format:delta?path=/a", query="new")
+    assert after["txnAppId"] != before["txnAppId"]
+
+
+def test_a_jar_that_is_missing_is_one_line_at_its_endpoint(tmp_path: Path) -> None:
+    writer = BatchWriter(state_in(tmp_path).run_of(QUERY), 0, state_in(tmp_path).first_batch)
+    failing = Failing(Py4JError("java.lang.X: [DATA_SOURCE_NOT_FOUND] Failed to find the data source: delta.\n\tat x"))
+    (endpoint,) = endpoints("format:delta?path=/a")
+    with pytest.raises(ConfigurationError, match=r"^r\.yaml:1: Spark .* has no format delta; .*io\.delta:"):
+        writer.write(cast(DataFrame, failing), endpoint)
 
 
 def test_where_a_ledger_begins_may_be_said_and_a_damaged_note_is_one_line(tmp_path: Path) -> None:

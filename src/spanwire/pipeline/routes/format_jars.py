@@ -1,0 +1,71 @@
+"""Formats whose jars the user adds: what their absence, or their being made for another Spark, looks like in one line.
+
+Spark tells of the first with the name of the format alone, and of the second with a method's signature. Leaves other
+failures as they are.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+import pyspark
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+
+from spanwire.pipeline.routes.model import Endpoint
+
+# The newest that were tried, as Spark's --packages takes them, and the newest Spark that each works with; the whole
+# table is in docs/howto/routes.md.
+JARS: Final = {
+    "delta": ("io.delta:delta-spark_4.1_2.13:4.4.0", (4, 2)),
+    "iceberg": ("org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0", (4, 1)),
+    "kafka": ("org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0", (4, 3)),
+}
+ABSENT: Final = ("[DATA_SOURCE_NOT_FOUND]", "[KAFKA_DATA_SOURCE_NOT_ENABLED]")
+# What Java throws when classes were compiled against others than those that are there.
+LINKAGE: Final = re.compile(
+    r"java\.lang\.(NoSuchMethodError|NoSuchFieldError|NoClassDefFoundError|AbstractMethodError"
+    r"|IncompatibleClassChangeError|IllegalAccessError)\b(?:: (.*))?"
+)
+MAX_SHOWN: Final = 120  # characters of a signature; the hint must stay in the line
+
+
+@contextmanager
+def jars_told_of(endpoint: Endpoint) -> Iterator[None]:
+    """A jar that is missing or does not fit becomes a `ConfigurationError` at the endpoint that needs it."""
+    try:
+        yield
+    except (PySparkException, Py4JError) as error:
+        fault = fault_of_jar(endpoint.format, str(error), pyspark.__version__)
+        if fault is None:
+            raise
+        raise endpoint.place.error(fault) from None
+
+
+def fault_of_jar(name: str, failure: str, version: str) -> str | None:
+    """What to tell of a failure of a format in this version of Spark; None when no jar is to blame."""
+    if any(mark in failure for mark in ABSENT):
+        return absent(name, version)
+    found = LINKAGE.search(failure)
+    if found is None:
+        return None
+    said = found[1] if found[2] is None else f"{found[1]}: {found[2][:MAX_SHOWN]}"
+    return f"a jar of the format {name[:MAX_SHOWN]} was made for another Spark than {version}; take one for it ({said})"
+
+
+def absent(name: str, version: str) -> str:
+    """What to tell of a format that Spark has not."""
+    which, words = "the jar", "--jars /path/of/its.jar"
+    if name in JARS:
+        jar, newest = JARS[name]
+        if tuple(map(int, version.split(".")[:2])) > newest:
+            which = f"a jar for it (that of {jar} works up to Spark {newest[0]}.{newest[1]})"
+        else:
+            words = f"--packages {jar}"
+    return (
+        f"Spark {version} has no format {name[:MAX_SHOWN]}; give it {which} before it starts: "
+        f'export PYSPARK_SUBMIT_ARGS="{words} pyspark-shell"'
+    )
