@@ -13,11 +13,14 @@ from typing import Final
 import pytest
 from hypothesis import HealthCheck, settings
 
+from spanwire._build import COMPILED
 from tests.support.canary import CanaryWatch
 
 # No deadlines: the same test runs interpreted and compiled, alone and beside others, and must not depend on speed.
-# A run of the suite tries the same examples each time; `make fuzz` and the profile `random` look for new ones.
-settings.register_profile("default", deadline=None, print_blob=True, derandomize=True)
+# A run of the suite tries the same examples each time; `make fuzz` and the profile `random` look for new ones. The
+# interpreted build, several times slower, tries the first half of what the compiled one tries of the same source.
+EXAMPLES: Final = 100 if COMPILED else 50
+settings.register_profile("default", deadline=None, print_blob=True, derandomize=True, max_examples=EXAMPLES)
 settings.register_profile("random", deadline=None, print_blob=True)
 settings.register_profile(
     "fuzz", deadline=None, max_examples=20_000, print_blob=True, suppress_health_check=[HealthCheck.too_slow]
