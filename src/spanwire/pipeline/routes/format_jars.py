@@ -1,7 +1,7 @@
 """Formats whose jars the user adds: what their absence, or their being made for another Spark, looks like in one line.
 
-Spark tells of the first with the name of the format alone, and of the second with a method's signature. Leaves other
-failures as they are.
+Spark tells of the first with the name of the format alone, and of the second with a method's signature; Delta takes
+several lines to ask for its settings. Leaves other failures as they are.
 """
 
 from __future__ import annotations
@@ -25,6 +25,11 @@ JARS: Final = {
     "kafka": ("org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0", (4, 3)),
 }
 ABSENT: Final = ("[DATA_SOURCE_NOT_FOUND]", "[KAFKA_DATA_SOURCE_NOT_ENABLED]")
+UNSET: Final = "[DELTA_CONFIGURE_SPARK_SESSION_WITH_EXTENSION_AND_CATALOG]"
+DELTA_SETTINGS: Final = (
+    "--conf spark.sql.extensions=io.delta.sql.DeltaSparkSessionExtension "
+    "--conf spark.sql.catalog.spark_catalog=org.apache.spark.sql.delta.catalog.DeltaCatalog"
+)
 # What Java throws when classes were compiled against others than those that are there.
 LINKAGE: Final = re.compile(
     r"java\.lang\.(NoSuchMethodError|NoSuchFieldError|NoClassDefFoundError|AbstractMethodError"
@@ -35,7 +40,7 @@ MAX_SHOWN: Final = 120  # characters of a signature; the hint must stay in the l
 
 @contextmanager
 def jars_told_of(endpoint: Endpoint) -> Iterator[None]:
-    """A jar that is missing or does not fit becomes a `ConfigurationError` at the endpoint that needs it."""
+    """A missing or unfit jar, or missing settings, become a `ConfigurationError` at the endpoint that needs them."""
     try:
         yield
     except (PySparkException, Py4JError) as error:
@@ -49,6 +54,8 @@ def fault_of_jar(name: str, failure: str, version: str) -> str | None:
     """What to tell of a failure of a format in this version of Spark; None when no jar is to blame."""
     if any(mark in failure for mark in ABSENT):
         return absent(name, version)
+    if UNSET in failure:
+        return f"Delta lacks its settings; in PYSPARK_SUBMIT_ARGS, before pyspark-shell, write {DELTA_SETTINGS}"
     found = LINKAGE.search(failure)
     if found is None:
         return None

@@ -38,6 +38,15 @@ def test_a_jar_for_another_spark_is_told_with_what_java_misses() -> None:
     assert "(NoClassDefFoundError)" in str(fault_of_jar("x", "java.lang.NoClassDefFoundError", "4.3.0"))
 
 
+def test_the_settings_that_delta_lacks_are_in_its_line() -> None:
+    failure = (
+        "[DELTA_CONFIGURE_SPARK_SESSION_WITH_EXTENSION_AND_CATALOG] This Delta operation requires the\nSparkSession"
+    )
+    found = str(fault_of_jar("delta", failure, "4.2.0"))
+    assert "--conf spark.sql.extensions=io.delta.sql.DeltaSparkSessionExtension --conf spark.sql.catalog." in found
+    assert len(found) < 350
+
+
 @pytest.mark.parametrize("failure", ["java.io.IOException: Disk", "[PATH_NOT_FOUND] Path does not exist", ""])
 def test_no_jar_is_to_blame_for_other_failures(failure: str) -> None:
     assert fault_of_jar("delta", failure, "4.2.0") is None
