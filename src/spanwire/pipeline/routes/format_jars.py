@@ -15,7 +15,8 @@ import pyspark
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
-from spanwire.pipeline.routes.model import Endpoint
+from spanwire.pipeline.routes.endpoints import FILE_FORMATS
+from spanwire.pipeline.routes.model import BROKER, Endpoint
 
 # The newest that were tried, as Spark's --packages takes them, and the newest Spark that each works with; the whole
 # table is in docs/howto/routes.md.
@@ -44,6 +45,8 @@ def jars_told_of(endpoint: Endpoint) -> Iterator[None]:
     try:
         yield
     except (PySparkException, Py4JError) as error:
+        if endpoint.kind == BROKER or endpoint.format in FILE_FORMATS:  # these need none
+            raise
         fault = fault_of_jar(endpoint.format, str(error), pyspark.__version__)
         if fault is None:
             raise

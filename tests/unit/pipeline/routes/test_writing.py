@@ -133,10 +133,13 @@ def test_batches_of_a_new_checkpoint_are_new_to_a_delta_table(tmp_path: Path) ->
 
 def test_a_jar_that_is_missing_is_one_line_at_its_endpoint(tmp_path: Path) -> None:
     writer = BatchWriter(state_in(tmp_path).run_of(QUERY), 0, state_in(tmp_path).first_batch)
-    failing = Failing(Py4JError("java.lang.X: [DATA_SOURCE_NOT_FOUND] Failed to find the data source: delta.\n\tat x"))
-    (endpoint,) = endpoints("format:delta?path=/a")
+    failure = Py4JError("java.lang.X: [DATA_SOURCE_NOT_FOUND] Failed to find the data source: delta.\n\tat x")
+    table, files, queue = endpoints("format:delta?path=/a", "json:/a", "jms:queue:A")
     with pytest.raises(ConfigurationError, match=r"^r\.yaml:1: Spark .* has no format delta; .*io\.delta:"):
-        writer.write(cast(DataFrame, failing), endpoint)
+        writer.write(cast(DataFrame, Failing(failure)), table)
+    for other in (files, queue):  # these need no jar
+        with pytest.raises(Py4JError):
+            writer.write(cast(DataFrame, Failing(failure)), other)
 
 
 def test_where_a_ledger_begins_may_be_said_and_a_damaged_note_is_one_line(tmp_path: Path) -> None:
