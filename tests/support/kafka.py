@@ -1,0 +1,79 @@
+"""Apache Kafka as a child process: one server that is its own controller, in a folder, on ports of the loopback."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import time
+from pathlib import Path
+from typing import Final, Self
+
+from tests.support.ports import free_port
+
+START_TIMEOUT_S: Final = 120.0
+END_TIMEOUT_S: Final = 60.0
+PAUSE_S: Final = 0.1
+CLUSTER: Final = "c3BhbndpcmUtdGVzdHMtMA"  # 16 octets in Base64, as Kafka wants a cluster to be called
+CONFIGURATION: Final = """\
+process.roles=broker,controller
+node.id=1
+controller.quorum.voters=1@127.0.0.1:{controller}
+listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}
+advertised.listeners=PLAINTEXT://127.0.0.1:{port}
+controller.listener.names=CONTROLLER
+log.dirs={data}
+num.partitions=1
+offsets.topic.replication.factor=1
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+"""
+
+
+class KafkaProcess:
+    """Runs while the block does, from the jars of a folder. Topics are made when somebody writes to them."""
+
+    def __init__(self, jars: Path, directory: Path) -> None:
+        self._java: Final = ["java", "-Xmx256m", "-cp", f"{jars}/*"]
+        self._directory: Final = directory
+        self._port: Final = free_port()
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def servers(self) -> str:
+        """Where clients find it."""
+        return f"127.0.0.1:{self._port}"
+
+    def __enter__(self) -> Self:
+        self._directory.mkdir(parents=True, exist_ok=True)
+        file = self._directory / "server.properties"
+        text = CONFIGURATION.format(port=self._port, controller=free_port(), data=self._directory / "data")
+        file.write_text(text, encoding="utf-8")
+        log = self._directory / "log"
+        with log.open("wb") as output:
+            made = [*self._java, "kafka.tools.StorageTool", "format", "-t", CLUSTER, "-c", str(file)]
+            subprocess.run(made, check=True, stdout=output, stderr=output, timeout=START_TIMEOUT_S)
+            start = [*self._java, "kafka.Kafka", str(file)]
+            self._process = subprocess.Popen(start, stdout=output, stderr=output)
+        deadline = time.monotonic() + START_TIMEOUT_S
+        while not self._listens():
+            if self._process.poll() is not None or time.monotonic() > deadline:
+                self.__exit__()
+                raise AssertionError(f"Kafka does not start: {log.read_text()[-1000:]}")
+            time.sleep(PAUSE_S)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait(END_TIMEOUT_S)
+
+    def octets(self, topic: str) -> int:
+        """What a topic holds on the disk."""
+        return sum(path.stat().st_size for path in self._directory.glob(f"data/{topic}-*/*.log"))
+
+    def _listens(self) -> bool:
+        try:
+            socket.create_connection(("127.0.0.1", self._port), PAUSE_S).close()
+        except OSError:
+            return False
+        return True
