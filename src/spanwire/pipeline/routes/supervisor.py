@@ -27,6 +27,8 @@ OURS: Final = "spanwire: "
 REFUSED: Final = "ConfigurationError: "  # of ours
 # The next start would fail like this one; the latter two for want of a jar.
 LASTING: Final = (REFUSED, "ClassNotFoundException: ", "[DATA_SOURCE_NOT_FOUND]")
+# All that is told of a method that a jar calls and this Spark has not. No other start finds it.
+SIGNATURE: Final = re.compile(r"'[\w.$\[\]]+ [\w.$]+\.[\w$<>]+\([^)]*\)'")
 MARKS: Final = ((REFUSED, ""), (OURS, ""), ("JmsError: ", "JmsError: "))  # in a failure's lines, and what is told
 TRACEBACK: Final = "Traceback (most recent call last):"
 CAUSE: Final = re.compile(r"(?:: |Caused by: )?(?:[\w$]+\.)*(\w*(?:Exception|Error)): (.+)")
@@ -219,7 +221,10 @@ def run_all(routes: Sequence[Supervised], stop: threading.Event, now: Callable[[
 
 def told(failure: Exception) -> str:
     """The line of a failure that is meant for people, without secrets of addresses in it."""
-    return masked(_line_of(failure))[:MAX_LINE]
+    line = _line_of(failure)
+    if SIGNATURE.match(line) is not None:
+        line = f"a jar was made for another Spark than this; it calls {line}"
+    return masked(line)[:MAX_LINE]
 
 
 def _line_of(failure: Exception) -> str:
@@ -236,7 +241,7 @@ def _line_of(failure: Exception) -> str:
 
 def lasts(failure: str) -> bool:
     """Whether another start would find the same."""
-    return any(mark in failure for mark in LASTING)
+    return SIGNATURE.match(failure) is not None or any(mark in failure for mark in LASTING)
 
 
 def has_worked(progress: dict[str, object]) -> bool:

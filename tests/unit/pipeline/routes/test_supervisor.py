@@ -7,7 +7,7 @@ from py4j.protocol import Py4JNetworkError
 
 from spanwire.model.errors import ConfigurationError
 from spanwire.pipeline.routes.model import Patience
-from spanwire.pipeline.routes.supervisor import DRAIN_S, REPEATED, News, Supervised, run_all, told
+from spanwire.pipeline.routes.supervisor import DRAIN_S, REPEATED, News, Supervised, lasts, run_all, told
 
 
 class Query:
@@ -196,6 +196,16 @@ def test_the_line_for_people_is_found_in_sparks_many() -> None:
         ": java.sql.SQLException: no suit",
     ]
     assert told(RuntimeError("\n".join([proxied, *lines, "\tat y"]))) == "SQLException: no suit"
+
+
+def test_a_method_that_a_jar_looks_for_in_vain_is_told_as_the_fault_of_the_jar() -> None:
+    failure = RuntimeError("'void org.apache.spark.sql.LogicalRDD.<init>(scala.Seq, boolean)'\n=== Streaming Query ===")
+    assert told(failure) == (
+        "a jar was made for another Spark than this; "
+        "it calls 'void org.apache.spark.sql.LogicalRDD.<init>(scala.Seq, boolean)'"
+    )
+    assert lasts(str(failure))
+    assert not lasts("'shop' is away (again)")
 
 
 def test_what_needs_a_jar_is_not_tried_again() -> None:
