@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from spanwire.client import blocking
-from spanwire.model.destination import Destination
 from spanwire.model.errors import JmsError
 from spanwire.pipeline.broker_link import QueueSource, consume
 from spanwire.pipeline.options import read_options
@@ -19,7 +18,10 @@ from spanwire.pipeline.receiving import MessageSource
 from spanwire.pipeline.segments import read_rows
 from spanwire.pipeline.staging import Staging
 from tests.support.broker_process import BrokerProcess, spanwire_command
+from tests.support.classic import classic_broker
 from tests.support.queues import numbered, send, take_all
+
+KILLS = 3
 
 
 def receive(source: MessageSource, count: int) -> None:
@@ -39,6 +41,21 @@ def test_what_is_not_acknowledged_goes_back(url: str) -> None:
     receive(source, 3)
     source.close()
     assert [message.properties["n"] for message in take_all(url, "BACK")] == [5, 6, 7, 8, 9]
+
+
+@pytest.mark.parametrize("kind", ["spanwire", "classic"])
+def test_what_is_acknowledged_does_not_come_again_from_a_broker_killed_behind_its_answer(
+    kind: str, tmp_path: Path
+) -> None:
+    with BrokerProcess(spanwire_command(), tmp_path) if kind == "spanwire" else classic_broker(tmp_path) as broker:
+        for _ in range(KILLS):
+            send(broker.openwire_uri(), "BEHIND", numbered(50))
+            source = consume(read_options({"url": broker.openwire_uri(), "destination": "BEHIND"}))
+            receive(source, 50)
+            source.acknowledge()
+            broker.kill()
+            broker.start()
+            assert take_all(broker.openwire_uri(), "BEHIND") == []
 
 
 @pytest.mark.parametrize("scheme", ["{}", "failover:({})?initialReconnectDelay=50"])
@@ -83,57 +100,37 @@ def test_a_broker_killed_before_the_acknowledgement_makes_no_double(scheme: str,
         assert take_all(broker.openwire_uri(), "KILLED") == []
 
 
-class AnsweredLate(blocking.Session):
-    """A session in which something happens behind the acknowledgement, before the command that confirms it."""
-
-    def __init__(self, connection: blocking.Connection, mode: str, before: Callable[[], None]) -> None:
-        super().__init__(connection.shared, connection.shared.core.add_session(mode), connection.requestor())
-        self._before = before
-
-    def create_producer(
-        self,
-        destination: Destination | str | None = None,
-        persistent: bool = True,
-        priority: int = 4,
-        time_to_live_ms: int = 0,
-        timeout: float | None = None,
-    ) -> blocking.Producer:
-        self._before()
-        return super().create_producer(destination, persistent, priority, time_to_live_ms, timeout)
-
-
-class AnsweringLate(blocking.Connection):
-    """A connection with such sessions."""
-
-    def __init__(self, connection: blocking.Connection, before: Callable[[], None]) -> None:
-        super().__init__(connection.shared)
-        self._before = before
-
-    def session(self, acknowledge: str = "auto") -> blocking.Session:
-        with self.shared.lock:
-            return AnsweredLate(self, acknowledge, self._before)
-
-
 @pytest.mark.parametrize("mode", ["AT_MOST_ONCE", "ONCE_AND_ONLY_ONCE"])
-def test_an_acknowledgement_that_another_connection_confirms_counts_as_lost(mode: str, tmp_path: Path) -> None:
+def test_an_acknowledgement_that_its_connection_does_not_confirm_counts_as_lost(mode: str, tmp_path: Path) -> None:
     with BrokerProcess(spanwire_command(), tmp_path / "broker") as broker:
         send(broker.openwire_uri(), "LOST", numbered(20))
         url = f"failover:({broker.openwire_uri()})?initialReconnectDelay=50"
         given = {"url": url, "destination": "LOST", "maxRowsPerBatch": "10", "qualityOfServiceMode": mode}
         options = read_options({**given, "stagingDirectory": str(tmp_path / "staging")})
 
-        def restart() -> None:
-            broker.kill()
-            broker.start()
-
         class Unheard(QueueSource):
             """Its broker takes nothing any more when it is to hear of the batch, and is another process then."""
 
+            def __init__(self, connection: blocking.Connection) -> None:
+                super().__init__(connection, options)
+                self._waiting = connection.shared.core.line.requests
+
             def acknowledge(self) -> None:
                 os.kill(broker.pid, signal.SIGSTOP)
-                super().acknowledge()
+                restarting = threading.Thread(target=self._restart)
+                restarting.start()
+                try:
+                    super().acknowledge()
+                finally:
+                    restarting.join()
 
-        staging = Staging(options, lambda: Unheard(AnsweringLate(blocking.connect(url), restart), options), lambda: 0.0)
+            def _restart(self) -> None:
+                while not self._waiting:  # for its answer
+                    time.sleep(0.01)
+                broker.kill()
+                broker.start()
+
+        staging = Staging(options, lambda: Unheard(blocking.connect(url)), lambda: 0.0)
         if mode == "AT_MOST_ONCE":
             with pytest.raises(JmsError, match="before the broker had confirmed"):
                 staging.next_segment(0, 10)

@@ -182,13 +182,14 @@ class PlayedBroker:
         return producer.send(Outgoing(**said), wait, self.now.wall_ms)  # type: ignore[arg-type]
 
     def dispatches(
-        self, consumer: ClientConsumer, *bodies: str, redelivered: int = 0, expiration: int = 0
+        self, consumer: ClientConsumer, *bodies: str, redelivered: int = 0, expiration: int = 0, persistent: bool = True
     ) -> list[wire.MessageId]:
         """Text messages for a consumer; gives their ids."""
         found: list[wire.MessageId] = []
         for body in bodies:
             message = text_message(body, self._next())
             message.expiration = expiration
+            message.persistent = persistent
             assert message.message_id is not None
             found.append(message.message_id)
             self.sends(

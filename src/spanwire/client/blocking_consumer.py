@@ -113,6 +113,18 @@ class Consumer:
             shared.acknowledged()
         return found
 
+    def acknowledge_stored(self, timeout: float | None = None) -> bool:
+        """Acknowledge what a consumer that keeps nothing has handed over, and wait until the broker has that on its
+        disk. False when there was nothing, or its connection broke before. Raises `JmsError`.
+        """
+        shared = self._shared
+        with shared.ready():
+            request = self.core.acknowledge_stored()
+            if request is None:
+                return False
+            shared.answer(request, timeout)
+            return True
+
     def listen(self, listener: Listener, on_error: ErrorListener | None = None) -> None:
         """Give each message to ``listener`` in a thread of its own; those of one session take turns.
 

@@ -389,6 +389,35 @@ class ClientConsumer:
         else:
             self._committing = len(messages)
 
+    def acknowledge_stored(self) -> Request | None:
+        """Everything that a reader that keeps nothing has got; the answer tells that the broker has that on its disk.
+        None when there is nothing to acknowledge, or its connection broke: the broker delivers it again.
+
+        One message goes last and is answered. ActiveMQ waits for its disk once for each message of an answered range,
+        and whatever it has written before is safe with the last (KahaDB: enableJournalDiskSyncs).
+        """
+        unkept, stored = self._unkept, self._unkept.stored
+        first, before, after, last = unkept.first, unkept.before, unkept.after, unkept.last
+        before_count = unkept.before_count
+        after_count = unkept.count - before_count - 1
+        self._forget_delivered()
+        if stored is None or stored.epoch != self._line.epoch:
+            return None
+        if first is not None and before is not None:
+            self._acknowledge(STANDARD_ACK, first, before, before_count, NULL)
+        if after is not None and last is not None:
+            self._acknowledge(STANDARD_ACK, after, last, after_count, NULL)
+        headers = stored.headers
+        command = wire.MessageAck(
+            destination=headers.destination,
+            consumer_id=self.info.consumer_id,
+            ack_type=STANDARD_ACK,
+            first_message_id=headers.message_id,
+            last_message_id=headers.message_id,
+            message_count=1,
+        )
+        return self._line.request(command)
+
     def settled(self) -> None:
         """What was delivered before the commit is acknowledged for good; more may have been since."""
         count = self._committing

@@ -32,24 +32,29 @@ def settle_interrupted(line: Line, sessions: list[ClientSession]) -> None:
         if session.transaction.is_kept and session.transaction.is_begun:
             survivors.add(session.number)
     for request in list(line.requests.values()):
-        command = request.command
-        if request.kind == COMMIT:
-            for session in sessions:
-                if session.number == request.owner:
-                    session.transaction.is_broken = False  # this answer tells of it
-            line.complete(
-                request,
-                TransactionRolledBackError("the connection broke during the commit, whose outcome is not known"),
-            )
-        elif request.kind == XA:
-            line.complete(
-                request, JmsError("the connection broke during this step of the branch; xa.recover tells its state")
-            )
+        doubt = in_doubt(request)
+        if doubt is not None:
+            if request.kind == COMMIT:
+                for session in sessions:
+                    if session.number == request.owner:
+                        session.transaction.is_broken = False  # this answer tells of it
+            line.complete(request, doubt)
         elif request.in_transaction and request.owner in survivors:
             continue
-        elif request.in_transaction or isinstance(command, (wire.TransactionInfo, wire.RemoveInfo)):
+        elif request.in_transaction or isinstance(request.command, (wire.TransactionInfo, wire.RemoveInfo)):
             line.complete(request, None)  # the broker did it when the connection ended
     line.epoch += 1
+
+
+def in_doubt(request: Request) -> JmsError | None:
+    """What to tell of a request whose outcome nobody knows and that no other broker may be asked for."""
+    if request.kind == COMMIT:
+        return TransactionRolledBackError("the connection broke during the commit, whose outcome is not known")
+    if request.kind == XA:
+        return JmsError("the connection broke during this step of the branch; xa.recover tells its state")
+    if isinstance(request.command, wire.MessageAck):  # another broker would take it for what it has sent itself
+        return JmsError("the connection was lost before the broker had confirmed the acknowledgement")
+    return None
 
 
 def replay(

@@ -45,8 +45,7 @@ class QueueSource(MessageSource):
 
     def __init__(self, connection: blocking.Connection, options: ReadOptions) -> None:
         self._connection: Final = connection
-        self._first: Message | None = None  # of those that are not acknowledged
-        self._last: Message | None = None
+        self._epoch: int | None = None  # of the first of those that are not acknowledged
         try:
             self._session: Final = connection.session(acknowledge="client")
             self._consumer: Final = self._consumer_of(options)
@@ -65,29 +64,22 @@ class QueueSource(MessageSource):
     def receive(self, max_count: int, timeout_s: float) -> list[Message]:
         """What is there, at most ``max_count``."""
         found = self._consumer.receive_many(max_count, timeout_s)
-        if not found:
-            return found
-        if self._first is None:
-            self._first = found[0]
-        self._last = found[-1]
+        if found and self._epoch is None:
+            self._epoch = found[0].epoch
         return found
 
     def acknowledge(self) -> None:
-        """Everything received. An answered command behind it tells that the broker has seen it.
+        """Everything received. The broker answers when it has that on its disk: killed behind the answer it delivers
+        nothing of it again, when whoever has noted that the batch is settled is killed, too.
 
         With a ``failover:`` URL the connection may have become another one meanwhile, or becomes it before the answer,
         and the broker delivers again what it was to hear of. Raises `JmsError` then.
         """
-        first, last = self._first, self._last
-        self._first = self._last = None
-        if first is None or last is None:
+        epoch, self._epoch = self._epoch, None
+        if epoch is None:
             return
-        if not self._is_still(first.epoch):
+        if not self._is_still(epoch) or not self._consumer.acknowledge_stored():
             raise JmsError("the connection was lost before the acknowledgement")
-        last.acknowledge()
-        self._session.create_producer(None).close()
-        if not self._is_still(first.epoch):  # another connection has answered: of the acknowledgement it knows nothing
-            raise JmsError("the connection was lost before the broker had confirmed the acknowledgement")
 
     def _is_still(self, epoch: int) -> bool:
         core = self._connection.shared.core

@@ -439,6 +439,19 @@ def test_a_transaction_that_becomes_too_large_between_two_brokers_is_lost(broker
         session.commit(broker.now)
 
 
+def test_no_other_broker_is_told_of_an_acknowledgement_that_waits_for_its_answer(broker: PlayedBroker) -> None:
+    consumer = broker.consumer(broker.session("client"))
+    consumer.keep_nothing()
+    broker.dispatches(consumer, "a", "b")
+    assert len(consumer.next_messages(2, 1_000_000, broker.now)) == 2
+    request = consumer.acknowledge_stored()
+    assert request is not None
+    told = comes_back(broker)
+    assert "before the broker had confirmed" in str(refusal_of(request))
+    assert not [command for command in told if isinstance(command, wire.MessageAck)]
+    assert consumer.acknowledge_stored() is None
+
+
 def test_a_transaction_in_which_something_was_received_is_rolled_back_and_its_commit_says_so(
     broker: PlayedBroker,
 ) -> None:

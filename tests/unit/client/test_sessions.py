@@ -139,6 +139,42 @@ def test_what_a_reader_kept_nothing_of_is_not_acknowledged_over_the_next_connect
     assert not consumer.has_delivered
 
 
+@pytest.mark.parametrize(
+    ("texts", "ranges", "answered"),
+    [
+        ("a", [], "a"),
+        ("a b c", ["a-b 2"], "c"),
+        ("a b c x", ["a-b 2", "x-x 1"], "c"),
+        ("x a y z", ["x-x 1", "y-z 2"], "a"),
+        ("x y z", ["y-z 2"], "x"),
+    ],
+)
+def test_what_goes_last_and_is_answered_is_on_the_broker_s_disk_where_any_is(
+    broker: PlayedBroker, texts: str, ranges: list[str], answered: str
+) -> None:
+    consumer = broker.consumer(broker.session("client"))
+    consumer.keep_nothing()
+    text_of = {}
+    for text in texts.split():
+        (message_id,) = broker.dispatches(consumer, text, persistent=text in "abc")
+        text_of[message_id.producer_sequence_id] = text
+    consumer.next_messages(9, MUCH, broker.now)
+    request = consumer.acknowledge_stored()
+    assert request is not None and not consumer.has_delivered
+    *one_way, last = [command for command in broker.receives() if isinstance(command, wire.MessageAck)]
+    told = []
+    for one in [*one_way, last]:
+        assert one.first_message_id is not None and one.last_message_id is not None
+        ends = [text_of[of.producer_sequence_id] for of in (one.first_message_id, one.last_message_id)]
+        told.append(f"{'-'.join(ends)} {one.message_count}")
+    assert told == [*ranges, f"{answered}-{answered} 1"]
+    assert [one.response_required for one in [*one_way, last]] == [False] * len(ranges) + [True]
+    assert not request.done
+    broker.answers(last)
+    assert request.done and request.error is None
+    assert consumer.acknowledge_stored() is None
+
+
 @pytest.mark.parametrize("mode", ["auto", "dups_ok", "individual", "transacted"])
 def test_only_under_client_acknowledgement_a_reader_may_keep_nothing(broker: PlayedBroker, mode: str) -> None:
     consumer = broker.consumer(broker.session(mode))
