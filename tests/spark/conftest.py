@@ -15,7 +15,13 @@ from tests.support.classic import classic_broker
 from tests.support.peers import require
 
 # They take half a minute and more each: `make soak-spark` runs them.
-LONG = ["test_example_processes.py", "test_route_kill.py", "test_route_database.py", "test_route_jars.py"]
+LONG = [
+    "test_example_processes.py",
+    "test_large_messages.py",
+    "test_route_database.py",
+    "test_route_jars.py",
+    "test_route_kill.py",
+]
 collect_ignore = [] if os.environ.get("SPANWIRE_SPARK_POINTS") == "all" else LONG
 QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
