@@ -29,6 +29,7 @@ from spanwire.pipeline.options import write_options
 from spanwire.pipeline.parquet import with_parquet_options
 
 PER_TRANSACTION = 5000
+ACKNOWLEDGED_AT = 10_000
 SYMBOLS = ("AAPL", "GOOG", "IBM", "MSFT")
 ONCE = {"qualityOfServiceMode": "ONCE_AND_ONLY_ONCE"}
 FORWARDED = 20_000  # rows of a batch from queue to queue
@@ -130,6 +131,8 @@ def check_queue(url: str, queue: str, count: int) -> None:
         consumer = session.create_consumer(f"queue://{queue}")
         while len(found) < count and (message := consumer.receive(timeout=5.0)) is not None:
             found.append(int(str(message.properties["n"])))
+            if len(found) % ACKNOWLEDGED_AT == 0:  # what is out is in the broker's memory
+                message.acknowledge()
         if found:
             message_after = consumer.receive(timeout=1.0)
             if message_after is not None:
