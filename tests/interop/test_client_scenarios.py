@@ -311,6 +311,24 @@ def test_a_topic_reaches_everybody_but_those_who_do_not_want_their_own(
     played(scenario())
 
 
+@pytest.mark.parametrize("mode", ["client", "transacted"])
+def test_a_reader_that_acknowledges_nothing_meanwhile_gets_many_times_its_prefetch(
+    broker: BrokerProcess, shell: str, queue: str, mode: str
+) -> None:
+    async def scenario() -> None:
+        texts = [str(number) for number in range(100)]
+        async with opened(shell, broker.openwire_uri()) as connection:
+            async with connection.session() as session:
+                producer = await session.create_producer(queue)
+                for text in texts:
+                    await producer.send(text)
+            async with connection.session(mode) as session:
+                consumer = await session.create_consumer(queue, prefetch=10)
+                assert await bodies(consumer, len(texts)) == texts
+
+    played(scenario())
+
+
 def test_without_a_prefetch_messages_are_pulled(broker: BrokerProcess, shell: str, queue: str) -> None:
     async def scenario() -> None:
         async with opened(shell, broker.openwire_uri()) as connection, connection.session() as session:

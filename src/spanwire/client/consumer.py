@@ -41,6 +41,7 @@ WINDOW_SLACK: Final = 1_000  # dispatches beyond two prefetches: the broker send
 FOREVER: Final = 0  # the timeouts of a MessagePull
 AT_ONCE: Final = -1
 OPTIMIZED_PERCENT: Final = 65  # of the prefetch, ActiveMQ's
+CLASSIC_PAGE: Final = 200  # ActiveMQ's maxPageSize: it gives a reader no more of a full queue before a word from it
 PULL_GRACE: Final = 10.0  # seconds for the broker to say that a pull found nothing
 
 
@@ -283,15 +284,21 @@ class ClientConsumer:
         if self.mode == DUPS_OK:
             self.acknowledge_delivered(NULL)
         else:
-            self._extension = len(delivered)
-            self._acknowledge(DELIVERED_ACK, message, message, 1, NULL)
+            self._extend(message, len(delivered))
 
     def _deliver_unkept(self, message: Message) -> None:
         unkept = self._unkept
         unkept.add(message)
-        if 2 * (unkept.count - self._extension) >= self.prefetch:
-            self._extension = unkept.count
-            self._acknowledge(DELIVERED_ACK, message, message, 1, NULL)
+        if 2 * (unkept.count - self._extension) >= min(self.prefetch, CLASSIC_PAGE):
+            self._extend(message, unkept.count)
+
+    def _extend(self, last: Message, count: int) -> None:
+        """The broker may send as many more as the application has got since it was told last: ActiveMQ counts them, and
+        a Spanwire looks for the last one.
+        """
+        more = count - self._extension
+        self._extension = count
+        self._acknowledge(DELIVERED_ACK, last, last, more, NULL)
 
     def _acknowledge_often_enough(self, now: float) -> None:
         """``jms.optimizeAcknowledge``: at 65 percent of the prefetch, or when the last one is a while ago."""

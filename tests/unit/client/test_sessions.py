@@ -128,6 +128,20 @@ def test_a_reader_that_keeps_nothing_acknowledges_the_same_and_has_nothing_again
     assert last_seen(broker) == [("ConsumerId", 1005), ("SessionId", 1005)]
 
 
+@pytest.mark.parametrize(("keeps", "prefetch", "told"), [(True, 4, [2, 2]), (False, 4, [2, 2]), (False, 1000, [100])])
+def test_the_broker_is_told_how_many_more_messages_a_reader_has_got(
+    broker: PlayedBroker, keeps: bool, prefetch: int, told: list[int]
+) -> None:
+    consumer = broker.consumer(broker.session("client"), options=ConsumerOptions(prefetch=prefetch))
+    if not keeps:
+        consumer.keep_nothing()
+    count = 5 if prefetch < 5 else 150
+    broker.dispatches(consumer, *map(str, range(count)))
+    assert len(consumer.next_messages(count, MUCH, broker.now)) == count
+    acknowledgements = [command for command in broker.receives() if isinstance(command, wire.MessageAck)]
+    assert [one.message_count for one in acknowledgements] == told
+
+
 def test_what_a_reader_kept_nothing_of_is_not_acknowledged_over_the_next_connection() -> None:
     broker = PlayedBroker(f"failover:({URL})")
     broker.lets_in()
