@@ -10,15 +10,14 @@ import re
 import signal
 import socket
 import subprocess
-import sys
 import threading
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Final, Self
 
+from tests.support.broker_process import COMMAND
 from tests.support.ports import free_port
 
-COMMAND: Final = [sys.executable, "-c", "import sys; from spanwire.cli.main import main; sys.exit(main())"]
 TIMEOUT_S: Final = 60.0
 LISTENING: Final = re.compile(r"Listening for connections at: (\S+?)://[^\s:]+:(\d+)")
 

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.service.started import COMMAND, TIMEOUT_S, Started, StompClient, spanwire
+from tests.service.started import TIMEOUT_S, Started, StompClient, spanwire
+from tests.support.broker_process import COMMAND
 
 MIB = 1024 * 1024
 

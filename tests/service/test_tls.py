@@ -17,7 +17,8 @@ import stomp
 from spanwire.client import blocking
 from spanwire.model.errors import JmsError
 from spanwire.tls.settings import ClientTlsSettings, KeyStore, TrustStore
-from tests.service.started import COMMAND, Started, StompClient, spanwire
+from tests.service.started import Started, StompClient, spanwire
+from tests.support.broker_process import COMMAND
 from tests.support.certificates import Authority, self_signed
 from tests.support.client_shells import SHELLS, opened
 

@@ -22,8 +22,9 @@ from pathlib import Path
 from typing import Final
 
 from spanwire._build import version_text
-from tests.service.started import COMMAND, Started
+from tests.service.started import Started
 from tests.soak.deep_queue import QUEUE, Line, fill
+from tests.support.broker_process import COMMAND
 
 LIMIT_MS: Final = 5.0  # that no slice of a job may hold the loop
 PAUSE: Final = 0.001  # seconds between an answer and the next question

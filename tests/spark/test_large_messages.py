@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from pathlib import Path
 from random import Random
 
 import pyarrow.parquet as pq
 
-from tests.support.broker_process import BrokerProcess, spanwire_command
+from tests.support.broker_process import COMMAND, BrokerProcess, spanwire_command
 from tests.support.queues import Sent, send, take_all
 
 COUNT = 4
@@ -61,16 +60,9 @@ def bodies(path: Path) -> list[bytes]:
 
 
 def command(folder: Path, url: str, memory: str) -> subprocess.CompletedProcess[str]:
-    start = [
-        sys.executable,
-        "-c",
-        "import sys; from spanwire.cli.main import main; sys.exit(main())",
-        "pipeline",
-        "run",
-    ]
     words = [f"-Durl={url}", f"-Dfiles={folder}/files", "--state", str(folder / "state"), "--master=local[2]"]
     return subprocess.run(
-        [*start, str(folder / "large.yaml"), *words, "--trigger=available-now"],
+        [*COMMAND, "pipeline", "run", str(folder / "large.yaml"), *words, "--trigger=available-now"],
         env={**os.environ, "PYSPARK_SUBMIT_ARGS": f"--driver-memory {memory} pyspark-shell"},
         capture_output=True, text=True, timeout=COMMAND_S, check=False,
     )  # fmt: skip

@@ -7,13 +7,12 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
 
-from tests.support.broker_process import BrokerProcess, spanwire_command
+from tests.support.broker_process import COMMAND, BrokerProcess, spanwire_command
 from tests.support.postgres import PostgresProcess, driver, require_postgres
 from tests.support.queues import numbered, send
 
@@ -60,12 +59,11 @@ def test_a_table_gets_every_message_though_the_route_is_killed(tmp_path: Path) -
 
 def route(url: str, database: str, folder: Path, *words: str) -> subprocess.Popen[bytes]:
     """The command with all its processes in a group of its own."""
-    start = [sys.executable, "-c", "import sys; from spanwire.cli.main import main; sys.exit(main())"]
     given = [f"-Durl={url}", f"-Ddatabase={database}", f"-Drows={BATCH}", "--master=local[2]", *words]
     environment = {**os.environ, "PYSPARK_SUBMIT_ARGS": f"--driver-class-path {driver()} pyspark-shell"}
     with (folder / "log").open("ab") as log:
         return subprocess.Popen(
-            [*start, "pipeline", "run", str(folder / "table.yaml"), *given],
+            [*COMMAND, "pipeline", "run", str(folder / "table.yaml"), *given],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,

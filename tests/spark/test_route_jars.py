@@ -11,7 +11,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -22,7 +21,7 @@ import pyspark
 import pytest
 
 from spanwire.client.message import Message
-from tests.support.broker_process import BrokerProcess, spanwire_command
+from tests.support.broker_process import COMMAND, BrokerProcess, spanwire_command
 from tests.support.kafka import KafkaProcess
 from tests.support.queues import numbered, send, take_all
 
@@ -130,11 +129,10 @@ class Runner:
 
     def start(self, route: str, *words: str) -> subprocess.Popen[str]:
         (self.folder / "route.yaml").write_text(route)
-        start = [sys.executable, "-c", "import sys; from spanwire.cli.main import main; sys.exit(main())"]
         given = [*self._words, f"--state={self.folder}/state", f"-Drows={BATCH}", "--master=local[2]", "--json", *words]
         with (self.folder / "log").open("a") as log:
             return subprocess.Popen(
-                [*start, "pipeline", "run", str(self.folder / "route.yaml"), *given],
+                [*COMMAND, "pipeline", "run", str(self.folder / "route.yaml"), *given],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=log,

@@ -8,7 +8,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.spark.test_route_batches import CHANCE
-from tests.support.broker_process import BrokerProcess, spanwire_command
+from tests.support.broker_process import COMMAND, BrokerProcess, spanwire_command
 from tests.support.queues import numbered, send, take_all
 
 END_S = 240.0
@@ -86,10 +85,9 @@ class Told:
 def command(url: str, folder: Path, *more: str) -> Iterator[Told]:
     """The command with all its processes in a group of its own."""
     words = [f"-Durl={url}", f"-Dfiles={folder}/files", "--functions", str(folder), "--state", str(folder / "state")]
-    start = [sys.executable, "-c", "import sys; from spanwire.cli.main import main; sys.exit(main())"]
     with (folder / "log").open("a") as log:
         process = subprocess.Popen(
-            [*start, "pipeline", "run", str(folder / "kept.yaml"), *words, "--master=local[2]", "--json", *more],
+            [*COMMAND, "pipeline", "run", str(folder / "kept.yaml"), *words, "--master=local[2]", "--json", *more],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=log,

@@ -18,6 +18,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from spanwire.pipeline.session import CHECKPOINT_FILES, PLAIN_FILES, choose_checkpoint_files
+from tests.support.broker_process import COMMAND
 from tests.support.ports import free_port
 
 COMMAND_S = 120.0
@@ -104,8 +105,9 @@ def test_a_missing_broker_is_one_line_on_a_terminal_and_the_rest_is_in_spark_s_l
         "--master=local[1]",
         "--trigger=available-now",
     ]
-    start = [sys.executable, "-c", "import sys; from spanwire.cli.main import main; sys.exit(main())", "pipeline"]
-    done = subprocess.run([*start, *words], capture_output=True, text=True, timeout=COMMAND_S, check=False)
+    done = subprocess.run(
+        [*COMMAND, "pipeline", *words], capture_output=True, text=True, timeout=COMMAND_S, check=False
+    )
     assert done.returncode == 1
     assert re.fullmatch(r"\S+: JmsError: no connection to tcp://[\d.:]+: Connection refused[^\n]*\n", done.stdout)
     assert [line for line in done.stderr.splitlines() if "incubator" not in line] == []  # Java says that, not Spark

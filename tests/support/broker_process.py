@@ -48,10 +48,13 @@ CONFIGURATION: Final = """\
 Command = Callable[[Path], list[str]]
 
 
+# `spanwire` of this interpreter, whichever build it is.
+COMMAND: Final = [sys.executable, "-c", "import sys; from spanwire.cli.main import main; sys.exit(main())"]
+
+
 def spanwire_command(*arguments: str) -> Command:
     """The command that starts the Spanwire of this interpreter, whichever build it is."""
-    start = [sys.executable, "-c", "import sys; from spanwire.cli.main import main; sys.exit(main())", "start"]
-    return lambda directory: [*start, f"xbean:{directory / 'activemq.xml'}", *arguments]
+    return lambda directory: [*COMMAND, "start", f"xbean:{directory / 'activemq.xml'}", *arguments]
 
 
 class BrokerProcess:
