@@ -42,14 +42,18 @@ class Rationing:
         self._all_wait = False  # until the disk has caught up
 
     def received(self, connection: object, pending_bytes: int, now: Time) -> None:
-        """``connection`` holds that much of an incomplete frame now; 0 when it is complete, or the connection gone."""
+        """``connection`` holds that much of an incomplete frame now; 0 when it is complete, or the connection gone.
+
+        One that is not read can still bring its frame to the end, with bytes that came before it was held back. It is
+        read again as soon as it holds less than `READ_ON_BYTES`.
+        """
         budget = self._budget
         before = budget.held(connection)
         budget.hold(connection, pending_bytes)
         if pending_bytes < before and connection is self._first:
             self._first = None
-        if pending_bytes == 0 and self._waiting:
-            self._waiting.pop(connection, None)
+        if pending_bytes < self._read_on_bytes and connection in self._waiting:
+            self._let_read(connection)
         if self._all_wait:
             self._hold_back(connection)
             self._end_overrun(now)
@@ -88,10 +92,16 @@ class Rationing:
             self._let_all_read()
 
     def look(self, now: Time) -> None:
-        """Now and then: does the one that reads over the budget go on?"""
+        """Called now and then: takes the turn from a connection that reads over the budget and does not go on, and
+        gives it to another one if nobody has it, since a connection that the broker let wait may want to read again.
+        """
         self.disk(self._is_behind, now)
+        if self._all_wait:
+            return
         first = self._first
-        if first is None or self._all_wait:
+        if first is None:
+            if self._waiting:
+                self._choose(now)
             return
         held = self._budget.held(first)
         if held >= self._first_bytes + STALL_BYTES:

@@ -74,9 +74,9 @@ class Turn:
         self._sockets[connection] = socket
 
     def detach(self, connection: object) -> None:
-        """The socket of ``connection`` is gone."""
-        self._sockets.pop(connection, None)
+        """The socket of ``connection`` is gone, or carries another one from now on: it is held back no more."""
         self._rationing.received(connection, 0, self.clock.now())
+        self._sockets.pop(connection, None)
 
     @property
     def connection_count(self) -> int:

@@ -381,6 +381,21 @@ def test_over_the_receive_budget_only_the_connection_that_holds_most_is_read() -
     assert stage.turn.budget.used_bytes == 300 * KIB
 
 
+def test_a_frame_that_is_complete_in_the_turn_that_held_it_back_leaves_its_connection_read() -> None:
+    stage = Stage(budget_bytes=1000 * KIB)
+    first, second = FakeConnection(), FakeConnection()
+    first_pump, _ = stage.connect(first)
+    second_pump, second_socket = stage.connect(second)
+    first.pending_bytes = 900 * KIB
+    first_pump.data_received(b"x")
+    second.pending_bytes = 200 * KIB
+    second_pump.data_received(b"the start of its frame")
+    second.pending_bytes = 0
+    second_pump.data_received(b"the end of its frame, read in the same turn")
+    stage.loop.settle()
+    assert second_socket.reading
+
+
 def test_a_big_read_of_a_connection_that_is_not_read_waits() -> None:
     stage = Stage(budget_bytes=1000 * KIB)
     first, second = FakeConnection(), FakeConnection()

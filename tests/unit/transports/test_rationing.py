@@ -11,7 +11,7 @@ from spanwire.transports.base import Flushable
 from spanwire.transports.rationing import BEHIND_SECONDS, STALL_BYTES, STALL_SECONDS, STALLED, TOO_MANY, Rationing
 
 READ_ON = 20
-STEPS = ("send", "park", "go on", "leave", "time", "behind", "caught up")
+STEPS = ("send", "arrive late", "park", "go on", "leave", "time", "behind", "caught up")
 
 
 class Sender:
@@ -30,8 +30,11 @@ class Sender:
 
     def sends(self, count: int) -> None:
         """So many bytes arrive, unless nobody reads them."""
-        if self.held_back or self.reason or not self.wants:
-            return
+        if not self.held_back and not self.reason and self.wants:
+            self.receives(count)
+
+    def receives(self, count: int) -> None:
+        """So many bytes arrive that were read from the socket before it was held back."""
         whole, self.pending = divmod(self.pending + count, self.size)
         self.frames += whole
         self.stage.rationing.received(self, self.pending, self.stage.now())
@@ -259,15 +262,66 @@ def test_of_many_small_beginnings_that_fill_the_budget_the_largest_goes() -> Non
     assert stage.budget.used_bytes <= 200 + READ_ON
 
 
+def test_one_that_completes_its_frame_while_held_back_is_read_again() -> None:
+    stage = Stage(100)
+    first, waiting = Sender(stage, 1000), Sender(stage, 100)
+    first.sends(90)
+    waiting.sends(80)
+    assert waiting.held_back
+    waiting.receives(20)
+    assert waiting.frames == 1
+    assert not waiting.held_back
+
+
+def test_one_that_begins_its_next_frame_while_held_back_is_read_again() -> None:
+    stage = Stage(100)
+    first, waiting = Sender(stage, 1000), Sender(stage, 100)
+    first.sends(90)
+    waiting.sends(80)
+    waiting.receives(20 + READ_ON - 1)
+    assert (waiting.pending, waiting.held_back) == (READ_ON - 1, False)
+    waiting.sends(1)
+    assert waiting.held_back
+
+
+def test_one_held_back_that_the_broker_would_not_read_is_read_when_it_would() -> None:
+    stage = Stage(100)
+    first, waiting, other = Sender(stage, 1000), Sender(stage, 1000), Sender(stage, 1000)
+    first.sends(90)
+    waiting.sends(80)
+    other.receives(80)
+    waiting.wants = other.wants = False
+    first.reason = "left"
+    stage.rationing.received(first, 0, stage.now())
+    del stage.sockets[first]
+    assert waiting.held_back
+    assert other.held_back
+    waiting.wants = other.wants = True
+    stage.passes(0.0)
+    assert [waiting.held_back, other.held_back].count(False) == 1
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(1, 90)), min_size=10, max_size=80))
+def test_whatever_order_bytes_arrive_in_who_is_below_its_share_is_read(arrivals: list[tuple[int, int]]) -> None:
+    stage = Stage(100)
+    senders = [Sender(stage, 100) for _ in range(4)]
+    for number, count in arrivals:
+        senders[number].receives(count)
+        assert all(sender.pending >= READ_ON for sender in senders if sender.held_back)
+        assert not all(sender.held_back for sender in senders)
+        senders = [Sender(stage, 100) if sender.reason else sender for sender in senders]
+
+
 @given(
     st.lists(st.integers(30, 300), min_size=1, max_size=8),
     st.lists(st.tuples(st.integers(0, 7), st.sampled_from(STEPS)), max_size=80),
     st.booleans(),
+    st.sampled_from((50, 200)),
 )
 def test_whatever_happens_somebody_can_always_go_on(
-    sizes: list[int], steps: list[tuple[int, str]], stays_behind: bool
+    sizes: list[int], steps: list[tuple[int, str]], stays_behind: bool, limit: int
 ) -> None:
-    stage = Stage(200)
+    stage = Stage(limit)
     senders = [Sender(stage, size) for size in sizes]
     for number, step in steps:
         sender = senders[number % len(senders)]
@@ -279,12 +333,15 @@ def test_whatever_happens_somebody_can_always_go_on(
             continue
         elif step == "send":
             sender.sends(17)
+        elif step == "arrive late":
+            sender.receives(17)
         elif step == "leave":
             sender.reason = "left"
             del stage.sockets[sender]
             stage.rationing.received(sender, 0, stage.now())
         else:
             sender.wants = step == "go on"
+        assert all(sender.pending >= READ_ON for sender in senders if sender.held_back and not sender.reason)
     for sender in senders:
         sender.wants = True
     if stays_behind:
@@ -296,8 +353,9 @@ def test_whatever_happens_somebody_can_always_go_on(
     stage.passes(0.0)
     alive = [sender for sender in senders if not sender.reason]
     assert not alive or any(not sender.held_back for sender in alive)
+    before = {sender: sender.frames for sender in alive}
     for _ in range(600):
         for sender in alive:
             sender.sends(17)
-    assert all(sender.frames > 0 for sender in alive if not sender.reason)
-    assert stage.budget.used_bytes <= 2 * 200 + max(sizes)
+    assert all(sender.frames > before[sender] for sender in alive if not sender.reason)
+    assert stage.budget.used_bytes <= 2 * limit + max(sizes)
