@@ -21,7 +21,7 @@ from spanwire.network.counts import LinkCounts
 from spanwire.network.crossing import Crossing
 from spanwire.network.demand import MAX_DEMAND
 from spanwire.network.durable_sync import FIRST_VERSION, subscription_info
-from spanwire.network.properties import settings_of
+from spanwire.network.properties import settings_of, syncs_durable
 from spanwire.network.remote import RemoteBroker, said
 from spanwire.network.routes import NetworkRoutes
 from spanwire.network.settings import BridgeSettings
@@ -216,7 +216,8 @@ class DuplexAcceptor(NetworkAcceptor):
     ) -> ReverseBridge:
         """The bridge that a duplex BrokerInfo asks for; it speaks at once. Raises `JmsError`."""
         broker = self._broker
-        settings = settings_of(info.network_properties or "")
+        notes: list[str] = []
+        settings = settings_of(info.network_properties or "", notes)
         remote = RemoteBroker(broker.ids.next_id(), None, output, wire_format)
         remote.met(info)
         if remote.broker_id == broker.broker_id:
@@ -238,6 +239,9 @@ class DuplexAcceptor(NetworkAcceptor):
         remote.logs_in(settings, broker.name, None, None, False)
         remote.subscribes(settings.advisory_topics(), False)
         crossing.local.starts(now)
+        if notes:
+            told = ", ".join(notes)
+            logger.warning("network connector %s of broker %s: %s", printable(settings.name), remote.name, told)
         logger.info("network connector %s of broker %s: duplex link is up", printable(settings.name), remote.name)
         return made
 
@@ -287,10 +291,10 @@ class DuplexAcceptor(NetworkAcceptor):
 
     def subscriptions(self, info: wire.BrokerInfo, version: int) -> wire.BrokerSubscriptionInfo | None:
         """What the connector of the remote broker asks to be told of durable subscriptions; None for nothing."""
-        if version < FIRST_VERSION:
+        text = info.network_properties or ""
+        if version < FIRST_VERSION or not syncs_durable(text):
             return None
-        settings = settings_of(info.network_properties or "")
-        return subscription_info(self._broker, settings) if settings.sync_durable else None
+        return subscription_info(self._broker, settings_of(text, []))
 
     def forget(self, bridge: DuplexBridge, reason: str, now: Time) -> None:
         """The link of ``bridge`` is over."""

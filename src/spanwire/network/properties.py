@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from spanwire.broker.audit import printable
+from spanwire.broker.subscription import MAX_PREFETCH
 from spanwire.model.destination import Destination, parse_destination
 from spanwire.model.errors import InvalidDestinationError, JmsError
 from spanwire.model.routing import DEFAULT_PRIORITY_BASE, MAX_PATH, MIN_CONSUMER_PRIORITY
@@ -16,9 +18,10 @@ from spanwire.network.settings import DEFAULT_NAME, DEFAULT_PREFETCH, DEFAULT_TT
 MAX_TEXT: Final = 64 * 1024  # characters of them that a peer may send; with the login it has 16 KiB for all it says
 MAX_NAME: Final = 255  # characters of a connector's name that a peer may choose
 MAX_LISTED: Final = 1_000  # destinations in one list
-MAX_PREFETCH: Final = 32_766
 FORCE_DURABLE: Final = "?forceDurable=true"
 TRUE: Final = "true"
+MAX_DIGITS: Final = 19  # of a number, as many as a Java long has
+SHOWN: Final = 20  # characters of a value that a note repeats
 
 
 def properties_of(settings: BridgeSettings, broker_name: str) -> str:
@@ -59,10 +62,12 @@ def properties_of(settings: BridgeSettings, broker_name: str) -> str:
     return "#\n" + "".join([f"{name}={_escaped(value)}\n" for name, value in entries.items()])
 
 
-def settings_of(text: str) -> BridgeSettings:
-    """What a remote broker's connector asks of this end of the link. Raises `JmsError` for what makes no sense."""
-    if len(text) > MAX_TEXT:
-        raise JmsError(f"the settings of a network connector have {len(text)} characters, {MAX_TEXT} are the most")
+def settings_of(text: str, notes: list[str]) -> BridgeSettings:
+    """Return what a remote broker's connector asks of this end of the link.
+
+    A number out of bounds becomes the nearest one within them, one that cannot be read the default; ``notes`` get a
+    line for each. Raises `JmsError` for a name or a list of destinations that cannot be taken as it is.
+    """
     entries = _entries(text)
     forced: list[Destination] = []
     included = _list(entries, "dynamicallyIncludedDestinations", forced)
@@ -71,12 +76,12 @@ def settings_of(text: str) -> BridgeSettings:
         raise JmsError(f"the name of a network connector has at most {MAX_NAME} characters")
     return BridgeSettings(
         name=name,
-        message_ttl=_number(entries, "messageTTL", DEFAULT_TTL, -1, MAX_PATH),
-        consumer_ttl=_number(entries, "consumerTTL", DEFAULT_TTL, -1, MAX_PATH),
+        message_ttl=_number(entries, notes, "messageTTL", DEFAULT_TTL, -1, MAX_PATH),
+        consumer_ttl=_number(entries, notes, "consumerTTL", DEFAULT_TTL, -1, MAX_PATH),
         conduit=_is_set(entries, "conduitSubscriptions", True),
         decrease_priority=_is_set(entries, "decreaseNetworkConsumerPriority", False),
-        priority_base=_number(entries, "consumerPriorityBase", DEFAULT_PRIORITY_BASE, MIN_CONSUMER_PRIORITY, 127),
-        prefetch_size=_number(entries, "prefetchSize", DEFAULT_PREFETCH, 1, MAX_PREFETCH),
+        priority_base=_number(entries, notes, "consumerPriorityBase", DEFAULT_PRIORITY_BASE, MIN_CONSUMER_PRIORITY, 127),
+        prefetch_size=_number(entries, notes, "prefetchSize", DEFAULT_PREFETCH, 1, MAX_PREFETCH),
         always_sync_send=_is_set(entries, "alwaysSyncSend", True),
         bridge_temporary=_is_set(entries, "bridgeTempDestinations", True),
         excluded=_list(entries, "excludedDestinations", None),
@@ -96,6 +101,11 @@ def settings_of(text: str) -> BridgeSettings:
         compresses=_is_set(entries, "useCompression", False),
         duplex=True,
     )
+
+
+def syncs_durable(text: str) -> bool:
+    """Return True if the remote broker's connector asks to be told of durable subscriptions."""
+    return _is_set(_entries(text), "syncDurableSubs", False)
 
 
 def _add_list(
@@ -124,16 +134,21 @@ def _list(entries: dict[str, str], name: str, forced: list[Destination] | None) 
     return tuple(found)
 
 
-def _number(entries: dict[str, str], name: str, default: int, lowest: int, highest: int) -> int:
+def _number(
+    entries: dict[str, str], notes: list[str], name: str, default: int, lowest: int, highest: int
+) -> int:
+    """A whole number; ``notes`` tell if another one is taken than stands there."""
     text = entries.get(name, "").strip()
     if not text:
         return default
     digits = text.removeprefix("-")
-    if not (digits.isascii() and digits.isdecimal() and len(digits) < 10):
-        raise JmsError(f"{name} of a network connector is no number")
-    value = int(text)
-    if not lowest <= value <= highest:
-        raise JmsError(f"{name} of a network connector is {value}, it must be from {lowest} to {highest}")
+    if not (digits.isascii() and digits.isdecimal() and len(digits) <= MAX_DIGITS):
+        notes.append(f"{name} {printable(text[:SHOWN])} is no number, {default} is taken")
+        return default
+    asked = int(text)
+    value = min(max(asked, lowest), highest)
+    if value != asked:
+        notes.append(f"{name} {asked} is taken as {value}")
     return value
 
 
@@ -159,7 +174,9 @@ def _escaped(text: str) -> str:
 
 
 def _entries(text: str) -> dict[str, str]:
-    """Names and values; lines that begin with # or ! are remarks."""
+    """Names and values; lines that begin with # or ! are remarks. Raises `JmsError` for a text that is too long."""
+    if len(text) > MAX_TEXT:
+        raise JmsError(f"the settings of a network connector have {len(text)} characters, {MAX_TEXT} are the most")
     entries: dict[str, str] = {}
     for line in text.replace("\r", "\n").split("\n"):
         stripped = line.strip()

@@ -229,7 +229,7 @@ def test_the_settings_of_a_duplex_connector_arrive_at_the_other_end() -> None:
         virtual_demand=True,
         duplex=True,
     )
-    assert settings_of(properties_of(settings, "brokerA")) == settings
+    assert settings_of(properties_of(settings, "brokerA"), []) == settings
 
 
 def test_a_password_does_not_travel() -> None:
@@ -241,10 +241,6 @@ def test_a_password_does_not_travel() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "prefetchSize=0",
-        "prefetchSize=99999999999",
-        "messageTTL=x",
-        "messageTTL=65",
         "excludedDestinations=[queue://]",
         "name=" + "n" * 256,
         "staticallyIncludedDestinations=[" + ",".join(["queue://Q"] * 1001) + "]",
@@ -253,7 +249,43 @@ def test_a_password_does_not_travel() -> None:
 )
 def test_settings_that_make_no_sense_are_refused(text: str) -> None:
     with pytest.raises(JmsError):
-        settings_of(text)
+        settings_of(text, [])
+
+
+@pytest.mark.parametrize(
+    ("text", "taken", "note"),
+    [
+        ("prefetchSize=0", ("prefetch_size", 1), "prefetchSize 0 is taken as 1"),
+        ("prefetchSize=99999999999", ("prefetch_size", 32766), "prefetchSize 99999999999 is taken as 32766"),
+        ("messageTTL=100", ("message_ttl", 64), "messageTTL 100 is taken as 64"),
+        ("consumerTTL=-2", ("consumer_ttl", -1), "consumerTTL -2 is taken as -1"),
+        ("consumerPriorityBase=-1000", ("priority_base", -128), "consumerPriorityBase -1000 is taken as -128"),
+        ("messageTTL=x", ("message_ttl", 1), "messageTTL x is no number, 1 is taken"),
+    ],
+)
+def test_numbers_of_others_that_are_out_of_bounds_are_brought_within_them(
+    text: str, taken: tuple[str, int], note: str
+) -> None:
+    notes: list[str] = []
+    assert getattr(settings_of(text, notes), taken[0]) == taken[1]
+    assert notes == [note]
+
+
+@pytest.mark.parametrize(("duplex", "lines"), [(True, 1), (False, 0)])
+def test_a_connector_with_values_beyond_our_limits_links_and_one_line_says_so(
+    duplex: bool, lines: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    network, a, b, link = pair(
+        BridgeSettings(duplex=duplex, sync_durable=True, message_ttl=100, consumer_ttl=100, prefetch_size=100_000)
+    )
+    inbox = b.client().consumes(Q)
+    network.settles()
+    assert link.running, link.reasons
+    send(a, 1, Q)
+    network.settles()
+    assert inbox.texts == ["m0"]
+    said = "messageTTL 100 is taken as 64"
+    assert len([line for line in caplog.messages if said in line]) == lines
 
 
 def test_a_broker_takes_only_so_many_duplex_links_of_others() -> None:

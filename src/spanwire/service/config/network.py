@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from spanwire.broker.subscription import MAX_PREFETCH
 from spanwire.discovery.agents import AGENTS, parse_agent
 from spanwire.discovery.composite import MAX_DEPTH, parse_composite
 from spanwire.discovery.reconnect import OPTIONS as RECONNECT_OPTIONS
@@ -16,7 +17,7 @@ from spanwire.discovery.static import MASTER_SLAVE, SCHEMES, parse_list, parse_s
 from spanwire.documents.element import Element
 from spanwire.model.destination import QUEUE, TOPIC, Destination
 from spanwire.model.errors import ConfigurationError
-from spanwire.model.routing import DEFAULT_PRIORITY_BASE, MIN_CONSUMER_PRIORITY
+from spanwire.model.routing import DEFAULT_PRIORITY_BASE, MAX_PATH, MIN_CONSUMER_PRIORITY
 from spanwire.model.secret import Secret
 from spanwire.network.connector import DiscoverySettings, NetworkConnectorSettings, RemoteAddress
 from spanwire.network.settings import DEFAULT_NAME, DEFAULT_PREFETCH, DEFAULT_TTL, BridgeSettings
@@ -30,8 +31,6 @@ from spanwire.service.config.values import NUMBER, Settings, as_flag
 from spanwire.service.config.words import LINKS, SSL_CONTEXT
 from spanwire.tls.settings import ClientTlsSettings
 
-MAX_TTL: Final = 64  # brokers in a row: as many as a broker path may hold
-MAX_PREFETCH: Final = 32_766
 MAX_DELAY_MS: Final = 24 * 3600 * 1000
 DEFAULT_INACTIVITY_MS: Final = 30_000
 DEFAULT_PORT: Final = 61616  # ActiveMQ's own
@@ -263,15 +262,15 @@ class NetworkReader:
     def _bridge(self, element: Element) -> BridgeSettings:
         settings = Settings(element, self.findings)
         forced: list[Destination] = []
-        ttl = settings.number("networkTTL", DEFAULT_TTL, -1, MAX_TTL)
+        ttl = settings.clamped("networkTTL", DEFAULT_TTL, -1, MAX_PATH)
         return BridgeSettings(
             name=settings.text("name") or DEFAULT_NAME,
-            message_ttl=settings.number("messageTTL", ttl, -1, MAX_TTL),
-            consumer_ttl=settings.number("consumerTTL", ttl, -1, MAX_TTL),
+            message_ttl=settings.clamped("messageTTL", ttl, -1, MAX_PATH),
+            consumer_ttl=settings.clamped("consumerTTL", ttl, -1, MAX_PATH),
             conduit=settings.flag("conduitSubscriptions", True),
             decrease_priority=settings.flag("decreaseNetworkConsumerPriority", True),
             priority_base=settings.number("consumerPriorityBase", DEFAULT_PRIORITY_BASE, MIN_CONSUMER_PRIORITY, 127),
-            prefetch_size=settings.number("prefetchSize", DEFAULT_PREFETCH, 1, MAX_PREFETCH),
+            prefetch_size=settings.clamped("prefetchSize", DEFAULT_PREFETCH, 1, MAX_PREFETCH),
             always_sync_send=settings.flag("alwaysSyncSend", True),
             bridge_temporary=settings.flag("bridgeTempDestinations", True),
             user_name=settings.text("userName") or None,

@@ -19,6 +19,7 @@ from spanwire.broker.policy import (
     PolicyEntry,
 )
 from spanwire.broker.schedule import MAX_DELAY_MS
+from spanwire.broker.subscription import MAX_PREFETCH
 from spanwire.documents.element import Element
 from spanwire.model.destination import QUEUE, TEMP_QUEUE, TEMP_TOPIC, TOPIC, Destination
 from spanwire.service.config import words
@@ -29,7 +30,6 @@ from spanwire.service.config.security import Inner
 from spanwire.service.config.topic_policies import TopicPolicyReader
 from spanwire.service.config.values import MAX_LONG, Settings
 
-MAX_PREFETCH: Final = 32_766  # hard cap of any prefetch
 MAX_INT: Final = 2**31 - 1  # Java's, as most numbers there
 MAX_DAY_MS: Final = 24 * 3600 * 1000
 TEMPORARY: Final = {"tempQueue": Destination(TEMP_QUEUE, ">"), "tempTopic": Destination(TEMP_TOPIC, ">")}
@@ -80,10 +80,10 @@ class PolicyInterpreter:
         return PolicyEntry(
             destination,
             memory_limit_bytes=settings.size("memoryLimit", 0),
-            queue_prefetch=settings.number("queuePrefetch", -1, 0, MAX_PREFETCH),
-            topic_prefetch=settings.number("topicPrefetch", -1, 0, MAX_PREFETCH + 1),
+            queue_prefetch=settings.clamped("queuePrefetch", -1, 0, MAX_PREFETCH),
+            topic_prefetch=settings.clamped("topicPrefetch", -1, 0, MAX_PREFETCH + 1),
             prefetch_extension=settings.flag("usePrefetchExtension", True),
-            queue_browser_prefetch=settings.number("queueBrowserPrefetch", -1, 0, MAX_PREFETCH),
+            queue_browser_prefetch=settings.clamped("queueBrowserPrefetch", -1, 0, MAX_PREFETCH),
             expire_messages_period_ms=settings.number("expireMessagesPeriod", DEFAULT_EXPIRE_PERIOD_MS, 0, MAX_DAY_MS),
             dead_letter=self._dead_letter_strategy(element),
             producer_flow_control=settings.flag("producerFlowControl", True),

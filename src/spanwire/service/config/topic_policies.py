@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from spanwire.broker.slow_policy import DEFAULT_SLOW_MS, SlowConsumerPolicy
+from spanwire.broker.subscription import MAX_PREFETCH
 from spanwire.broker.topic_policy import (
     CLIENT_ID_FILTER,
     DEFAULT_CLIENT_ID_PROPERTY,
@@ -40,7 +41,6 @@ from spanwire.service.config.security import Inner
 from spanwire.service.config.values import Settings, as_flag
 
 MAX_INT: Final = 2**31 - 1  # Java's, as most numbers there
-MAX_PREFETCH: Final = 32_766
 MAX_DAY_MS: Final = 24 * 3600 * 1000
 MAX_MULTIPLIER: Final = 10_000.0  # times the prefetch
 MULTIPLIER: Final = re.compile(r"[0-9]{1,5}(\.[0-9]{1,9})?", re.ASCII)
@@ -74,7 +74,7 @@ class TopicPolicyReader:
     def topic_policy(self, entry: Element) -> TopicPolicy:
         """The tuning of topics in one entry; what an entry for queues says of topics is told to have no effect."""
         settings = Settings(entry, self.findings)
-        durable_prefetch = settings.number("durableTopicPrefetch", -1, 0, MAX_PREFETCH)
+        durable_prefetch = settings.clamped("durableTopicPrefetch", -1, 0, MAX_PREFETCH)
         always_retroactive = settings.flag("alwaysRetroactive", False)
         if "queue" in entry.attributes or as_flag(entry.value("tempQueue") or ""):
             self.inner(entry, "dispatchPolicy", words.DISPATCH)

@@ -53,6 +53,15 @@ class Settings:
             return default
         return int(text)
 
+    def clamped(self, name: str, default: int, lowest: int, highest: int) -> int:
+        """A whole number; one above ``highest`` counts as that, with a warning."""
+        text = self.text(name)
+        if text is None or not NUMBER.fullmatch(text) or int(text) <= highest:
+            return self.number(name, default, lowest, highest)
+        line = self.element.attributes[name].line
+        self._findings.warn(line, f"{name} of <{self.element.name}> is {text}; {highest} is taken, the most there is")
+        return highest
+
     def size(self, name: str, default: int) -> int:
         """Bytes, as a number with an optional unit: ``64 mb``."""
         text = self.text(name)

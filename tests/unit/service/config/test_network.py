@@ -161,6 +161,17 @@ def test_every_obstacle_is_told_at_once(tmp_path: Path) -> None:
     )
 
 
+def test_hops_and_windows_above_the_limits_are_taken_as_the_limits_with_warnings(tmp_path: Path) -> None:
+    settings = 'networkTTL="100" consumerTTL="3" prefetchSize="100000"'
+    configuration = load(tmp_path, f'<networkConnector uri="static:(tcp://b:1)" {settings}/>')
+    bridge = configuration.network_connectors[0].bridge
+    assert (bridge.message_ttl, bridge.consumer_ttl, bridge.prefetch_size) == (64, 3, 32766)
+    assert [line.partition(":1: ")[2] for line in configuration.warnings] == [
+        "networkTTL of <networkConnector> is 100; 64 is taken, the most there is",
+        "prefetchSize of <networkConnector> is 100000; 32766 is taken, the most there is",
+    ]
+
+
 def test_two_connectors_need_two_names(tmp_path: Path) -> None:
     one = '<networkConnector uri="static:(tcp://b:1)"/>'
     assert obstacles(tmp_path, one + one) == ["a second <networkConnector> is called 'NC'; give each its own name"]

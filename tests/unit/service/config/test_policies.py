@@ -123,6 +123,14 @@ def test_the_window_of_a_consumer_may_stay_closed_until_the_commit() -> None:
     assert not configuration.policies[0].prefetch_extension
 
 
+def test_a_prefetch_above_the_limit_is_taken_as_the_limit_with_a_warning() -> None:
+    configuration = policies('<policyEntry queue=">" queuePrefetch="100000"/>')
+    assert configuration.policies[0].queue_prefetch == 32766
+    assert [line.partition(": ")[2] for line in configuration.warnings] == [
+        "queuePrefetch of <policyEntry> is 100000; 32766 is taken, the most there is"
+    ]
+
+
 def test_messages_that_a_query_finds_are_refused_with_what_to_write_instead() -> None:
     inside = "<queryBasedSubscriptionRecoveryPolicy query='#mine'/>"
     with pytest.raises(ConfigurationError, match="write <fixedCountSubscriptionRecoveryPolicy>, which keeps some"):
