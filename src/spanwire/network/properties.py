@@ -80,7 +80,9 @@ def settings_of(text: str, notes: list[str]) -> BridgeSettings:
         consumer_ttl=_number(entries, notes, "consumerTTL", DEFAULT_TTL, -1, MAX_PATH),
         conduit=_is_set(entries, "conduitSubscriptions", True),
         decrease_priority=_is_set(entries, "decreaseNetworkConsumerPriority", False),
-        priority_base=_number(entries, notes, "consumerPriorityBase", DEFAULT_PRIORITY_BASE, MIN_CONSUMER_PRIORITY, 127),
+        priority_base=_number(
+            entries, notes, "consumerPriorityBase", DEFAULT_PRIORITY_BASE, MIN_CONSUMER_PRIORITY, 127
+        ),
         prefetch_size=_number(entries, notes, "prefetchSize", DEFAULT_PREFETCH, 1, MAX_PREFETCH),
         always_sync_send=_is_set(entries, "alwaysSyncSend", True),
         bridge_temporary=_is_set(entries, "bridgeTempDestinations", True),
@@ -134,9 +136,7 @@ def _list(entries: dict[str, str], name: str, forced: list[Destination] | None) 
     return tuple(found)
 
 
-def _number(
-    entries: dict[str, str], notes: list[str], name: str, default: int, lowest: int, highest: int
-) -> int:
+def _number(entries: dict[str, str], notes: list[str], name: str, default: int, lowest: int, highest: int) -> int:
     """A whole number; ``notes`` tell if another one is taken than stands there."""
     text = entries.get(name, "").strip()
     if not text:
