@@ -321,7 +321,7 @@ def test_stores_that_cannot_be_used_keep_the_broker_from_starting_with_one_line(
         ),
         (
             f'keyStore="{tmp_path}/broker.p12" keyStorePassword="{PASSWORD}"',
-            "install spanwire[security]",
+            "-m pip install 'cryptography",
             "cryptography",
         ),
     ):

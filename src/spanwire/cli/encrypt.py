@@ -12,6 +12,7 @@ from typing import Final, Protocol, cast
 
 from spanwire import registry
 from spanwire.cli.arguments import Parser
+from spanwire.extras import install_command
 from spanwire.model.errors import ConfigurationError
 from spanwire.model.secret import Secret
 
@@ -54,7 +55,7 @@ def _prepared(command: str, description: str, arguments: Sequence[str]) -> tuple
     try:
         make = cast(_EncryptionClass, registry.load(registry.ENCRYPTION_CLASS))
     except ModuleNotFoundError as error:
-        raise ConfigurationError("this needs the package cryptography: pip install 'spanwire[security]'") from error
+        raise ConfigurationError(f"this needs the package cryptography; run: {install_command('security')}") from error
     return make(Secret(str(password)), options.algorithm), text
 
 

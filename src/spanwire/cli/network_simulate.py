@@ -13,6 +13,7 @@ from typing import Final, cast
 
 from spanwire import registry
 from spanwire.cli.arguments import Parser
+from spanwire.extras import install_command
 from spanwire.model.destination import QUEUE, TOPIC, Destination
 from spanwire.model.errors import ConfigurationError
 from spanwire.model.routing import DEFAULT_PRIORITY_BASE
@@ -63,7 +64,7 @@ def asked(arguments: Sequence[str]) -> tuple[object, object]:
         parser.error("--topology needs --brokers N")
     missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
     if missing:
-        raise ConfigurationError(f"{missing[0]} is not installed; run: python -m pip install 'spanwire[spark]'")
+        raise ConfigurationError(f"{missing[0]} is not installed; run: {install_command('spark')}")
     kind, name = (TOPIC, options.topic) if options.topic else (QUEUE, options.queue or DESTINATION)
     destination = Destination(kind, name)
     out = Path(options.out) if options.out else None

@@ -23,6 +23,7 @@ from spanwire.cli.pipeline_cursors import run_cursors, run_forget, run_release, 
 from spanwire.cli.pipeline_progress import progress
 from spanwire.cli.pipeline_report import run_report
 from spanwire.documents.spelling import ANY, closest
+from spanwire.extras import install_command
 from spanwire.model.errors import ConfigurationError
 
 USAGE_ERROR: Final = 2
@@ -74,7 +75,7 @@ def run(arguments: Sequence[str]) -> int:
         return USAGE_ERROR
     missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
     if missing and words[0] not in WITHOUT_SPARK:
-        raise ConfigurationError(f"{missing[0]} is not installed; run: python -m pip install 'spanwire[spark]'")
+        raise ConfigurationError(f"{missing[0]} is not installed; run: {install_command('spark')}")
     return found[0](words[1:])
 
 

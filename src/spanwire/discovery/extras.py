@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Final, cast
 
 from spanwire.discovery.agents import AgentSettings, FabricSettings, ZeroconfSettings
+from spanwire.extras import install_command
 from spanwire.model.errors import ConfigurationError
 from spanwire.registry import LOOKS, load
 
@@ -38,5 +39,5 @@ def checked_extra(settings: AgentSettings) -> str:
     """The name of an agent whose extra is installed. Raises `ConfigurationError`."""
     name = name_of(settings)
     if not has_extra(name):
-        raise ConfigurationError(f"the agent {name} needs the extra {name}: pip install 'spanwire[{name}]'")
+        raise ConfigurationError(f"the agent {name} needs the extra {name}; run: {install_command(name)}")
     return name

@@ -16,11 +16,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+from spanwire.extras import install_command
 from spanwire.model.errors import ConfigurationError
 
 OLDEST_JAVA: Final = 17  # Spark 4 runs on 17 and later
 PROBE_TIMEOUT_S: Final = 30.0
-REMEDY: Final = "install Java 17 or later and set JAVA_HOME, or run: python -m pip install 'spanwire[java]'"
 VERSION: Final = re.compile(r'version "(?:1\.)?(\d+)')
 WRAPPER: Final = """\
 #!/bin/sh
@@ -45,7 +45,7 @@ def java_home(environment: Mapping[str, str], bundled: Path | None) -> Path:
         found = java_version(Path(chosen) / "bin/java")
         if found is None or found < OLDEST_JAVA:
             told = "holds no java" if found is None else f"is Java {found}"
-            raise ConfigurationError(f"spanwire: JAVA_HOME={chosen} {told}; {REMEDY}")
+            raise ConfigurationError(f"spanwire: JAVA_HOME={chosen} {told}; {remedy()}")
         return Path(chosen)
     on_path = shutil.which("java", path=environment.get("PATH"))
     if on_path is not None:
@@ -54,8 +54,13 @@ def java_home(environment: Mapping[str, str], bundled: Path | None) -> Path:
         if found is not None and found >= OLDEST_JAVA:
             return program.parent.parent
     if bundled is None:
-        raise ConfigurationError(f"spanwire: Spark needs Java 17 or later and there is none; {REMEDY}")
+        raise ConfigurationError(f"spanwire: Spark needs Java 17 or later and there is none; {remedy()}")
     return wrapped_home(bundled, cache_directory(environment))
+
+
+def remedy() -> str:
+    """Return the advice for a machine without a Java that Spark runs on."""
+    return f"install Java 17 or later and set JAVA_HOME, or run: {install_command('java')}"
 
 
 def java_version(program: Path) -> int | None:

@@ -1,7 +1,7 @@
 """Reads keys and certificates from the files that a configuration names. Every fault is one line that says what to do.
 
 What a file is, its content tells: PEM, PKCS#12, or one of Java's own formats, which are refused with the command that
-converts them. PKCS#12 needs the package `cryptography` (``pip install spanwire[security]``).
+converts them. PKCS#12 needs the package `cryptography` of the extra ``security``.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Final, cast
 
 from spanwire import registry
+from spanwire.extras import install_command
 from spanwire.model.errors import ConfigurationError
 from spanwire.model.secret import Secret
 from spanwire.tls.settings import KeyStore, TrustStore
@@ -147,8 +148,8 @@ def _read_pkcs12(path: Path, content: bytes, password: Secret, passphrase: Secre
         read = cast(StoreReader, registry.load(registry.PKCS12))
     except ImportError as error:
         raise ConfigurationError(
-            f"{path}: a PKCS#12 store needs the package cryptography; install spanwire[security], "
-            f"or convert to PEM with: openssl pkcs12 -in {path} -out {path}.pem"
+            f"{path}: a PKCS#12 store needs the package cryptography; convert it to PEM with "
+            f"openssl pkcs12 -in {path} -out {path}.pem or run: {install_command('security')}"
         ) from error
     try:
         return read(content, password, passphrase)

@@ -12,11 +12,12 @@ import json
 from pathlib import Path
 from typing import Final
 
+from spanwire.extras import install_command
 from spanwire.model.errors import ConfigurationError
 from spanwire.pipeline.report.building import Built, build
 from spanwire.pipeline.report.model import Report
 from spanwire.pipeline.report.page import page
-from spanwire.pipeline.report.png import HAS_MATPLOTLIB, MISSING, write_charts
+from spanwire.pipeline.report.png import HAS_MATPLOTLIB, write_charts
 from spanwire.pipeline.report.sources import Inputs
 from spanwire.pipeline.report.terminal import json_of
 from spanwire.pipeline.routes.running import session_on
@@ -44,7 +45,9 @@ def write(built: Built, out: Path) -> None:
     made = built.report
     try:
         if made.charts and not HAS_MATPLOTLIB:
-            made.notes.append(MISSING)
+            made.notes.append(
+                f"Charts as PNG files need matplotlib; run: {install_command('report')} (the page has the charts)"
+            )
         write_charts(made.charts, out)
         (out / JSON).write_text(json.dumps(json_of(made), indent=1) + "\n", encoding="utf-8")
         (out / PAGE).write_text(page(made, TITLE), encoding="utf-8")

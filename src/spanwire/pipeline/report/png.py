@@ -22,9 +22,6 @@ WIDTH: Final = 10.0
 MAX_NAME: Final = 44
 WIDEST: Final = 14.0
 BOX: Final = {"boxstyle": "round,pad=0.4", "facecolor": "white", "edgecolor": "#9aa4af", "linewidth": 0.8}
-MISSING: Final = (
-    "Charts as PNG files need matplotlib; run: python -m pip install 'spanwire[report]'. The page has them."
-)
 
 
 class Axes(Protocol):

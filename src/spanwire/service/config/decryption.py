@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Final, Protocol, cast
 
 from spanwire import registry
+from spanwire.extras import install_command
 from spanwire.model.errors import ConfigurationError
 
 PREFIX: Final = "ENC("
@@ -46,6 +47,6 @@ class Decryption:
             make = cast(Callable[[Mapping[str, str], Mapping[str, str]], Decrypter], registry.load(registry.ENCRYPTION))
         except ModuleNotFoundError as error:
             raise ConfigurationError(
-                "ENC(…) needs the package cryptography: pip install 'spanwire[security]'"
+                f"ENC(…) needs the package cryptography; run: {install_command('security')}"
             ) from error
         return make(self._environment, self._settings)

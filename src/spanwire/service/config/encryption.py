@@ -4,7 +4,7 @@
     PBEWITHHMACSHA256ANDAES_256     base64 of salt (16) | vector (16) | AES-CBC    key: PBKDF2, 1,000 rounds
 
 The first is weak by now: it is read because old files hold it, and written only when asked for. Needs the package
-`cryptography`, which the extra ``spanwire[security]`` installs; only a configuration with such a value loads this.
+`cryptography` of the extra ``security``; only a configuration with such a value loads this.
 """
 
 from __future__ import annotations

@@ -1,0 +1,40 @@
+"""The extras of the package, and the command that installs what one of them needs.
+
+The command names the packages themselves, as the metadata of the installed distribution lists them. So it works
+wherever Spanwire came from: an index, a clone or a wheel file.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+import sys
+from collections.abc import Iterable
+from importlib.metadata import PackageNotFoundError, requires
+from typing import Final
+
+DISTRIBUTION: Final = "spanwire"
+EXTRA: Final = re.compile(r"extra\s*==\s*['\"]([A-Za-z0-9._-]+)['\"]")
+
+
+def install_command(*extras: str) -> str:
+    """Return the command that installs the packages of ``extras`` for the running interpreter.
+
+    In a source tree that is not installed there is no metadata; then the command names the extras.
+    """
+    try:
+        packages = required_packages(requires(DISTRIBUTION) or (), extras)
+    except PackageNotFoundError:
+        packages = [f"{DISTRIBUTION}[{','.join(extras)}]"]
+    return shlex.join([sys.executable or "python3", "-m", "pip", "install", *packages])
+
+
+def required_packages(requirements: Iterable[str], extras: Iterable[str]) -> list[str]:
+    """Return those of ``requirements`` (PEP 508) that belong to one of ``extras``, without their markers, each once."""
+    wanted = set(extras)
+    found: list[str] = []
+    for requirement in requirements:
+        package, _, marker = requirement.partition(";")
+        if wanted.intersection(EXTRA.findall(marker)) and package.strip() not in found:
+            found.append(package.strip())
+    return found
