@@ -48,6 +48,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.flaky(reruns=MORE_ATTEMPTS))
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _brokers_of_tests_are_listed_apart(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """``spanwire list`` of whoever runs the tests does not show their brokers."""
+    before = os.environ.get("XDG_RUNTIME_DIR")
+    os.environ["XDG_RUNTIME_DIR"] = str(tmp_path_factory.mktemp("runtime"))
+    yield
+    os.environ.pop("XDG_RUNTIME_DIR")
+    if before is not None:
+        os.environ["XDG_RUNTIME_DIR"] = before
+
+
 @pytest.fixture(scope="session")
 def canary_watch() -> Iterator[CanaryWatch]:
     """Hears every logger down to DEBUG."""

@@ -17,6 +17,7 @@ from spanwire.client.redaction import redacted
 from spanwire.documents.spelling import closest
 
 USAGE_ERROR: Final = 2
+CONFIGURATION_VARIABLE: Final = "SPANWIRE_CONFIGURATION"
 
 
 class Parser(argparse.ArgumentParser):
@@ -81,26 +82,54 @@ class Parser(argparse.ArgumentParser):
         return f"unknown option {name[:60]}{hint}"
 
 
-def placement(parser: Parser) -> None:
-    """The options that say which broker is meant, for the commands that start one or talk to its control socket."""
+def placement(parser: Parser, names_others: bool = False, starts: bool = False) -> None:
+    """Add the options that name a broker, the same for every command that ``starts`` one or talks to a running one.
+
+    A command whose arguments name something else (``names_others``) takes the file as an option only.
+    """
+    running = " A running broker may be named by its brokerName, and need not be named when no other one runs"
     parser.add_argument(
-        "configuration",
-        nargs="?",
-        metavar="CONFIGURATION",
-        help="xbean:PATH, the path of an activemq.xml, or of a TOML file; without it the built-in default",
+        "--configuration",
+        action=_Once,
+        metavar="FILE",
+        help=f"the broker's file: an activemq.xml (or xbean:PATH) or a TOML file; else ${CONFIGURATION_VARIABLE}."
+        + (" Without either the built-in default" if starts else running),
     )
+    if not names_others:
+        parser.add_argument(
+            "configuration",
+            nargs="?",
+            action=_Once,
+            default=argparse.SUPPRESS,
+            metavar="FILE",
+            help="the same as --configuration FILE",
+        )
     _directory_and_definitions(parser)
 
 
-def broker_placement(parser: Parser) -> None:
-    """The same with the configuration as an option, for commands whose arguments name something else."""
-    parser.add_argument("--configuration", metavar="CONFIGURATION", help="of the broker that is meant, as for start")
-    _directory_and_definitions(parser)
+class _Once(argparse.Action):
+    """Takes one value, whichever way it is spelt."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: str | Sequence[object] | None,
+        option_string: str | None = None,
+    ) -> None:
+        before = getattr(namespace, self.dest, None)
+        if before is not None:
+            parser.error(f"two brokers are named, {redacted(str(before))} and {redacted(str(values))}: name one")
+        setattr(namespace, self.dest, values)
 
 
 def _directory_and_definitions(parser: Parser) -> None:
     parser.add_argument(
-        "--data-directory", "--dataDirectory", type=Path, metavar="DIRECTORY", help="instead of the configured one"
+        "--data-directory",
+        "--dataDirectory",
+        type=Path,
+        metavar="DIRECTORY",
+        help="the broker's data directory, where it differs from the file's",
     )
     parser.add_argument(
         "-D",
@@ -109,7 +138,7 @@ def _directory_and_definitions(parser: Parser) -> None:
         type=_definition,
         metavar="NAME=VALUE",
         dest="definitions",
-        help="a placeholder's value",
+        help="the value of a placeholder ${NAME} in the file",
     )
 
 

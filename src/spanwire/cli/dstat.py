@@ -28,10 +28,11 @@ def run(arguments: Sequence[str]) -> int:
     """Prints the counters of a running broker."""
     parser = Parser(
         prog="spanwire dstat",
-        description="Counters of a running broker's destinations: spanwire dstat [queues|topics] …",
+        description="Counters of a running broker's destinations: spanwire dstat [queues|topics] [FILE]",
     )
-    words = list(arguments)
-    kind = words.pop(0) if words and words[0] in SCHEMES else None
+    words = [word for word in arguments if word not in SCHEMES]
+    kinds = [word for word in arguments if word in SCHEMES]
+    kind = kinds[0] if len(kinds) == 1 else None
     placement(parser)
     parser.add_argument("--advisories", action="store_true", help="show the advisory topics, too")
     parser.add_argument("--json", action="store_true", help="print the answer of the control socket as JSON")

@@ -20,6 +20,7 @@ INTERRUPTED: Final = 130  # what a shell gives for a command that Ctrl-C ended
 
 COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "start": ("spanwire.cli.start:run", "start a broker in the foreground"),
+    "list": ("spanwire.cli.list:run", "list the running brokers of this user"),
     "stop": ("spanwire.cli.stop:run", "stop a running broker in order"),
     "reload": ("spanwire.cli.reload:run", "have a running broker read its configuration again"),
     "status": ("spanwire.cli.status:run", "tell who runs, since when, and where it listens"),

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Final
 
-from spanwire.cli.arguments import Parser, broker_placement, placement
+from spanwire.cli.arguments import Parser, placement
 from spanwire.cli.endpoint import login_options, password, printable, tls_settings
 from spanwire.cli.network_map import MAX_BROKERS, Login, ask, lines
 from spanwire.cli.network_simulate import run as simulate
@@ -238,7 +238,7 @@ def _stop(arguments: Sequence[str]) -> int:
 def _change(word: str, description: str, arguments: Sequence[str]) -> int:
     parser = Parser(prog=f"spanwire network {word}", description=description)
     parser.add_argument("names", nargs="+", metavar="NAME", help="the name of a network connector")
-    broker_placement(parser)
+    placement(parser, names_others=True)
     options = parser.parse(arguments)
     rows = control_client(options).ask(f"network-{word}", connectors=options.names)
     for row in rows if isinstance(rows, list) else []:

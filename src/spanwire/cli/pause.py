@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from typing import Final
 
-from spanwire.cli.arguments import Parser, broker_placement
+from spanwire.cli.arguments import Parser, placement
 from spanwire.cli.endpoint import printable
 from spanwire.cli.running import control_client
 
@@ -30,7 +30,7 @@ def resume(arguments: Sequence[str]) -> int:
 def _change(command: str, description: str, arguments: Sequence[str]) -> int:
     parser = Parser(prog=f"spanwire {command}", description=description)
     parser.add_argument("queues", nargs="+", metavar="QUEUE", help="a name, or a pattern such as 'ORDERS.>'")
-    broker_placement(parser)
+    placement(parser, names_others=True)
     options = parser.parse(arguments)
     found = control_client(options).ask(command, destinations=options.queues)
     for row in found if isinstance(found, list) else []:

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from typing import Final
 
-from spanwire.cli.arguments import Parser, broker_placement
+from spanwire.cli.arguments import Parser, placement
 from spanwire.cli.endpoint import printable
 from spanwire.cli.running import control_client
 
@@ -23,7 +23,7 @@ def run(arguments: Sequence[str]) -> int:
     )
     parser.add_argument("queues", nargs="+", metavar="QUEUE", help="a name, or a pattern such as 'ORDERS.>'")
     parser.option("msgsel", "only messages that this SQL-92 expression selects", metavar="EXPRESSION")
-    broker_placement(parser)
+    placement(parser, names_others=True)
     options = parser.parse(arguments)
     client = control_client(options, PATIENCE_S)
     for row in _rows(client.ask("purge", destinations=options.queues, selector=options.msgsel)):
@@ -42,7 +42,7 @@ def dead_letters(arguments: Sequence[str]) -> int:
     parser.add_argument("queues", nargs="*", metavar="QUEUE", help=f"a dead letter queue; else {SHARED_DEAD_LETTERS}")
     parser.option("msgsel", "only messages that this SQL-92 expression selects", metavar="EXPRESSION")
     parser.whole_number("messageCount", "at most so many of each queue; 0 for all", 0)
-    broker_placement(parser)
+    placement(parser, names_others=True)
     if not words or words[0] not in ("retry", "-h", "--help"):
         sys.stderr.write("spanwire dlq: say what: retry; spanwire dlq --help\n")
         return USAGE_ERROR

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Final
 
-from spanwire.cli.arguments import Parser, broker_placement
+from spanwire.cli.arguments import Parser, placement
 from spanwire.cli.objects import TYPES, ViewedObject, all_objects, chosen
 from spanwire.cli.running import control_client
 from spanwire.documents.spelling import closest
@@ -33,7 +33,7 @@ def run(arguments: Sequence[str]) -> int:
         description="Attributes of a running broker's objects: -Q TYPE=NAME chooses, -xQ TYPE=NAME leaves out; * and ? "
         f"stand for any text.\nTypes: {', '.join(TYPES)}",
     )
-    broker_placement(parser)
+    placement(parser)
     parser.option("view", "only these attributes, separated by commas", metavar="NAMES")
     parser.add_argument("--json", action="store_true", help="print the objects as JSON")
     options = parser.parse(words)
@@ -47,7 +47,7 @@ def run(arguments: Sequence[str]) -> int:
 def bstat(arguments: Sequence[str]) -> int:
     """Prints the broker, its connectors and connections, and its queues and topics without the advisory topics."""
     parser = Parser(prog="spanwire bstat", description="Statistics of a running broker and all it holds.")
-    broker_placement(parser)
+    placement(parser)
     parser.add_argument("--json", action="store_true", help="print the objects as JSON")
     options = parser.parse(arguments)
     _print(chosen(all_objects(control_client(options)), [], [ADVISORIES]), [], options.json)

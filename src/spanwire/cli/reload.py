@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from typing import Final
 
-from spanwire.cli.arguments import Parser, broker_placement
+from spanwire.cli.arguments import Parser, placement
 from spanwire.cli.endpoint import printable
 from spanwire.cli.running import control_client
 
@@ -20,7 +20,7 @@ DESCRIPTION: Final = (
 def run(arguments: Sequence[str]) -> int:
     """Prints a line for each change."""
     parser = Parser(prog="spanwire reload", description=DESCRIPTION)
-    broker_placement(parser)
+    placement(parser)
     found = control_client(parser.parse(arguments)).ask("reload")
     lines = [str(line) for line in found] if isinstance(found, list) else []
     for line in lines or ["nothing has changed"]:

@@ -1,22 +1,89 @@
-"""Finds the control socket of the broker that a command means."""
+"""Finds the running broker that a command means: the same way for all commands."""
 
 from __future__ import annotations
 
 import argparse
 import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Final
 
-from spanwire.management.control import ControlClient
-from spanwire.service.config.loading import load_configuration
-from spanwire.service.data_directory import data_directory
+from spanwire.cli.arguments import CONFIGURATION_VARIABLE
+from spanwire.management.control import SOCKET_NAME, ControlClient
+from spanwire.management.running_brokers import ListedBroker, running_brokers
+from spanwire.model.errors import ConfigurationError
+from spanwire.service.config.loading import configuration_file, load_configuration
+from spanwire.service.config.model import default_configuration
+from spanwire.service.data_directory import DATA_VARIABLE, data_directory
 
 ANSWER_TIMEOUT_S: Final = 10.0  # for what a broker answers at once
+MAX_SHOWN: Final = 20  # brokers in an error
 
 
 def control_client(options: argparse.Namespace, timeout_s: float = ANSWER_TIMEOUT_S) -> ControlClient:
-    """The control socket under ``--data-directory``, else under the directory of the named configuration."""
+    """The control socket of the broker that the options name. Raises `ConfigurationError` when they name none."""
+    return ControlClient(broker_directory(options, os.environ), timeout_s)
+
+
+def named_configuration(options: argparse.Namespace, environment: Mapping[str, str]) -> str | None:
+    """What the command line names as the broker's file, else the environment."""
+    named = options.configuration or environment.get(CONFIGURATION_VARIABLE)
+    return None if not named else str(named)
+
+
+def broker_directory(options: argparse.Namespace, environment: Mapping[str, str]) -> Path:
+    """The data directory of the broker that is meant: by ``--data-directory``, by its file or name, or as the only one
+    that runs. Raises `ConfigurationError` when there are several, or none.
+    """
     if options.data_directory is not None:
-        return ControlClient(options.data_directory.absolute(), timeout_s)
+        return Path(options.data_directory).absolute()
+    running = running_brokers(environment)
+    reference = named_configuration(options, environment)
+    if reference is None:
+        return _only(running, environment)
+    named = _named(reference, running) if not options.definitions else []
+    if len(named) == 1:
+        return Path(named[0].data_directory)  # which --data-directory of its start may have chosen
+    if "." not in reference and ":" not in reference and not Path(reference).is_file() and not named:
+        raise ConfigurationError(f"no running broker is named {reference[:80]}; {_advice(running)}")
     # whatever it was started without: all that counts here is the broker's place
-    configuration = load_configuration(options.configuration, dict(options.definitions), skip_unsupported=True)
-    return ControlClient(data_directory(configuration, None, os.environ), timeout_s)
+    configuration = load_configuration(reference, dict(options.definitions), environment, skip_unsupported=True)
+    directory = data_directory(configuration, None, environment)
+    if named and str(directory) not in [broker.data_directory for broker in named]:
+        raise ConfigurationError(_several(named))
+    return directory
+
+
+def _named(reference: str, running: Sequence[ListedBroker]) -> list[ListedBroker]:
+    """The brokers of this file, or of this name."""
+    file = configuration_file(reference)
+    found = [broker for broker in running if file is not None and broker.configuration == str(file)]
+    return found or [broker for broker in running if broker.name == reference]
+
+
+def _only(running: Sequence[ListedBroker], environment: Mapping[str, str]) -> Path:
+    usual = data_directory(default_configuration(), None, environment)
+    if len(running) == 1 and not environment.get(DATA_VARIABLE):
+        return Path(running[0].data_directory)
+    if environment.get(DATA_VARIABLE) or (not running and (usual / SOCKET_NAME).exists()):
+        return usual
+    raise ConfigurationError(_several(running) if running else _advice(running))
+
+
+def _several(running: Sequence[ListedBroker]) -> str:
+    shown = [_choice(broker) for broker in running[:MAX_SHOWN]]
+    return "\n".join([f"{len(running)} brokers run; say which one, by its name, its file or --data-directory:", *shown])
+
+
+def _choice(broker: ListedBroker) -> str:
+    file = f", file {broker.configuration}" if broker.configuration else ""
+    return f"  {broker.name} (process {broker.pid}){file}, --data-directory {broker.data_directory}"
+
+
+def _advice(running: Sequence[ListedBroker]) -> str:
+    if running:
+        return f"there are {', '.join(sorted({broker.name for broker in running[:MAX_SHOWN]}))}"
+    return (
+        "no broker of this user runs; start one with spanwire start, or name the directory of one that is not listed "
+        "with --data-directory"
+    )

@@ -14,8 +14,10 @@ from typing import Final, cast
 
 from spanwire import registry
 from spanwire.cli.arguments import Parser, placement
+from spanwire.cli.running import named_configuration
+from spanwire.management.running_brokers import ListedBroker, announce
 from spanwire.service.allocator import keep_freed_memory
-from spanwire.service.config.loading import load_configuration
+from spanwire.service.config.loading import configuration_file, load_configuration
 from spanwire.service.config.model import BrokerConfiguration
 from spanwire.service.data_directory import data_directory
 from spanwire.service.interpreter import settle_interpreter
@@ -32,7 +34,7 @@ UVLOOP: Final = "uvloop:new_event_loop"
 def run(arguments: Sequence[str]) -> int:
     """Starts a broker and waits for its end; 0 after an orderly stop."""
     parser = Parser(prog="spanwire start", description="Start a broker in the foreground.")
-    placement(parser)
+    placement(parser, starts=True)
     parser.add_argument(
         "--allow-anonymous",
         "--allowAnonymous",
@@ -48,7 +50,7 @@ def run(arguments: Sequence[str]) -> int:
     parser.add_argument("--log-level", "--logLevel", choices=LEVELS, default="info", help="what goes to standard error")
     options = parser.parse(arguments)
     _log_to_standard_error(str(options.log_level))
-    reference, definitions = options.configuration, dict(options.definitions)
+    reference, definitions = named_configuration(options, os.environ), dict(options.definitions)
 
     def read() -> BrokerConfiguration:
         return load_configuration(reference, definitions, skip_unsupported=bool(options.skip_unsupported))
@@ -67,12 +69,13 @@ def run(arguments: Sequence[str]) -> int:
                     directory,
                     allow_anonymous=bool(options.allow_anonymous),
                     reread=None if reference is None else read,
-                )
+                ),
+                reference,
             )
         )
 
 
-async def _serve(make_service: Callable[[], BrokerService]) -> int:
+async def _serve(make_service: Callable[[], BrokerService], reference: str | None) -> int:
     """Runs one service from start to stop."""
     service = make_service()
     loop = asyncio.get_running_loop()
@@ -82,13 +85,31 @@ async def _serve(make_service: Callable[[], BrokerService]) -> int:
         loop.add_signal_handler(signal.SIGHUP, service.request_reload)
     await service.start()
     settle_interpreter()
+    entry = announce(listed(service, reference), os.environ)
     _announce(service)
-    await service.finished()
-    await service.stop()
+    try:
+        await service.finished()
+        await service.stop()
+    finally:
+        if entry is not None:
+            entry.withdraw()
     if service.failure is not None:
         sys.stderr.write(f"spanwire start: {service.failure}\n")
         return FAILURE
     return 0
+
+
+def listed(service: BrokerService, reference: str | None) -> ListedBroker:
+    """The broker as `spanwire list` shows it."""
+    file = None if reference is None else configuration_file(reference)
+    return ListedBroker(
+        service.broker.name,
+        os.getpid(),
+        str(service.directory),
+        "" if file is None else str(file),
+        tuple(connector.uri for connector in service.connectors),
+        service.environment.now().wall_ms,
+    )
 
 
 def _announce(service: BrokerService) -> None:

@@ -53,6 +53,13 @@ def load_configuration(
     )
 
 
+def configuration_file(reference: str) -> Path | None:
+    """The absolute path of the file that ``reference`` names, links followed; None when it names no file."""
+    if reference.startswith((BROKER, *LATER_REFERENCES)):
+        return None
+    return _file(reference, PROPERTIES if reference.startswith(PROPERTIES) else "xbean:").resolve()
+
+
 def read_configuration(
     content: bytes,
     path: Path,

@@ -1,0 +1,158 @@
+"""The running brokers of one user: a directory with a file for each, locked by the broker for as long as it lives.
+
+    $XDG_RUNTIME_DIR/spanwire/4711-3f2a….json      or /run/user/UID/spanwire, or spanwire-UID in the temporary directory
+
+The kernel gives a lock back when its process ends, however that happens. So an entry whose lock can be taken belongs to
+a broker that died; the reader removes it. Directories that others than this user could have filled are not read.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import logging
+import os
+import stat
+import tempfile
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Final
+
+logger = logging.getLogger(__name__)
+
+RUNTIME_VARIABLE: Final = "XDG_RUNTIME_DIR"
+DIRECTORY_MODE: Final = 0o700
+ENTRY_MODE: Final = 0o600
+SUFFIX: Final = ".json"
+MAX_ENTRY_BYTES: Final = 64 * 1024  # some 500 connectors
+MAX_ENTRIES: Final = 1_000  # looked at in one directory
+
+
+@dataclass(frozen=True, slots=True)
+class ListedBroker:
+    """A broker as its entry describes it. ``configuration`` is the absolute path of its file, "" without one."""
+
+    name: str
+    pid: int
+    data_directory: str
+    configuration: str
+    connectors: tuple[str, ...]
+    started_ms: int
+
+
+class RunningEntry:
+    """The entry of a broker of this process, there from its creation until `withdraw` or the end of the process."""
+
+    def __init__(self, directory: Path, broker: ListedBroker) -> None:
+        """Raises `OSError` when the directory or the entry cannot be made."""
+        _make_directory(directory)
+        digest = hashlib.sha256(os.fsencode(broker.data_directory)).hexdigest()[:16]
+        self._path: Final = directory / f"{broker.pid}-{digest}{SUFFIX}"
+        unfinished = self._path.with_suffix(".new")
+        flags = os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
+        self._descriptor = os.open(unfinished, flags, ENTRY_MODE)
+        try:
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.write(self._descriptor, json.dumps(asdict(broker)).encode("utf-8"))
+            unfinished.rename(self._path)  # nobody sees an entry before it is locked
+        except BaseException:
+            os.close(self._descriptor)
+            raise
+
+    def withdraw(self) -> None:
+        """Remove the entry. May be called twice."""
+        if self._descriptor >= 0:
+            self._path.unlink(missing_ok=True)
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+
+def announce(broker: ListedBroker, environment: Mapping[str, str]) -> RunningEntry | None:
+    """Make the entry of a broker that has started. A broker that cannot be listed runs all the same: None, and a
+    warning that says so.
+    """
+    directory = _places(environment)[0]
+    try:
+        return RunningEntry(directory, broker)
+    except OSError as error:
+        logger.warning(
+            "%s: %s; spanwire list does not show this broker: name it with --data-directory",
+            directory,
+            error.strerror or error,
+        )
+        return None
+
+
+def running_brokers(environment: Mapping[str, str]) -> list[ListedBroker]:
+    """The brokers of this user that run, by name. Removes the entries of those that died."""
+    found: dict[str, ListedBroker] = {}
+    for directory in _places(environment):
+        if not _is_own(directory):
+            continue
+        entries = sorted(path for path in directory.iterdir() if path.suffix == SUFFIX)
+        for path in entries[:MAX_ENTRIES]:
+            broker = _read(path)
+            if broker is not None:
+                found[broker.data_directory] = broker
+    return sorted(found.values(), key=lambda broker: (broker.name, broker.data_directory))
+
+
+def _places(environment: Mapping[str, str]) -> list[Path]:
+    """Where entries are: a new one in the first, to be found in all, as a service often lacks what a login sets."""
+    user = os.geteuid()
+    runtime = Path(environment.get(RUNTIME_VARIABLE) or f"/run/user/{user}")
+    temporary = Path(environment.get("TMPDIR") or tempfile.gettempdir()) / f"spanwire-{user}"
+    return [runtime / "spanwire", temporary] if _is_own(runtime) else [temporary]
+
+
+def _is_own(directory: Path) -> bool:
+    """Whether nobody but this user can put something into the directory."""
+    try:
+        found = directory.lstat()
+    except OSError:
+        return False
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() and not found.st_mode & 0o022
+
+
+def _make_directory(directory: Path) -> None:
+    directory.mkdir(mode=DIRECTORY_MODE, exist_ok=True)
+    if not _is_own(directory):
+        raise PermissionError(0, "belongs to another user, or others can write to it")
+
+
+def _read(path: Path) -> ListedBroker | None:
+    """The broker of an entry; None when it died, or the file is none of ours."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError:
+        return None
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            return None
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return _parsed(os.read(descriptor, MAX_ENTRY_BYTES))
+        path.unlink(missing_ok=True)
+        return None
+    except OSError:
+        return None
+    finally:
+        os.close(descriptor)
+
+
+def _parsed(content: bytes) -> ListedBroker | None:
+    try:
+        values = json.loads(content)
+        return ListedBroker(
+            str(values["name"]),
+            int(values["pid"]),
+            str(values["data_directory"]),
+            str(values["configuration"]),
+            tuple(str(uri) for uri in values["connectors"]),
+            int(values["started_ms"]),
+        )
+    except (ValueError, KeyError, TypeError):
+        return None
