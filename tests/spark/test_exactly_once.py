@@ -9,8 +9,9 @@ import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
+from spanwire.client import blocking
 from tests.support.broker_process import BrokerProcess
-from tests.support.queues import numbered, send, take_all
+from tests.support.queues import TIMEOUT_S, numbered, send, take_all
 from tests.support.streams import run_to_the_end
 
 ONCE = "ONCE_AND_ONLY_ONCE"
@@ -24,7 +25,7 @@ def write_batch(spark: SparkSession, url: str, queue: str, number: int, way: str
     frame = spark.range(10).selectExpr("'x' AS text", f"map('n', {number} * 100 + id) AS properties")
     options = {"url": url, "destination": queue, "qualityOfServiceMode": ONCE, "exactlyOnceBy": way}
     frame.write.format("spanwire").mode("append").options(
-        **options, ledger=f"series-{queue}", ledgerBatch=str(number)
+        **options, ledger=f"series-{queue.removeprefix('topic://')}", ledgerBatch=str(number)
     ).save()
 
 
@@ -75,6 +76,23 @@ def test_a_series_of_writes_counts_each_number_once(spark: SparkSession, url: st
     for number in (0, 1, 1, 0, 2):
         write_batch(spark, url, queue, number, way)
     assert sorted(map(int, map(str, numbers(url, queue)))) == [n * 100 + i for n in range(3) for i in range(10)]
+
+
+def test_a_topic_gives_each_batch_once_to_its_subscription_and_its_queue(
+    spark: SparkSession, url: str, tmp_path: Path
+) -> None:
+    topic, subscriber = f"VirtualTopic.{tmp_path.name}", f"once-{tmp_path.name}"
+    queue = f"Consumer.A.{topic}"
+    with blocking.connect(url, client_id=subscriber) as connection, connection.session(acknowledge="auto") as session:
+        session.create_consumer(f"queue://{queue}").close()
+        consumer = session.create_durable_subscriber(f"topic://{topic}", "s")
+        for number in (0, 1, 1):
+            write_batch(spark, url, f"topic://{topic}", number, "auto")
+        expected = [n * 100 + i for n in range(2) for i in range(10)]
+        received = [consumer.receive(timeout=TIMEOUT_S) for _ in expected]
+        assert sorted(int(str(message.properties["n"])) for message in received if message is not None) == expected
+        assert consumer.receive(timeout=0.1) is None
+    assert sorted(map(int, map(str, numbers(url, queue)))) == expected
 
 
 def test_a_checkpoint_that_wrote_to_another_broker_is_refused(

@@ -112,6 +112,16 @@ def test_one_commits_at_a_time_and_the_next_one_sees_what_it_left(broker: Broker
         again.close()
 
 
+def test_a_batch_whose_messages_have_no_destination_is_committed(broker: BrokerProcess) -> None:
+    options = options_of(broker)
+    nowhere = [Outgoing("a", None, Destination(QUEUE, "NOWHERE.*"))]
+    first = Batch("q", "run", 0)
+    parts = [stage_part(options, first, 0, 0, nowhere), stage_part(options, first, 1, 1, rows("b"))]
+    assert commit_parts(options, first, parts) is True
+    assert commit_parts(options, first, parts) is False
+    assert [message.body for message in take_all(broker.openwire_uri(), "TARGET")] == ["b"]
+
+
 def test_auto_finds_out_which_broker_it_is(broker: BrokerProcess, request: pytest.FixtureRequest) -> None:
     options = options_of(broker, exactlyOnceBy="auto")
     connection = connected(options.login, None)

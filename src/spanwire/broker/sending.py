@@ -99,6 +99,7 @@ class Sending(ParkedSender):
             return self._send_to_many(state, message, transaction, token)
         self._rights.check_write(state, home.destination)
         if transaction is not None:
+            transaction.messages += 1
             self._gather(transaction, home, message)
             return True
         obstacle = self._flow.obstacle(home, message)
@@ -120,6 +121,7 @@ class Sending(ParkedSender):
     ) -> bool:
         if transaction is None:
             return delayed.take(state, message, token)
+        transaction.messages += 1
         home = delayed.home_of(state, message)
         if home is not None:
             transaction.sender = state.principal
@@ -139,6 +141,7 @@ class Sending(ParkedSender):
         if state.parked and transaction is None and targets:
             return self._flow.park(state, targets[0].home, message, token, TURN)
         if transaction is not None:
+            transaction.messages += 1
             for target, copy in zip(targets, self.copies(targets, message), strict=True):
                 self._gather(transaction, target.home, copy)
             return True

@@ -41,15 +41,19 @@ class PartKey:
 
 
 class Part:
-    """What one attempt of one partition staged: ``targets`` say where the messages of the line are to go, one after
-    the other; ``sequences`` are those of the messages, which the line itself knows, with their ``priorities`` and when
-    they expire (``dues``, wall milliseconds, 0: never). ``is_plain``: all are persistent, and nobody had them before.
+    """Records the messages that one attempt of one partition staged.
+
+    ``messages`` counts what was sent. The line has a copy of each for every destination that gets one: none, one or
+    many. ``targets`` are the destinations of the copies, one after the other, ``sequences`` their numbers in the line,
+    ``priorities`` and ``dues`` (wall milliseconds, 0: never) when they expire. ``is_plain``: all are persistent, and
+    nobody had them before.
     """
 
     def __init__(self, key: PartKey, epoch: int, line: int) -> None:
         self.key: Final[PartKey] = key
         self.epoch: Final[int] = epoch
         self.line: Final[int] = line
+        self.messages = 0
         self.targets: Final[list[Destination]] = []
         self.sequences: Final[list[int]] = []
         self.priorities: Final[array[int]] = array("B")
@@ -75,8 +79,10 @@ class Part:
         line = line_of(self.line)
         return [(line, sequence) for sequence in self.sequences]
 
-    def fact(self, more: list[TransactedSend]) -> Fact:
-        """What the store is to keep, with what is sent ``more``. Whoever knows nothing of ``plain`` reads it all."""
+    def fact(self, more: list[TransactedSend], messages: int) -> Fact:
+        """Return the record for the store once ``messages`` more are staged, with the copies ``more``. A version that
+        knows nothing of ``plain`` reads them all; one that knows nothing of ``messages`` counts copies.
+        """
         places: dict[str, int] = {}
         names: list[list[object]] = []
         runs: list[list[int]] = []
@@ -93,6 +99,7 @@ class Part:
         is_plain = self.is_plain and are_plain(more)
         fields: dict[str, object] = {
             "epoch": self.epoch, "line": self.line, "destinations": names, "sends": runs, "plain": is_plain,
+            "messages": self.messages + messages,
         }  # fmt: skip
         return Fact(STAGED_BATCHES, self.name, json.dumps(fields, separators=(",", ":")).encode("ascii"))
 
@@ -149,8 +156,8 @@ class Sink:
             )
 
     def staged(self) -> int:
-        """How many messages are staged."""
-        return sum([len(part.sequences) for part in self.parts.values()])
+        """Return the number of staged messages, each counted once."""
+        return sum([part.messages for part in self.parts.values()])
 
     def fact(self, epoch: int, run: str, past_runs: list[str], batch: int, target: str) -> Fact:
         """What the store is to keep of it with these."""
@@ -221,6 +228,8 @@ def decode_part(key: bytes, value: bytes) -> Part:
         destinations = [_destination(entry) for entry in names]
         for place, count in runs:
             part.targets.extend([destinations[place]] * count)
+        messages: int = found.get("messages", len(part.targets))  # earlier versions did not write it
+        part.messages = messages
         return part
     except (ValueError, KeyError, TypeError, IndexError):
         raise unreadable("a staged batch") from None

@@ -31,7 +31,7 @@ PAGE_MESSAGES: Final = 1_000  # of one read
 
 
 class PartName:
-    """A part as a commit names it, with how many messages it must have."""
+    """Names a part in a commit, with the number of messages that were sent for it, each counted once."""
 
     __slots__ = ("attempt", "messages", "partition")
 
@@ -124,7 +124,7 @@ class SinkCommit(BrokerDestination):
         sink.batch = self.batch
         self._sinks.ended(sink, ended)
         self._sending.withhold(transfer.waiting(store.position(), self.usage))
-        return Committed(sum([len(part.sequences) for part in self.parts]), False)
+        return Committed(sum([part.messages for part in self.parts]), False)
 
     def _homes(self, part: Part, homes: dict[str, BrokerDestination | None]) -> None:
         """Where the messages of ``part`` go, by name, into ``homes``."""
@@ -180,7 +180,7 @@ class SinkCommit(BrokerDestination):
         sink.batch = self.batch
         self._sinks.ended(sink, ended)
         self._sending.withhold(Waiting(store.position(), state.outlet, NO_TOKEN, sends))
-        return Committed(sum([len(part.sequences) for part in self.parts]), False)
+        return Committed(sum([part.messages for part in self.parts]), False)
 
     def _sends(self) -> list[WithheldMessage]:
         sends: list[WithheldMessage] = []
@@ -214,7 +214,7 @@ def _named(sink: Sink, batch: int, names: list[PartName]) -> list[Part]:
         partitions.add(name.partition)
         key = PartKey(sink.query, batch, name.partition, name.attempt)
         part = sink.parts.get(key.text)
-        count = 0 if part is None else len(part.sequences)
+        count = 0 if part is None else part.messages
         if count != name.messages:
             raise refusal(
                 INCOMPLETE,

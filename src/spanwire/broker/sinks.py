@@ -39,9 +39,9 @@ MIB: Final = 1024 * 1024
 MAX_SINKS: Final = 1_000  # of one broker
 MAX_TARGET: Final = 2_048  # characters of what a sink is for: the longest name of a destination twice
 MAX_PARTS: Final = 10_000  # staged for all sinks: each is a line of the store
-MAX_BATCH_MESSAGES: Final = 100_000  # staged for one batch, all attempts together: they are committed at once
+MAX_BATCH_MESSAGES: Final = 100_000  # copies staged for one batch, all attempts together: they are committed at once
 MAX_BATCH_BYTES: Final = 256 * MIB  # of them; a commit that reads them has all in memory for a moment
-MAX_STAGED: Final = 1_000_000  # messages staged for all sinks, as many as prepared transactions may hold
+MAX_STAGED: Final = 1_000_000  # copies staged for all sinks, as many as prepared transactions may hold
 
 logger = logging.getLogger(__name__)
 
@@ -162,7 +162,7 @@ class Sinks:
             raise refusal(MALFORMED, "a transaction that stages acknowledges nothing: use another session")
         if sink.committing == key.batch:
             raise refusal(MALFORMED, f"batch {key.batch} of sink {sink.query} is being committed")
-        if key.batch <= sink.batch or not transaction.sends:
+        if key.batch <= sink.batch or transaction.messages == 0:
             if facts:
                 store.append_unit([], [], facts)
             return
@@ -179,7 +179,10 @@ class Sinks:
             part = Part(key, epoch, self._take_line())
         line = line_of(part.line)
         additions = [(line, send.message) for send in transaction.sends]
-        part.sequences.extend(store.append_unit(additions, [], [part.fact(transaction.sends), *facts]))
+        part.sequences.extend(
+            store.append_unit(additions, [], [part.fact(transaction.sends, transaction.messages), *facts])
+        )
+        part.messages += transaction.messages
         part.targets.extend([send.home.destination for send in transaction.sends])
         part.is_plain = part.is_plain and are_plain(transaction.sends)
         for send in transaction.sends:
@@ -193,12 +196,12 @@ class Sinks:
 
     def _check_room(self, sink: Sink, key: PartKey, count: int, size: int) -> None:
         of_batch = [part for part in sink.parts.values() if part.key.batch == key.batch]
-        messages = count + sum([len(part.sequences) for part in of_batch])
+        copies = count + sum([len(part.sequences) for part in of_batch])
         octets = size + sum([part.bytes for part in of_batch])
-        if messages > MAX_BATCH_MESSAGES or octets > MAX_BATCH_BYTES:
+        if copies > MAX_BATCH_MESSAGES or octets > MAX_BATCH_BYTES:
             raise refusal(
                 LIMIT,
-                f"batch {key.batch} of sink {sink.query} has {messages} messages of {octets // MIB} MiB, at most "
+                f"batch {key.batch} of sink {sink.query} has {copies} messages of {octets // MIB} MiB, at most "
                 f"{MAX_BATCH_MESSAGES} of {MAX_BATCH_BYTES // MIB} MiB are allowed: make smaller batches",
             )
         if self._staged + count > MAX_STAGED:
@@ -259,11 +262,11 @@ class Sinks:
         """The store has forgotten ``parts``; gives how many messages they had."""
         count = 0
         for part in parts:
-            count += len(part.sequences)
+            count += part.messages
+            self._staged -= len(part.sequences)
             del sink.parts[part.key.text]
             self._free.append(part.line)
         self._parts -= len(parts)
-        self._staged -= count
         return count
 
     def _drop(self, sink: Sink, parts: list[Part], facts: list[Fact]) -> int:
@@ -314,19 +317,25 @@ class Sinks:
             elif len(entry.sequences) > 0:
                 used.add(self._set_aside(entry))
         for part in parts.values():
-            self._forget_lost(part)
-            used.discard(part.line)
+            if part.messages > 0 and not part.targets:
+                self._found(part, None)  # its messages have no copies: nothing is lost
+            else:
+                self._forget_lost(part)
+                used.discard(part.line)
         self._lines = max(used, default=-1) + 1
         self._free.extend([number for number in range(self._lines) if number not in used])
         return left
 
-    def _found(self, part: Part, found: RecoveredDestination) -> None:
+    def _found(self, part: Part, line: RecoveredDestination | None) -> None:
+        """Restore a part with the messages of its line; None for a part without copies."""
         sink = self._sinks.get(part.key.query)
         store = self._context.store
-        if sink is None or store is None or len(found.sequences) != len(part.targets):
+        copies = 0 if line is None else len(line.sequences)
+        if sink is None or store is None or copies != len(part.targets):
             logger.error("part %s of a batch is damaged in the store: a commit of it is refused", part.key.text)
             return
-        part.restore(found)
+        if line is not None:
+            part.restore(line)
         part.bytes = sum(store.sizes(line_of(part.line), part.sequences))
         sink.parts[part.key.text] = part
         self._parts += 1

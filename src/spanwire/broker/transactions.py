@@ -78,9 +78,10 @@ class Transaction:
     """What one open transaction has gathered. Carrying it out is left to `Committing`.
 
     The messages it sends count in memory until it ends. One that ``is_repeated`` took effect before, on a connection
-    of the client that broke before the answer came: it gathers nothing. ``removals`` and ``facts`` are what the store
-    must do beside, in the same unit; ``lettered`` is how many of ``acks`` have their dead letters among ``sends``; one
-    that is ``prepared`` is never rolled back by the broker. With a ``stager`` its commit delivers nothing.
+    of the client that broke before the answer came: it gathers nothing. ``messages`` counts each message that was sent
+    in it once; ``sends`` has an entry for each copy. ``removals`` and ``facts`` are what the store must do beside, in
+    the same unit; ``lettered`` is how many of ``acks`` have their dead letters among ``sends``; one that is
+    ``prepared`` is never rolled back by the broker. With a ``stager`` its commit delivers nothing.
     """
 
     def __init__(self, name: str, uncommitted: Uncommitted, is_repeated: bool) -> None:
@@ -93,6 +94,7 @@ class Transaction:
         self.count = 0
         self.refusal: JmsError | None = None  # of a message or acknowledgement: it can only be rolled back then
         self.prepared = False
+        self.messages = 0
         self.lettered = 0
         self.removals: list[tuple[Destination, int]] = []
         self.facts: list[Fact] = []

@@ -72,7 +72,9 @@ class Brancher(Protocol):
     """A task's connection."""
 
     def prepare(self, branch: BranchName, rows: Iterable[Outgoing]) -> int:
-        """Send the rows in a branch and have it prepared; their number, with 0 for no branch. Raises `JmsError`."""
+        """Send the rows in a branch and prepare it. Return their number; 0 when there is no branch to commit. Raises
+        `JmsError`.
+        """
         ...
 
     def close(self) -> None:
@@ -135,7 +137,7 @@ class LedgerSink(BatchSink):
         self._unique: Final[Callable[[], str]] = unique
 
     def stage(self, batch: Batch, partition: int, attempt: int, rows: Iterable[Outgoing]) -> StagedPart:
-        """In a branch; in none when there are no rows."""
+        """In a branch; in none when there are no rows, or none of them has a destination that gets it."""
         branch = branch_name(batch, partition, self._unique())
         link = self._brancher()
         try:

@@ -49,7 +49,9 @@ class BlockingBrancher(Brancher):
             raise
 
     def prepare(self, branch: BranchName, rows: Iterable[Outgoing]) -> int:
-        """Send, end, prepare."""
+        """Send, end, prepare. A broker that votes to have nothing to commit has ended the branch: no destination gets
+        any of these messages, as with a composite destination whose filters let none through.
+        """
         xid = xid_of(branch)
         xa = self._session.xa
         count = 0
@@ -58,11 +60,10 @@ class BlockingBrancher(Brancher):
                 xa.start(xid)
             self._producer.send_all(portion)
             count += len(portion)
-        if count:
-            xa.end(xid)
-            if not xa.prepare(xid):
-                raise JmsError("the broker says that a branch with messages has nothing to commit")
-        return count
+        if count == 0:
+            return 0
+        xa.end(xid)
+        return count if xa.prepare(xid) else 0
 
     def close(self) -> None:
         """Leave."""

@@ -414,6 +414,7 @@ class Stage:
         self.store = store if store is not None else LateStore()
         self.plugins = plugins
         self.advisory_format = advisory_format
+        self.virtual = virtual
         broker_class = Broker
         if plugins is not None:
             broker_class = SeparatedBroker if plugins.path_separator else PluggedBroker
@@ -524,8 +525,9 @@ class Stage:
         """A new broker over what the store kept."""
         store = self.store.crash(position)
         stage = Stage(
-            *policies, store=store, scheduler=scheduler, plugins=self.plugins, advisory_format=advisory_format
-        )
+            *policies, store=store, scheduler=scheduler, plugins=self.plugins, advisory_format=advisory_format,
+            virtual=self.virtual,
+        )  # fmt: skip
         stage.environment.time = self.environment.time
         stage.broker.recover(store.recovered(), clean, stage.now, store.facts)
         return stage

@@ -435,7 +435,7 @@ def test_all_kinds_of_messages_reach_all_kinds_of_destinations() -> None:
     stage = stage.restarts()
     program = again(program, stage)
     listener = stage.peer("l").consumes("topic://T")
-    assert program.commits(0, "0 0 5") == (5, False)
+    assert program.commits(0, "0 0 3") == (3, False)
     assert in_queue(stage, "queue://A") == ["both"]
     assert in_queue(stage, "queue://B") == ["both"]
     assert in_queue(stage) == ["fleeting"]
