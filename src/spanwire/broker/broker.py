@@ -126,6 +126,7 @@ class Broker:
         self._producing: Final = rooms.producing
         self._sessions: Final = rooms.sessions
         self._durables: Final = rooms.durables
+        self.remote_subscribers: Final = rooms.durables.remote_subscribers
         self._consuming: Final = rooms.consuming
         self._acknowledgements: Final = rooms.acknowledgements
         self.xa: Final = rooms.xa

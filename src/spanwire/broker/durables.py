@@ -22,11 +22,12 @@ from spanwire.broker.durable_subscription import (
     line_of,
     subscription_key,
 )
-from spanwire.broker.facts import SUBSCRIPTIONS
+from spanwire.broker.facts import REMOTE_SUBSCRIBERS, SUBSCRIPTIONS
 from spanwire.broker.message_values import BoundMessageValues
 from spanwire.broker.policy import PolicyMap
 from spanwire.broker.queue import Queue
 from spanwire.broker.recovery import RecoveredDestination
+from spanwire.broker.remote_subscribers import RemoteSubscribers
 from spanwire.broker.rights import Rights
 from spanwire.broker.subscription import Subscription
 from spanwire.broker.told import new_line
@@ -60,6 +61,7 @@ class Durables:
         self._usage: Final[MemoryUsage] = usage
         self._rights: Final[Rights] = rights
         self._values: Final[BoundMessageValues] = values
+        self.remote_subscribers: Final[RemoteSubscribers] = RemoteSubscribers(context)
 
     def lines(self) -> list[Queue]:
         """The lines of all subscriptions."""
@@ -89,7 +91,10 @@ class Durables:
                 f"the broker is at its maximum of {MAX_DURABLE_SUBSCRIPTIONS} durable subscriptions: "
                 f"unsubscribe those that nobody needs"
             )
-        return self._make(terms, selector)
+        made = self._make(terms, selector)
+        if info.network_subscription:
+            self.remote_subscribers.begin(terms.key)
+        return made
 
     def _terms(self, state: ConnectionState, info: ConsumerInfo) -> SubscriptionTerms:
         client_id = state.info.client_id
@@ -205,6 +210,7 @@ class Durables:
         durable.line.drop()
         key = durable.terms.key
         del self._map.durables[key]
+        self.remote_subscribers.forget(key)
         if store is not None:
             store.discard_fact(SUBSCRIPTIONS, key.encode("utf-8", "surrogatepass"))
             store.remove_destination(durable.line.destination)
@@ -212,12 +218,13 @@ class Durables:
             if durable in topic.durables:
                 topic.serve([other for other in topic.durables if other is not durable])
 
-    def recover(self, facts: dict[bytes, bytes], lines: list[RecoveredDestination], clean: bool) -> None:
+    def recover(self, facts: dict[int, dict[bytes, bytes]], lines: list[RecoveredDestination], clean: bool) -> None:
         """What the store kept of subscriptions. A line without a description is left by a crash amid unsubscribing."""
-        for value in facts.values():
+        for value in facts.get(SUBSCRIPTIONS, {}).values():
             terms = decode_terms(value)
             selector = None if terms.selector is None else parse_selector(terms.selector)
             self._enter(terms, selector, line_of(terms))
+        self.remote_subscribers.recover(facts.get(REMOTE_SUBSCRIBERS, {}), set(self._map.durables))
         for entry in lines:
             durable = self._map.durables.get(entry.destination.name)
             if durable is not None:

@@ -18,6 +18,7 @@ PRODUCER_AUDIT: Final = 4  # producer id → the sequences that were stored
 CURSORS: Final = 5  # pipeline: reader → how far it has read
 STAGED_BATCHES: Final = 6  # pipeline: batch → what it holds
 SINK_LEDGERS: Final = 7  # pipeline: sink → what it has taken over
+REMOTE_SUBSCRIBERS: Final = 8  # a bridge's durable subscription and a durable subscription of another broker behind it
 
 MAX_KEY_BYTES: Final = 1024  # as long as a destination's name may be
 MAX_VALUE_BYTES: Final = 1024 * 1024  # all facts stay in memory during a start

@@ -432,6 +432,11 @@ class Operations:
         found = [durable.terms for durable in self._map.durables.values()]
         return [terms for terms in found if client_id is None or terms.client_id == client_id]
 
+    def terms_of(self, keys: list[str]) -> list[SubscriptionTerms]:
+        """Return those of the durable subscriptions with these keys that there are."""
+        durables = self._map.durables
+        return [durables[key].terms for key in keys if key in durables]
+
     def remove(
         self, destination: Destination, selector: str | None, observer: OperationObserver, limit: int, now: Time
     ) -> None:

@@ -7,7 +7,7 @@ from typing import Final
 from spanwire.broker.cursors import Cursors
 from spanwire.broker.destinations import Destinations
 from spanwire.broker.durables import Durables
-from spanwire.broker.facts import CURSORS, SINK_LEDGERS, STAGED_BATCHES, SUBSCRIPTIONS, XA_BRANCHES
+from spanwire.broker.facts import CURSORS, SINK_LEDGERS, STAGED_BATCHES, XA_BRANCHES
 from spanwire.broker.recovery import RecoveredDestination
 from spanwire.broker.scheduler import Scheduler, recover_jobs
 from spanwire.broker.sinks import Sinks
@@ -46,7 +46,7 @@ class Reopening:
                 lines.append(entry)
             elif entry.destination.is_queue:
                 self._destinations.recovered(entry.destination).recover(entry, clean)
-        self._durables.recover(facts.get(SUBSCRIPTIONS, {}), lines, clean)
+        self._durables.recover(facts, lines, clean)
         recover_jobs(self._scheduler, facts, recovered)
         self._xa.count_held()
         self._cursors.count_held()

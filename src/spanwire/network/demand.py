@@ -69,8 +69,8 @@ class DemandSubscription(MessageConsumer):
     """One consumer here for one or more remote ones; ``out`` are its messages in the order in which they came.
 
     ``consumers`` are those remote ones, by id, ``subscribers`` the durable subscriptions behind a durable one. One
-    that is ``kept`` serves whether or not anybody consumes: its destination is a static one, or it is durable and was
-    found in the store.
+    that is ``kept`` serves whether or not anybody consumes: its destination is a static one, or it is durable and the
+    store knows no subscribers behind it.
     """
 
     def __init__(self, bridge: Forwarding, info: ConsumerInfo, from_network: bool, kept: bool = False) -> None:
@@ -404,6 +404,12 @@ def subscriber_key(client_id: str | None, name: str) -> str:
     """One durable subscription of the remote broker."""
     client = client_id or ""
     return f"{len(client)}:{client}:{name}"
+
+
+def is_of_a_bridge(key: str) -> bool:
+    """Return True if the durable subscription of this `subscriber_key` was made by a bridge of the remote broker."""
+    length, _, rest = key.partition(":")
+    return rest[int(length) + 1 :].startswith(DURABLE_PREFIX)
 
 
 def _covers(pattern: Destination, destination: Destination) -> bool:

@@ -12,6 +12,7 @@ from typing import Final
 from spanwire.broker.audit import printable
 from spanwire.broker.broker import Broker
 from spanwire.broker.connection_state import ConnectionState
+from spanwire.broker.durable_subscription import subscription_key
 from spanwire.broker.ports import NO_TOKEN, LinkedBroker
 from spanwire.broker.reference import MessageReference
 from spanwire.broker.subscription import Subscription
@@ -30,6 +31,7 @@ from spanwire.network.demand import (
     Forwarded,
     Forwarding,
     RemoteConsumer,
+    is_of_a_bridge,
     subscriber_key,
 )
 from spanwire.network.durable_sync import subscriptions_in
@@ -120,11 +122,22 @@ class LocalBroker:
             elif isinstance(subject, wire.DestinationInfo):
                 self._temporaries.told(subject, now)
             elif isinstance(subject, wire.RemoveSubscriptionInfo):
-                key = subscriber_key(subject.client_id, subject.subscription_name or "")
-                for needless in self.demand.unsubscribed(key):
-                    self._remove(needless, now)
+                self._unsubscribed(subscriber_key(subject.client_id, subject.subscription_name or ""), now)
         except JmsError as error:
             self._log_refusal(error)
+
+    def _unsubscribed(self, key: str, now: Time) -> None:
+        """A durable subscription of the remote broker has ended, and with it those here that stand for it alone."""
+        for needless in self.demand.unsubscribed(key):
+            self._remove(needless, now)
+        remote = self._broker.remote_subscribers
+        in_use = {demand.info.subscription_name for demand in self.demand.subscriptions}
+        for terms in self._broker.operations.terms_of(remote.serving(key)):
+            if terms.client_id == self.client.info.client_id:
+                remote.remove(terms.key, key)
+                others = remote.of(terms.key)
+                if others is not None and not others and terms.name not in in_use:
+                    self._broker.unsubscribe(self.client, terms.name, now)
 
     def synchronised(self, command: wire.BrokerSubscriptionInfo, now: Time) -> None:
         """The remote broker has told which durable subscriptions it has: those are served, also while nobody is there,
@@ -133,7 +146,9 @@ class LocalBroker:
         settings = self._settings
         if not settings.sync_durable or not settings.conduit or settings.dynamic_only:
             return
+        told: set[str] = set()
         for info in subscriptions_in(command, settings):
+            told.add(subscriber_key(info.client_id, info.subscription_name or ""))
             try:
                 consumer = self._reader.consumer(info, self._remote.broker_id)
                 if consumer is not None:
@@ -143,9 +158,21 @@ class LocalBroker:
                 self._log_refusal(error)
         for demand in list(self.demand.subscriptions):
             if demand.is_durable:
-                demand.kept = False  # it was kept for want of knowledge
+                self._compare(demand, told)
                 if self.demand.is_idle(demand):
                     self._remove(demand, now)
+
+    def _compare(self, demand: DemandSubscription, told: set[str]) -> None:
+        """``told`` are all durable subscriptions of the remote broker's own clients; others than these are no longer
+        behind ``demand``. It does not tell of those of its bridges.
+        """
+        remote, key = self._broker.remote_subscribers, self._stored_key(demand)
+        demand.kept = False  # it was kept for want of knowledge
+        remote.begin(key)
+        for subscriber in list(demand.subscribers):
+            if subscriber not in told and not is_of_a_bridge(subscriber):
+                demand.subscribers.discard(subscriber)
+                remote.remove(key, subscriber)
 
     def _add(self, consumer: RemoteConsumer, now: Time) -> None:
         demand = self.demand
@@ -163,6 +190,7 @@ class LocalBroker:
         if not outdone and demand.joined(consumer):
             for joined in demand.serving(info.consumer_id):
                 self._routes.serves(joined, consumer)
+                self._note_subscriber(joined, consumer)
             return
         made = demand.local_info(consumer)
         if self._settings.suppresses(wanted) and not self._is_best(consumer, made.priority, outdone):
@@ -208,9 +236,28 @@ class LocalBroker:
         made = self._broker.add_consumer(self.client, info, demand, now)
         demand.subscription = made
         self.demand.add(demand, consumer)
+        if demand.is_durable:
+            self._recall_subscribers(demand)
         if consumer is not None:
             self._routes.serves(demand, consumer)
+            self._note_subscriber(demand, consumer)
         self._broker.start_consumer(made, now)
+
+    def _recall_subscribers(self, demand: DemandSubscription) -> None:
+        """Take over what is known of the durable subscriptions behind one that was here before the bridge."""
+        known = self._broker.remote_subscribers.of(self._stored_key(demand))
+        if known is not None:
+            demand.kept = False
+            demand.subscribers = known | demand.subscribers
+
+    def _note_subscriber(self, demand: DemandSubscription, consumer: RemoteConsumer) -> None:
+        info = consumer.info
+        if demand.is_durable and info.subscription_name is not None:
+            subscriber = subscriber_key(info.client_id, info.subscription_name)
+            self._broker.remote_subscribers.add(self._stored_key(demand), subscriber)
+
+    def _stored_key(self, demand: DemandSubscription) -> str:
+        return subscription_key(self.client.info.client_id or "", demand.info.subscription_name or "")
 
     def _leave(self, consumer_id: ConsumerId, now: Time) -> None:
         key = str(consumer_id)

@@ -310,6 +310,98 @@ def test_an_unsubscribe_there_ends_the_subscription_here() -> None:
     assert durable_lines(a) == []
 
 
+def away(site: Site, *names: str) -> None:
+    """Durable subscribers that came, and left."""
+    for name in names:
+        client = site.client(f"client-{name}")
+        client.consumes(T, durable=name)
+        site.network.settles()
+        client.leaves()
+    site.network.settles()
+
+
+def unsubscribes(site: Site, name: str) -> None:
+    client = site.client(f"client-{name}")
+    site.broker.unsubscribe(client.state, name, site.network.now)
+    client.leaves()
+    site.network.settles()
+
+
+@pytest.mark.parametrize("restarted", [True, False])
+@pytest.mark.parametrize("comes_back", [True, False])
+def test_an_unsubscribe_ends_the_subscription_here_after_a_restart_or_a_broken_link(
+    restarted: bool, comes_back: bool
+) -> None:
+    network, a, b, link = pair(BridgeSettings())
+    away(b, "s1", "s2")
+    if restarted:
+        a.crashes()
+    else:
+        link.breaks()
+    network.settles()
+    if comes_back:
+        away(b, "s1")
+    unsubscribes(b, "s1")
+    assert durable_lines(a) == [("NC-DS_brokerA_T", "T")]
+    unsubscribes(b, "s2")
+    assert durable_lines(a) == []
+    a.crashes()
+    network.settles()
+    assert (durable_lines(a), link.running) == ([], True)
+
+
+@pytest.mark.parametrize("settings", [BridgeSettings(conduit=False), BridgeSettings(dynamic_only=True)])
+def test_an_unsubscribe_ends_a_subscription_here_that_no_bridge_took_up_again(settings: BridgeSettings) -> None:
+    network, a, b, link = pair(settings)
+    away(b, "s1")
+    a.crashes()
+    network.settles()
+    assert link.bridge is not None and (link.bridge.demand_count, len(durable_lines(a))) == (0, 1)
+    unsubscribes(b, "s1")
+    assert durable_lines(a) == []
+
+
+def test_a_subscription_of_which_nobody_knows_the_subscribers_is_kept() -> None:
+    network, a, b, _ = pair(BridgeSettings())
+    away(b, "s1")
+    (terms,) = a.broker.operations.durable_terms()
+    a.broker.remote_subscribers.forget(terms.key)
+    network.settles()
+    a.crashes()
+    network.settles()
+    unsubscribes(b, "s1")
+    assert durable_lines(a) == [("NC-DS_brokerA_T", "T")]
+
+
+def test_a_forced_durable_topic_ends_with_its_last_consumer_after_a_restart() -> None:
+    network, a, b, _ = pair(BridgeSettings(forced_durable=(parse_destination(T),)))
+    inbox = b.client().consumes(T)
+    network.settles()
+    a.crashes()
+    network.settles()
+    assert durable_lines(a) == [("NC-DS_brokerA_T", "T")]
+    inbox.leaves()
+    network.settles()
+    assert durable_lines(a) == []
+
+
+def test_a_sync_leaves_a_subscription_that_stands_for_brokers_behind_the_remote_one() -> None:
+    network = Network()
+    a, b, c = (network.site(name) for name in "ABC")
+    settings = BridgeSettings(message_ttl=2, consumer_ttl=2, sync_durable=True, prefetch_size=1)
+    links = [network.link(near, far, settings) for near, far in pairwise((a, b, c))]
+    away(c, "s1")
+    links[0].enabled = False
+    links[0].breaks()
+    send(a, T, "one", "two", "three")
+    network.settles()
+    links[0].enabled = True
+    network.settles()
+    inbox = c.client("client-s1").consumes(T, durable="s1")
+    network.settles()
+    assert inbox.texts == ["one", "two", "three"]
+
+
 # -- routes ------------------------------------------------------------------------------------------------------------
 
 
