@@ -11,17 +11,21 @@ from pathlib import Path
 
 import pytest
 
+from spanwire._build import COMPILED
 from tests.service.started import Started, spanwire
 
 
 def test_start_says_where_it_listens_and_who_it_is(tmp_path: Path) -> None:
     with Started(tmp_path) as broker:
         assert broker.output == [
+            broker.output[0],
+            f"Configuration: {broker.configuration}",
             f"Data directory: {broker.data}",
             f"Listening for connections at: tcp://127.0.0.1:{broker.ports['tcp']}",
             f"Listening for connections at: stomp://127.0.0.1:{broker.ports['stomp']}",
             broker.output[-1],
         ]
+        assert broker.output[0].startswith("Build: compiled" if COMPILED else "Build: pure Python")
         assert broker.output[-1].startswith("Spanwire (broker tested, id ID:")
         assert 0 not in broker.ports.values()
 

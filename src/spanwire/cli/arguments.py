@@ -123,6 +123,22 @@ class _Once(argparse.Action):
         setattr(namespace, self.dest, values)
 
 
+def start_options(parser: Parser) -> None:
+    """Add the options that decide whether a configuration is accepted."""
+    parser.add_argument(
+        "--allow-anonymous",
+        "--allowAnonymous",
+        action="store_true",
+        help="accept clients from other machines although no authentication is configured",
+    )
+    parser.add_argument(
+        "--skip-unsupported",
+        "--skipUnsupported",
+        action="store_true",
+        help="leave out what this version does not support yet, with one log line each; never what guards access",
+    )
+
+
 def _directory_and_definitions(parser: Parser) -> None:
     parser.add_argument(
         "--data-directory",

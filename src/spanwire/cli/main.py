@@ -37,6 +37,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "network": ("spanwire.cli.network:run", "look for faults in a network's files, tell its ways, show its links"),
     "pipeline": ("spanwire.cli.pipeline:run", "move, filter, archive and replay messages with Spark"),
     "store": ("spanwire.cli.store:run", "check, repair, export or import the store of a stopped broker"),
+    "config": ("spanwire.cli.config:run", "check a configuration without starting a broker"),
     "encrypt": ("spanwire.cli.encrypt:encrypt", "encrypt a password for a configuration"),
     "decrypt": ("spanwire.cli.encrypt:decrypt", "show an encrypted password of a configuration"),
 }

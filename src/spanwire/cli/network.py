@@ -26,7 +26,7 @@ from spanwire.service.config.network_plan import NetworkFiles, read_network
 
 FAULTS: Final = 1
 USAGE_ERROR: Final = 2
-USAGE: Final = """usage: spanwire network lint [--clients FILE] [--before FILE]... FILE...
+USAGE: Final = """usage: spanwire network lint [--clients FILE] [--before FILE]... [--skip-unsupported] FILE...
        spanwire network route --from BROKER (--queue NAME | --topic NAME) [--to BROKER] FILE...
        spanwire network map [--ask] [--at URL]... [--user NAME --password SECRET] [--json]
        spanwire network simulate (--topology KIND --brokers N | --edges FILE | FILE...) [OPTIONS]
@@ -69,6 +69,12 @@ def _lint(arguments: Sequence[str]) -> int:
     parser.add_argument(
         "--before", action="append", metavar="FILE", help="a file of a broker as it was until now, for each one"
     )
+    parser.add_argument(
+        "--skip-unsupported",
+        "--skipUnsupported",
+        action="store_true",
+        help="the brokers are started with this option: what they leave out is no fault",
+    )
     options = parser.parse(arguments)
     files = read_network(options.files)
     clients = read_clients(options.clients) if options.clients else None
@@ -78,12 +84,16 @@ def _lint(arguments: Sequence[str]) -> int:
     findings = NetworkLint(files, clients, before).findings()
     for finding in findings:
         _print(str(finding))
+    left_out = [] if options.skip_unsupported else [line for one in files.configurations for line in one.skipped]
+    for line in left_out:
+        _print(f"{line.replace(': skipped: ', ': fault 0: spanwire start refuses ', 1)}; see spanwire config check")
     for stranger in files.strangers:
         _print(f"{stranger}, so nothing is known of what lies behind it")
-    faults = sum(finding.is_fault for finding in findings)
+    faults = sum(finding.is_fault for finding in findings) + len(left_out)
+    hints = sum(not finding.is_fault for finding in findings)
     links = sum(not link.reverse for link in files.plan.links)
     _print(
-        f"{len(files.configurations)} brokers, {links} links: {faults} faults, {len(findings) - faults} hints",
+        f"{len(files.configurations)} brokers, {links} links: {faults} faults, {hints} hints",
     )
     return FAULTS if faults else 0
 

@@ -13,14 +13,16 @@ from collections.abc import Callable, Sequence
 from typing import Final, cast
 
 from spanwire import registry
-from spanwire.cli.arguments import Parser, placement
+from spanwire._build import COMPILED
+from spanwire.cli.arguments import Parser, placement, start_options
 from spanwire.cli.running import named_configuration
 from spanwire.management.running_brokers import ListedBroker, announce
 from spanwire.service.allocator import keep_freed_memory
-from spanwire.service.config.loading import configuration_file, load_configuration
+from spanwire.service.config.loading import Inspection, configuration_file, default_reference, load_configuration
 from spanwire.service.config.model import BrokerConfiguration
 from spanwire.service.data_directory import data_directory
 from spanwire.service.interpreter import settle_interpreter
+from spanwire.service.readiness import inspection, start_warnings
 from spanwire.service.service import BrokerService
 
 logger = logging.getLogger(__name__)
@@ -35,28 +37,21 @@ def run(arguments: Sequence[str]) -> int:
     """Starts a broker and waits for its end; 0 after an orderly stop."""
     parser = Parser(prog="spanwire start", description="Start a broker in the foreground.")
     placement(parser, starts=True)
-    parser.add_argument(
-        "--allow-anonymous",
-        "--allowAnonymous",
-        action="store_true",
-        help="accept clients from other machines although no authentication is configured",
-    )
-    parser.add_argument(
-        "--skip-unsupported",
-        "--skipUnsupported",
-        action="store_true",
-        help="leave out what this version does not support yet, with one log line each; never what guards access",
-    )
+    start_options(parser)
     parser.add_argument("--log-level", "--logLevel", choices=LEVELS, default="info", help="what goes to standard error")
     options = parser.parse(arguments)
     _log_to_standard_error(str(options.log_level))
-    reference, definitions = named_configuration(options, os.environ), dict(options.definitions)
+    reference = named_configuration(options, os.environ) or default_reference(os.environ)
+    definitions = dict(options.definitions)
 
-    def read() -> BrokerConfiguration:
-        return load_configuration(reference, definitions, skip_unsupported=bool(options.skip_unsupported))
+    def read(inspect: Inspection | None = None) -> BrokerConfiguration:
+        return load_configuration(
+            reference, definitions, skip_unsupported=bool(options.skip_unsupported), inspect=inspect
+        )
 
-    configuration = read()
-    for line in (*configuration.warnings, *configuration.skipped):
+    configuration = read(inspection(options.data_directory, os.environ, allow_anonymous=bool(options.allow_anonymous)))
+    unusual = start_warnings(configuration, options.data_directory, os.environ)
+    for line in (*configuration.warnings, *configuration.skipped, *unusual):
         logger.warning("%s", line)
     directory = data_directory(configuration, options.data_directory, os.environ)
     _raise_file_limit()
@@ -113,7 +108,12 @@ def listed(service: BrokerService, reference: str | None) -> ListedBroker:
 
 
 def _announce(service: BrokerService) -> None:
-    lines = [f"Data directory: {service.directory}"]
+    build = "compiled" if COMPILED else "pure Python, slower than the compiled one (README.md, Install)"
+    lines = [
+        f"Build: {build}",
+        f"Configuration: {service.configuration.source}",
+        f"Data directory: {service.directory}",
+    ]
     lines += [f"Listening for connections at: {connector.uri}" for connector in service.connectors]
     lines.append(f"Spanwire (broker {service.broker.name}, id {service.broker.broker_id}) started")
     sys.stdout.write("\n".join(lines) + "\n")

@@ -35,6 +35,7 @@ from spanwire.service.environment import RealEnvironment
 from spanwire.service.networking import Networking
 from spanwire.service.persistence import Persistence
 from spanwire.service.plugins import addresses, broker_class, plug_in
+from spanwire.service.readiness import open_connectors
 from spanwire.service.runtime_configuration import Reread, RunningBroker, RuntimeConfiguration
 from spanwire.service.security import Security
 from spanwire.service.usage import usage_limits
@@ -178,15 +179,7 @@ class BrokerService:
 
     async def _refuse_open_binds(self, security: Security) -> None:
         """Raises `ConfigurationError` for connectors that the network can reach and nothing protects."""
-        obstacle = security.obstacle()
-        if self._allow_anonymous or obstacle is None:
-            return
-        advice = f"{obstacle}, or start with --allow-anonymous"
-        lines = [
-            f"connector {connector.name} would open {connector.uri} to other machines {advice}"
-            for connector in self.connectors
-            if not await connector.binds_loopback()
-        ]
+        lines = await open_connectors(self.connectors, None if self._allow_anonymous else security.obstacle())
         if lines:
             raise ConfigurationError("\n".join(lines))
 

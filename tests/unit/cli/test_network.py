@@ -58,6 +58,18 @@ def test_lint_prints_a_fault_on_one_line_and_fails(tmp_path: Path, capsys: pytes
     assert last == "2 brokers, 1 links: 1 faults, 0 hints"
 
 
+def test_lint_names_what_keeps_a_broker_of_the_network_from_starting(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = Path(broker(tmp_path, "A", ""))
+    path.write_text(path.read_text().replace("</broker>", "<proxyConnectors><x/></proxyConnectors></broker>"))
+    assert main(["network", "lint", str(path)]) == 1
+    first, last = capsys.readouterr().out.splitlines()
+    assert "fault 0: spanwire start refuses <proxyConnectors>" in first and first.startswith(f"{path}:")
+    assert last == "1 brokers, 0 links: 1 faults, 0 hints"
+    assert main(["network", "lint", "--skip-unsupported", str(path)]) == 0
+
+
 def test_without_a_word_it_says_what_there_is(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["network"]) == 2
     assert "say what: lint, route, map, simulate, start or stop" in capsys.readouterr().err

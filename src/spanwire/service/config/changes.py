@@ -36,7 +36,7 @@ WORDS: Final[dict[str, str]] = {
     "authorization": "<authorizationPlugin>",
     "runtime": "<runtimeConfigurationPlugin>",
 }
-OF_THE_READING: Final = ("source", "warnings", "skipped")
+OF_THE_READING: Final = ("source", "warnings", "skipped", "presumed_base")
 
 
 @dataclass(frozen=True, slots=True)

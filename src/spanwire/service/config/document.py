@@ -7,6 +7,7 @@ tree into the model. Nothing is raised at the first fault: `Findings` gathers al
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
@@ -20,6 +21,15 @@ WORD_START: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])
 SKIP: Final = "--skip-unsupported"
 MAX_CLASS: Final = 120  # characters of a Java class name that are repeated in an error
 MAX_WORD: Final = 60  # characters of a word from the file that are repeated in an error
+
+
+class RefusedConfigurationError(ConfigurationError):
+    """A configuration with obstacles: one line each. It keeps what else was found, for who checks a file."""
+
+    def __init__(self, obstacles: str, warnings: tuple[str, ...], skipped: tuple[str, ...]) -> None:
+        super().__init__(obstacles)
+        self.warnings: Final = warnings
+        self.skipped: Final = skipped
 
 
 class Findings:
@@ -49,6 +59,10 @@ class Findings:
     def error(self, line: int, text: str) -> None:
         """Something that cannot be honoured."""
         self._obstacles.append((line, f"{self.source}:{line}: {text}"))
+
+    def add_obstacle(self, text: str) -> None:
+        """Add an obstacle that no single line of the file causes. It follows those that have a line."""
+        self._obstacles.append((sys.maxsize, text))
 
     def not_yet(self, line: int, word: str, feature: str = "", advice: str = "remove it", guards: bool = False) -> None:
         """A word that a later version brings, with the ``feature`` it belongs to; ``guards`` if it guards access."""
@@ -82,13 +96,13 @@ class Findings:
         self._warnings.append((line, f"{self.source}:{line}: {text}"))
 
     def raise_if_any(self) -> None:
-        """Raises `ConfigurationError` with all obstacles in the order of the file, one per line."""
+        """Raises `RefusedConfigurationError` with all obstacles in the order of the file, one per line."""
         if not self._obstacles:
             return
         lines = list(_in_order(self._obstacles))
         if len(lines) > MAX_OBSTACLES:
             lines = [*lines[:MAX_OBSTACLES], f"{self.source}: and {len(lines) - MAX_OBSTACLES} more"]
-        raise ConfigurationError("\n".join(lines))
+        raise RefusedConfigurationError("\n".join(lines), self.warnings, self.skipped)
 
 
 def _in_order(found: list[tuple[int, str]]) -> tuple[str, ...]:

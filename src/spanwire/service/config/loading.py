@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -22,6 +24,15 @@ from spanwire.service.config.toml import read_toml
 
 LATER_REFERENCES: Final = ("fabric:", "http:", "https:")
 BROKER_SOURCE: Final = "the broker: uri"  # as errors name it, for it may hold secrets
+CONFIGURATION_FILE: Final = "activemq.xml"
+BASE_VARIABLE: Final = "ACTIVEMQ_BASE"
+CONF_VARIABLE: Final = "ACTIVEMQ_CONF"
+# Debian's package starts each instance with its configuration below /etc and its base directory below /var/lib.
+DEBIAN_INSTANCE: Final = re.compile(r"/etc/activemq/instances-(?:available|enabled)/([^/]+)")
+DEBIAN_HOME: Final = "/usr/share/activemq"
+DEBIAN_BASES: Final = "/var/lib/activemq"
+
+Inspection = Callable[[BrokerConfiguration], Iterable[str]]
 
 
 def load_configuration(
@@ -30,19 +41,21 @@ def load_configuration(
     environment: Mapping[str, str] | None = None,
     *,
     skip_unsupported: bool = False,
+    inspect: Inspection | None = None,
 ) -> BrokerConfiguration:
     """The configuration behind ``xbean:PATH``, a path of an XML or TOML file, ``broker:(…)``, ``properties:PATH``, or
     None for the built-in default.
 
     ``given`` are placeholders from the command line, ``environment`` those of last resort. With ``skip_unsupported``
-    what a later version brings is left out and listed in ``skipped``. Raises `ConfigurationError` with one line per
+    what a later version brings is left out and listed in ``skipped``. ``inspect`` returns further obstacles of the
+    configuration, so that they are told together with those of the file. Raises `ConfigurationError` with one line per
     obstacle.
     """
     if reference is None:
         return default_configuration()
     places = os.environ if environment is None else environment
     if reference.startswith((BROKER, PROPERTIES)):
-        return described_configuration(reference, given or {}, places, skip_unsupported=skip_unsupported)
+        return _described(reference, given or {}, places, skip_unsupported, inspect)
     path = _path(reference)
     return read_configuration(
         read_text_file(path),
@@ -50,6 +63,7 @@ def load_configuration(
         given or {},
         places,
         skip_unsupported=skip_unsupported,
+        inspect=inspect,
     )
 
 
@@ -60,6 +74,24 @@ def configuration_file(reference: str) -> Path | None:
     return _file(reference, PROPERTIES if reference.startswith(PROPERTIES) else "xbean:").resolve()
 
 
+def default_reference(environment: Mapping[str, str]) -> str | None:
+    """Return the file that ActiveMQ's start script would read where no other is named, ``activemq.xml`` in
+    ``$ACTIVEMQ_CONF`` or in ``$ACTIVEMQ_BASE/conf``; None when neither variable is set.
+
+    Raises `ConfigurationError` when there is no such file.
+    """
+    conf, base = environment.get(CONF_VARIABLE), environment.get(BASE_VARIABLE)
+    if not conf and not base:
+        return None
+    path = (Path(conf) if conf else Path(base or "") / "conf") / CONFIGURATION_FILE
+    if not path.exists():
+        variable = CONF_VARIABLE if conf else BASE_VARIABLE
+        raise ConfigurationError(
+            f"{variable} is set, but there is no {path}; name a configuration, or unset {variable}"
+        )
+    return str(path)
+
+
 def read_configuration(
     content: bytes,
     path: Path,
@@ -67,6 +99,7 @@ def read_configuration(
     environment: Mapping[str, str],
     *,
     skip_unsupported: bool = False,
+    inspect: Inspection | None = None,
 ) -> BrokerConfiguration:
     """The configuration in ``content``, which was read from ``path``: TOML if that ends so, else XML."""
     findings = Findings(str(path), skip_unsupported)
@@ -82,11 +115,16 @@ def read_configuration(
     if broker is None:
         findings.raise_if_any()
         raise ConfigurationError(f"{path}: there is no broker in it")
-    return _interpreted(broker, findings, variables, decryption)
+    presumed = _presumed_base(path, defined, environment)
+    return _interpreted(broker, findings, variables, decryption, inspect, presumed)
 
 
-def described_configuration(
-    reference: str, given: Mapping[str, str], environment: Mapping[str, str], *, skip_unsupported: bool = False
+def _described(
+    reference: str,
+    given: Mapping[str, str],
+    environment: Mapping[str, str],
+    skip_unsupported: bool,
+    inspect: Inspection | None,
 ) -> BrokerConfiguration:
     """The configuration behind ``broker:(…)`` or ``properties:PATH``. Raises `ConfigurationError`."""
     if reference.startswith(BROKER):
@@ -99,14 +137,24 @@ def described_configuration(
     decryption = Decryption(environment)
     defined = {**definitions(environment), **given}
     variables = Variables({**_places(path, defined, environment), **defined}, environment, decryption)
-    return _interpreted(broker, findings, variables, decryption)
+    presumed = _presumed_base(path, defined, environment)
+    return _interpreted(broker, findings, variables, decryption, inspect, presumed)
 
 
 def _interpreted(
-    broker: Element, findings: Findings, variables: Variables, decryption: Decryption
+    broker: Element,
+    findings: Findings,
+    variables: Variables,
+    decryption: Decryption,
+    inspect: Inspection | None,
+    presumed_base: Path | None,
 ) -> BrokerConfiguration:
     replace_placeholders(broker, variables, findings)
-    configuration = Interpreter(findings, Path.cwd(), variables, decryption).broker(broker)
+    configuration = replace(
+        Interpreter(findings, Path.cwd(), variables, decryption).broker(broker), presumed_base=presumed_base
+    )
+    for obstacle in () if inspect is None else inspect(configuration):
+        findings.add_obstacle(obstacle)
     findings.raise_if_any()
     return configuration
 
@@ -132,20 +180,35 @@ def _file(reference: str, prefix: str) -> Path:
 def _places(path: Path, defined: Mapping[str, str], environment: Mapping[str, str]) -> dict[str, str]:
     """The directories ActiveMQ's start script tells: as defined, from the environment, else from where the file lies.
 
-    Without a word about them, the base is the home, and ``conf`` and ``data`` lie in the base.
+    Without a word about them, the base is the home, and ``conf`` and ``data`` lie in the base; an instance of Debian's
+    package has its base below ``/var/lib``.
     """
     directory = path.absolute().parent
     inferred = str(directory.parent if directory.name == "conf" else directory)
+    debian = DEBIAN_INSTANCE.fullmatch(str(directory))
 
     def place(name: str, default: str) -> str:
-        return defined.get(f"activemq.{name}") or environment.get(f"ACTIVEMQ_{name.upper()}") or default
+        return _told(name, defined, environment) or default
 
-    home = place("home", inferred)
-    base = place("base", home)
-    conf = place("conf", str(directory) if base == inferred else str(Path(base) / "conf"))
+    home = place("home", inferred if debian is None else DEBIAN_HOME)
+    base = place("base", home if debian is None else f"{DEBIAN_BASES}/{debian.group(1)}")
+    beside = base == inferred or debian is not None
     return {
         "activemq.home": home,
         "activemq.base": base,
-        "activemq.conf": conf,
+        "activemq.conf": place("conf", str(directory) if beside else str(Path(base) / "conf")),
         "activemq.data": place("data", str(Path(base) / "data")),
     }
+
+
+def _presumed_base(path: Path, defined: Mapping[str, str], environment: Mapping[str, str]) -> Path | None:
+    """The base directory, if it is only presumed from where the file lies."""
+    told = _told("home", defined, environment) or _told("base", defined, environment)
+    if told or DEBIAN_INSTANCE.fullmatch(str(path.absolute().parent)):
+        return None
+    return Path(_places(path, defined, environment)["activemq.base"])
+
+
+def _told(name: str, defined: Mapping[str, str], environment: Mapping[str, str]) -> str | None:
+    """The place ``activemq.NAME``, if the command line or the environment gives it."""
+    return defined.get(f"activemq.{name}") or environment.get(f"ACTIVEMQ_{name.upper()}") or None

@@ -27,6 +27,7 @@ from spanwire.transports.base import ConnectorSettings
 
 MIB: Final = 1024 * 1024
 DEFAULT_BROKER_NAME: Final = "localhost"  # ActiveMQ's own default
+BUILT_IN: Final = "built-in default"  # the source of the configuration that no file holds
 DEFAULT_SEGMENT_BYTES: Final = 32 * MIB  # journalMaxFileLength of ActiveMQ's kahaDB
 
 
@@ -174,7 +175,7 @@ class RuntimeSettings:
 class BrokerConfiguration:
     """One broker. ``data_directory`` None means the default place for its name; a connection's open transactions hold
     at most ``max_uncommitted`` messages; ``warnings`` are for the operator, and so is what was ``skipped`` because he
-    asked for that.
+    asked for that. ``presumed_base`` is the directory that stands for ``activemq.base`` because nothing names one.
     """
 
     broker_name: str = DEFAULT_BROKER_NAME
@@ -199,9 +200,10 @@ class BrokerConfiguration:
     authentication: AuthenticationConfiguration | None = None
     authorization: AuthorizationConfiguration | None = None
     runtime: RuntimeSettings | None = None
-    source: str = "built-in default"
+    source: str = BUILT_IN
     warnings: tuple[str, ...] = field(default=())
     skipped: tuple[str, ...] = field(default=())
+    presumed_base: Path | None = None
 
 
 DEFAULT_CONNECTORS: Final = (

@@ -1,0 +1,145 @@
+"""Checks of a configuration that read key stores, resolve host names and look at places on the disk.
+
+`spanwire start` and `spanwire config check` make them together with those of the file itself, so that one run tells
+every obstacle. Nothing is bound, locked or written.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Final
+
+from spanwire.discovery.agents import AgentSettings, parse_agent
+from spanwire.discovery.extras import checked_extra
+from spanwire.model.errors import ConfigurationError, SpanwireError
+from spanwire.service.config.loading import Inspection
+from spanwire.service.config.model import BrokerConfiguration
+from spanwire.service.data_directory import data_directory
+from spanwire.service.security import Security
+from spanwire.tls.context import client_context, server_context
+from spanwire.transports.admission import Admission
+from spanwire.transports.connector import TransportConnector
+
+# Programs and their configuration lie here. A journal would fill a partition and a backup that are not meant for it.
+SYSTEM_DIRECTORIES: Final = (Path("/etc"), Path("/usr"))
+DATA_ALLOWED: Final = (Path("/usr/local/var"), Path("/usr/home"))  # of Homebrew, of FreeBSD
+
+
+def inspection(override: Path | None, environment: Mapping[str, str], *, allow_anonymous: bool) -> Inspection:
+    """Return what `load_configuration` is to look at besides the file, for a program whose loop does not run yet."""
+    return lambda configuration: asyncio.run(
+        start_obstacles(configuration, override, environment, allow_anonymous=allow_anonymous)
+    )
+
+
+async def start_obstacles(
+    configuration: BrokerConfiguration, override: Path | None, environment: Mapping[str, str], *, allow_anonymous: bool
+) -> list[str]:
+    """Return one line for each reason why a broker with this configuration would not start.
+
+    ``override`` is the data directory of the command line, if it names one.
+    """
+    connectors = [TransportConnector(settings, Admission()) for settings in configuration.connectors]
+    lines = list(_misplaced_data(configuration, override, environment))
+    try:
+        lines += await open_connectors(connectors, None if allow_anonymous else Security(configuration).obstacle())
+    except SpanwireError as error:
+        lines.append(str(error))
+    lines += _unusable_stores(configuration)
+    lines += _missing_extras(configuration)
+    return list(dict.fromkeys(lines))
+
+
+def start_warnings(
+    configuration: BrokerConfiguration, override: Path | None, environment: Mapping[str, str]
+) -> list[str]:
+    """Return one line for each thing that holds, but hardly as its writer meant it."""
+    return [
+        f"{configuration.source}: the broker keeps its data in {place}, below {system}, where only programs and "
+        "configurations are expected"
+        for place, system in _system_places(configuration, override, environment)
+        if not _is_presumed(configuration, place)
+    ]
+
+
+async def open_connectors(connectors: Iterable[TransportConnector], obstacle: str | None) -> list[str]:
+    """Return one line for each connector that other machines can reach although nothing protects it.
+
+    ``obstacle`` says why nothing does (`Security.obstacle`); with None there is no line. Raises `TransportError` for a
+    host that nobody knows.
+    """
+    if obstacle is None:
+        return []
+    advice = f"{obstacle}, or start with --allow-anonymous"
+    return [
+        f"connector {connector.name} would open {connector.uri} to other machines {advice}"
+        for connector in connectors
+        if not await connector.binds_loopback()
+    ]
+
+
+def _unusable_stores(configuration: BrokerConfiguration) -> Iterable[str]:
+    """Yield a line for each key or trust store that the broker's connectors cannot use."""
+    for connector in configuration.connectors:
+        try:
+            if connector.tls is not None:
+                server_context(connector.tls)
+        except ConfigurationError as error:
+            yield str(error)
+    for link in configuration.network_connectors:
+        try:
+            for remote in link.remotes:
+                if remote.tls is not None:
+                    client_context(remote.tls)
+        except ConfigurationError as error:
+            yield str(error)
+
+
+def _missing_extras(configuration: BrokerConfiguration) -> Iterable[str]:
+    """Yield a line for each discovery agent whose extra is not installed."""
+    agents: list[AgentSettings] = [
+        link.discovery.agent for link in configuration.network_connectors if link.discovery is not None
+    ]
+    agents += [parse_agent(one.discovery_uri) for one in configuration.connectors if one.discovery_uri]
+    for agent in agents:
+        try:
+            checked_extra(agent)
+        except ConfigurationError as error:
+            yield str(error)
+
+
+def _misplaced_data(
+    configuration: BrokerConfiguration, override: Path | None, environment: Mapping[str, str]
+) -> Iterable[str]:
+    """Yield a line for each place below `SYSTEM_DIRECTORIES` that only the place of the file led to."""
+    directory = Path(configuration.source).absolute().parent
+    for place, system in _system_places(configuration, override, environment):
+        if _is_presumed(configuration, place):
+            yield (
+                f"{configuration.source}: the broker would keep its data in {place}, below {system}, because nothing "
+                f"names its base directory; start with -D activemq.base=DIRECTORY -D activemq.conf={directory}, or "
+                "set ACTIVEMQ_BASE and ACTIVEMQ_CONF"
+            )
+
+
+def _system_places(
+    configuration: BrokerConfiguration, override: Path | None, environment: Mapping[str, str]
+) -> list[tuple[Path, Path]]:
+    """The directories of the broker that lie below a system directory, each with that."""
+    persistence = configuration.persistence
+    places = {data_directory(configuration, override, environment)}
+    if persistence.persistent and persistence.directory is not None:
+        places.add(persistence.directory.absolute())
+    return [
+        (place, system)
+        for place in sorted(places)
+        for system in SYSTEM_DIRECTORIES
+        if place.is_relative_to(system) and not any(place.is_relative_to(allowed) for allowed in DATA_ALLOWED)
+    ]
+
+
+def _is_presumed(configuration: BrokerConfiguration, place: Path) -> bool:
+    base = configuration.presumed_base
+    return base is not None and place.is_relative_to(base)
