@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.service.started import Started, spanwire
+from tests.service.started import Started, StompClient, spanwire
 
 
 @pytest.fixture(scope="module")
@@ -164,3 +164,63 @@ def test_a_paused_queue_takes_messages_in_and_dispatches_none_until_it_is_resume
     refused = asked(broker, "pause", "NOWHERE")
     assert (refused.returncode, refused.stdout) == (1, "")
     assert refused.stderr == "spanwire pause: there is no queue NOWHERE; spanwire dstat queues lists them\n"
+
+
+def subscribes_and_leaves(broker: Started, client_id: str, name: str, topic: str) -> None:
+    """One durable subscription, and one message that waits for it."""
+    with StompClient(broker.ports["stomp"], login=False) as client:
+        client.send(f"CONNECT\naccept-version:1.2\nhost:localhost\nclient-id:{client_id}\n\n")
+        assert client.receive().startswith("CONNECTED")
+        client.transact(
+            f"SUBSCRIBE\nid:1\ndestination:/topic/{topic}\nactivemq.subscriptionName:{name}\nreceipt:1\n\n", "1"
+        )
+        client.transact("DISCONNECT\nreceipt:2\n\n", "2")
+    with broker.stomp() as client:
+        client.transact(f"SEND\ndestination:/topic/{topic}\npersistent:true\nreceipt:3\n\nx", "3")
+
+
+def test_durable_subscriptions_are_shown_everywhere_and_can_be_removed(broker: Started) -> None:
+    subscribes_and_leaves(broker, "billing", "invoices", "EO")
+    (row,) = json.loads("\n".join(told(broker, "subscription", "list", "--json")))
+    assert (row["client_id"], row["name"], row["topic"], row["pending"]) == ("billing", "invoices", "topic://EO", 1)
+    for words in (("dstat",), ("dstat", "topics"), ("subscription", "list"), ("bstat",)):
+        assert any("invoices" in line for line in told(broker, *words)), words
+    lines = told(broker, "query", "-QDurableSubscription=billing:*", "--view", "PendingQueueSize,Active")
+    assert lines == ["type = DurableSubscription", "Name = billing:invoices", "Active = False", "PendingQueueSize = 1"]
+    assert told(broker, "subscription", "remove", "billing", "invoices") == [
+        "durable subscription invoices of client billing: removed, with 1 messages"
+    ]
+    broker.awaits("spanwire.audit: control socket, process")
+    assert told(broker, "subscription", "list") == ["there are no durable subscriptions"]
+
+
+def test_the_status_says_how_full_the_broker_is(broker: Started) -> None:
+    status = told(broker, "status")
+    for name in ("memory: 0 % of", "store: ", "temp: ", "disk: "):
+        assert any(line.startswith(name) for line in status), name
+    (found,) = json.loads("\n".join(told(broker, "query", "-QBroker=*", "--json")))
+    names = ("StorePercentUsage", "MemoryPercentUsage", "TempPercentUsage", "StoreLimit", "DiskFreeByteCount")
+    assert all(found["attributes"][name] >= 0 for name in names)
+    assert found["attributes"]["StoreUsageByteCount"] > 0
+
+
+def test_an_empty_queue_is_deleted_and_one_with_messages_is_not(broker: Started) -> None:
+    sends(broker, "OLD", "n:1")
+    refused = asked(broker, "delete", "OLD")
+    assert (refused.returncode, refused.stderr) == (1, "spanwire delete: queue://OLD has 1 messages: purge it first\n")
+    told(broker, "purge", "OLD")
+    assert told(broker, "delete", "OLD") == ["queue://OLD: deleted"]
+    assert not any("OLD" in line for line in told(broker, "dstat", "queues"))
+
+
+def test_a_client_is_listed_with_its_consumers_and_disconnected(broker: Started) -> None:
+    with StompClient(broker.ports["stomp"], login=False) as client:
+        client.send("CONNECT\naccept-version:1.2\nhost:localhost\nclient-id:unwanted\n\n")
+        assert client.receive().startswith("CONNECTED")
+        client.transact("SUBSCRIBE\nid:1\ndestination:/queue/C\nreceipt:1\n\n", "1")
+        lines = told(broker, "query", "-QSubscription=*", "--view", "ClientId,DestinationName")
+        assert lines[2:] == ["ClientId = unwanted", "DestinationName = queue://C"]
+        (line,) = told(broker, "disconnect", "unwanted")
+        assert line.endswith(": disconnected")
+        assert "an operator has disconnected this client" in client.receive()
+        assert client.at_end()

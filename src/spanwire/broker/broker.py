@@ -41,14 +41,7 @@ from spanwire.broker.subscription import Subscription
 from spanwire.broker.transactions import MAX_UNCOMMITTED
 from spanwire.broker.upkeep import UpkeepSettings
 from spanwire.broker.usage import UsageLimits
-from spanwire.broker.views import (
-    BrokerStatistics,
-    ConnectionView,
-    DestinationView,
-    broker_statistics,
-    connection_view,
-    destination_view,
-)
+from spanwire.broker.views import BrokerStatistics, ConnectionView, DestinationView
 from spanwire.broker.virtual_settings import VirtualSettings
 from spanwire.broker.waiting import answer
 from spanwire.model.destination import Destination
@@ -136,6 +129,8 @@ class Broker:
         self._departures: Final = rooms.departures
         self._timers: Final = rooms.timers
         self.reconfiguration: Final = rooms.reconfiguration
+        self.administration: Final = rooms.administration
+        self.overview: Final = rooms.overview
 
     # -- connections ---------------------------------------------------------------------------------------------------
 
@@ -475,13 +470,12 @@ class Broker:
 
     def destination_views(self) -> list[DestinationView]:
         """All queues and topics, advisory topics included."""
-        return [destination_view(home, home.consumer_count) for home in self._map.all()]
+        return self.overview.destination_views()
 
     def connection_views(self) -> list[ConnectionView]:
         """All connections."""
-        return [connection_view(state) for state in self._connections.all()]
+        return self.overview.connection_views()
 
     def statistics(self) -> BrokerStatistics:
-        """Totals over all destinations."""
-        parked = sum(len(state.parked) for state in self._flow.parked)
-        return broker_statistics(self.destination_views(), len(self._connections), self._usage, parked)
+        """Totals over all destinations and durable subscriptions."""
+        return self.overview.statistics()

@@ -204,6 +204,26 @@ class Destinations:
         for home in homes:
             self._drop(home, state.connection_id)
 
+    def remove_own(self, destination: Destination) -> bool:
+        """The same for an operator: also refused while messages or durable subscriptions are there. False when there is
+        no such destination.
+        """
+        found = self._map.find(destination)
+        if found is None:
+            return False
+        if found.consumer_count > 0:
+            raise JmsError(f"{destination.qualified_name} has {found.consumer_count} consumers: end them first")
+        if isinstance(found, Topic) and found.durables:
+            count = len(found.durables)
+            raise JmsError(f"{destination.qualified_name} has {count} durable subscriptions: remove them first")
+        if isinstance(found, Queue) and found.cursors > 0:
+            raise JmsError(f"{destination.qualified_name} has a cursor: release it first")
+        held = found.in_flight if isinstance(found, Queue) else 0
+        if held + found.waiting() > 0:
+            raise JmsError(f"{destination.qualified_name} has {held + found.waiting()} messages: purge it first")
+        self._drop(found, "")
+        return True
+
     def remove_idle(self, home: BrokerDestination) -> None:
         """The broker itself removes a destination that is idle; a bridge's consumers wait for it to be made again."""
         subscriptions = home.subscriptions if isinstance(home, Topic) else []

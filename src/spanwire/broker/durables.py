@@ -169,7 +169,15 @@ class Durables:
         """Delete a subscription of this client with all that waits for it; gives what it was. Raises
         `InvalidDestinationError` when there is none, `JmsError` while it has a consumer.
         """
-        client_id = state.info.client_id or ""
+        return self.remove(state.info.client_id or "", name)
+
+    def pending(self, client_id: str, name: str) -> int:
+        """How many messages a subscription has that are not acknowledged; 0 when there is none of this name."""
+        found = self._map.durables.get(subscription_key(client_id, name))
+        return 0 if found is None else found.line.waiting() + found.line.in_flight
+
+    def remove(self, client_id: str, name: str) -> SubscriptionTerms:
+        """The same for the subscription of any client."""
         found = self._map.durables.get(subscription_key(client_id, name))
         if found is None:
             raise InvalidDestinationError(

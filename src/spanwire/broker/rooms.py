@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from spanwire.broker.acknowledging import Acknowledgements
+from spanwire.broker.administration import Administration
 from spanwire.broker.advisory import Advisories
 from spanwire.broker.audit import Audit
 from spanwire.broker.committing import Committing
@@ -25,6 +26,7 @@ from spanwire.broker.logins import Logins
 from spanwire.broker.message_values import BoundMessageValues
 from spanwire.broker.operations import Operations
 from spanwire.broker.outlet import Outlet
+from spanwire.broker.overview import Overview
 from spanwire.broker.policy import PolicyMap
 from spanwire.broker.ports import (
     AdvisoryFormat,
@@ -176,6 +178,13 @@ class Rooms:
         self.connections: Final[Connections] = Connections(name, self.usage, self.dirty, max_uncommitted)
         self.departures: Final[Departures] = Departures(
             self.connections, self.xa, self.consuming, self.producing, self.flow, self.destinations, self.advisories
+        )
+        self.administration: Final[Administration] = Administration(
+            self.context, self.connections, self.departures, self.destinations, self.durables, self.flow,
+            self.advisories,
+        )  # fmt: skip
+        self.overview: Final[Overview] = Overview(
+            self.context, self.map, self.connections, self.usage, limits, self.flow, self.xa
         )
         self.timers: Final[Timers] = Timers(
             self.context, self.map, self.destinations, self.durables, self.consuming, self.flow, self.scheduler,

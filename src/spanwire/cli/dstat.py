@@ -8,7 +8,9 @@ from collections.abc import Sequence
 from typing import Final
 
 from spanwire.cli.arguments import Parser, placement
+from spanwire.cli.endpoint import printable
 from spanwire.cli.running import control_client
+from spanwire.cli.subscription import ask_subscriptions, subscription_table
 
 SCHEMES: Final = {"queues": ("queue://", "temp-queue://"), "topics": ("topic://", "temp-topic://")}
 ADVISORIES: Final = "topic://ActiveMQ.Advisory."
@@ -37,24 +39,30 @@ def run(arguments: Sequence[str]) -> int:
     parser.add_argument("--advisories", action="store_true", help="show the advisory topics, too")
     parser.add_argument("--json", action="store_true", help="print the answer of the control socket as JSON")
     options = parser.parse(words)
-    found = control_client(options).ask("destinations")
+    client = control_client(options)
+    found = client.ask("destinations")
     rows = [row for row in found if isinstance(row, dict)] if isinstance(found, list) else []
     if kind is not None:
         rows = [row for row in rows if str(row["destination"]).startswith(SCHEMES[kind])]
     if not options.advisories:
         rows = [row for row in rows if not str(row["destination"]).startswith(ADVISORIES)]
-    sys.stdout.write(json.dumps(rows, indent=2) + "\n" if options.json else table(rows))
+    if options.json:
+        sys.stdout.write(json.dumps(rows, indent=2) + "\n")
+        return 0
+    sys.stdout.write(table(rows))
+    durables = ask_subscriptions(client) if kind != "queues" else []
+    if durables:
+        sys.stdout.write("\n" + subscription_table(durables))
     return 0
 
 
 def table(rows: list[dict[str, object]]) -> str:
     """The rows under their headings, one line each."""
-    width = max([NARROWEST_NAME, *(len(str(row["destination"])) for row in rows)])
+    names = [printable(str(row["destination"])) for row in rows]
+    width = max([NARROWEST_NAME, *(len(name) for name in names)])
     lines = [f"{'Name':<{width}}" + "".join(f"  {heading:>10}" for heading, _ in COLUMNS)]
-    for row in rows:
-        lines.append(
-            f"{row['destination']!s:<{width}}" + "".join(f"  {row[key]!s:>10}" for _, key in COLUMNS) + _note(row)
-        )
+    for name, row in zip(names, rows, strict=True):
+        lines.append(f"{name:<{width}}" + "".join(f"  {row[key]!s:>10}" for _, key in COLUMNS) + _note(row))
     return "\n".join(lines) + "\n"
 
 

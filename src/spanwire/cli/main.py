@@ -23,14 +23,20 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "list": ("spanwire.cli.list:run", "list the running brokers of this user"),
     "stop": ("spanwire.cli.stop:run", "stop a running broker in order"),
     "reload": ("spanwire.cli.reload:run", "have a running broker read its configuration again"),
-    "status": ("spanwire.cli.status:run", "tell who runs, since when, and where it listens"),
+    "status": (
+        "spanwire.cli.status:run",
+        "show uptime, connectors, links, memory, store and disk of a broker",
+    ),
     "dstat": ("spanwire.cli.dstat:run", "counters of the queues and topics"),
     "bstat": ("spanwire.cli.query:bstat", "statistics of the broker and all it holds"),
     "query": ("spanwire.cli.query:run", "attributes of the broker's objects, chosen by type and name"),
+    "subscription": ("spanwire.cli.subscription:run", "list durable subscriptions with their backlog, or remove one"),
     "purge": ("spanwire.cli.purge:run", "remove the messages that wait in queues, all or by a selector"),
     "pause": ("spanwire.cli.pause:pause", "stop the dispatch of queues for a while"),
     "resume": ("spanwire.cli.pause:resume", "let paused queues dispatch again"),
     "dlq": ("spanwire.cli.purge:dead_letters", "retry: send dead letters back to where they were sent first"),
+    "delete": ("spanwire.cli.delete:delete", "delete empty queues or topics"),
+    "disconnect": ("spanwire.cli.delete:disconnect", "close the connections of a client"),
     "producer": ("spanwire.cli.producer:run", "send messages"),
     "consumer": ("spanwire.cli.consumer:run", "receive messages"),
     "browse": ("spanwire.cli.browse:run", "look at the messages of a queue without taking them"),
@@ -75,6 +81,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _overview() -> str:
     lines = ["usage: spanwire COMMAND [OPTIONS]", "", "commands:"]
-    lines += [f"  {name:<10} {text}" for name, (_, text) in COMMANDS.items()]
+    lines += [f"  {name:<12} {text}" for name, (_, text) in COMMANDS.items()]
     lines += ["", "spanwire COMMAND --help shows the options of a command, spanwire --version the build.", ""]
     return "\n".join(lines)

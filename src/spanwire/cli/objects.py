@@ -12,7 +12,10 @@ from typing import Final
 from spanwire.cli.endpoint import printable
 from spanwire.management.control import ControlClient
 
-TYPES: Final = ("Broker", "Connector", "NetworkConnector", "Connection", "Queue", "Topic", "TempQueue", "TempTopic")
+TYPES: Final = (
+    "Broker", "Connector", "NetworkConnector", "Connection", "Subscription", "DurableSubscription", "Queue", "Topic",
+    "TempQueue", "TempTopic",
+)  # fmt: skip
 DESTINATION_TYPES: Final = {"queue": "Queue", "topic": "Topic", "temp-queue": "TempQueue", "temp-topic": "TempTopic"}
 DESTINATION_ATTRIBUTES: Final = (
     ("QueueSize", "pending"),
@@ -26,6 +29,34 @@ DESTINATION_ATTRIBUTES: Final = (
     ("MemoryUsageByteCount", "memory_bytes"),
     ("MemoryLimit", "memory_limit_bytes"),
     ("Paused", "paused"),
+    ("DurableSubscriptions", "durable_subscriptions"),
+)
+SUBSCRIPTION_ATTRIBUTES: Final = (
+    ("ClientId", "client_id"),
+    ("UserName", "user_name"),
+    ("RemoteAddress", "remote_address"),
+    ("DestinationName", "destination"),
+    ("Selector", "selector"),
+    ("SubscriptionName", "durable"),
+    ("PrefetchSize", "prefetch_size"),
+    ("DispatchedQueueSize", "in_flight"),
+    ("DispatchedCounter", "dispatched"),
+    ("DequeueCounter", "dequeued"),
+    ("Browser", "browser"),
+)
+DURABLE_ATTRIBUTES: Final = (
+    ("ClientId", "client_id"),
+    ("SubscriptionName", "name"),
+    ("DestinationName", "topic"),
+    ("Selector", "selector"),
+    ("NoLocal", "no_local"),
+    ("Active", "active"),
+    ("AwaySeconds", "away_s"),
+    ("PendingQueueSize", "pending"),
+    ("DispatchedQueueSize", "in_flight"),
+    ("EnqueueCounter", "enqueued"),
+    ("DequeueCounter", "dequeued"),
+    ("DispatchedCounter", "dispatched"),
 )
 CONNECTION_ATTRIBUTES: Final = (
     ("ClientId", "client_id"),
@@ -41,10 +72,23 @@ BROKER_ATTRIBUTES: Final = (
     ("TotalEnqueueCount", "enqueued"),
     ("TotalDequeueCount", "dequeued"),
     ("TotalMessageCount", "pending"),
+    ("DurableTopicSubscriptions", "durable_subscriptions"),
+    ("InactiveDurableTopicSubscriptions", "durable_subscriptions_away"),
+    ("DurablePendingCount", "durable_pending"),
+    ("PreparedTransactionCount", "prepared_transactions"),
+    ("ParkedSendCount", "parked_sends"),
     ("MemoryUsageByteCount", "memory_bytes"),
     ("MemoryLimit", "memory_limit_bytes"),
     ("StoreUsageByteCount", "store_bytes"),
     ("StoreLimit", "store_limit_bytes"),
+    ("TempLimit", "temporary_limit_bytes"),
+)
+USAGE_ATTRIBUTES: Final = (
+    ("MemoryPercentUsage", "memory_percent"),
+    ("StorePercentUsage", "store_percent"),
+    ("TempPercentUsage", "temporary_percent"),
+    ("DiskFreeByteCount", "disk_free_bytes"),
+    ("DiskFull", "disk_full"),
 )
 
 
@@ -67,13 +111,22 @@ class ViewedObject:
         return "\n".join(lines) + "\n"
 
 
-def all_objects(client: ControlClient) -> list[ViewedObject]:
-    """Everything, the broker first."""
+def all_objects(client: ControlClient, with_consumers: bool = True) -> list[ViewedObject]:
+    """Everything, the broker first; consumers, of which there may be many more than of all else, where asked for."""
     status = client.ask("status")
     found = _broker_objects(status) if isinstance(status, dict) else []
     found += [
         ViewedObject("Connection", str(row["connection_id"]), _attributes(row, CONNECTION_ATTRIBUTES))
         for row in _rows(client.ask("connections"))
+    ]
+    if with_consumers:
+        found += [
+            ViewedObject("Subscription", str(row["consumer_id"]), _attributes(row, SUBSCRIPTION_ATTRIBUTES))
+            for row in _rows(client.ask("consumers"))
+        ]
+    found += [
+        ViewedObject("DurableSubscription", f"{row['client_id']}:{row['name']}", _attributes(row, DURABLE_ATTRIBUTES))
+        for row in _rows(client.ask("subscriptions"))
     ]
     for row in _rows(client.ask("destinations")):
         scheme, _, name = str(row["destination"]).partition("://")
@@ -94,6 +147,9 @@ def _broker_objects(status: dict[str, object]) -> list[ViewedObject]:
     statistics = status.get("statistics")
     if isinstance(statistics, dict):
         attributes.update(_attributes(statistics, BROKER_ATTRIBUTES))
+    usage = status.get("usage")
+    if isinstance(usage, dict):
+        attributes.update(_attributes(usage, USAGE_ATTRIBUTES))
     found = [ViewedObject("Broker", str(status.get("name")), attributes)]
     for row in _rows(status.get("connectors")):
         found.append(

@@ -45,12 +45,14 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def bstat(arguments: Sequence[str]) -> int:
-    """Prints the broker, its connectors and connections, and its queues and topics without the advisory topics."""
+    """Prints the broker, its connectors, connections and durable subscriptions, and its queues and topics but for the
+    advisory topics.
+    """
     parser = Parser(prog="spanwire bstat", description="Statistics of a running broker and all it holds.")
     placement(parser)
     parser.add_argument("--json", action="store_true", help="print the objects as JSON")
     options = parser.parse(arguments)
-    _print(chosen(all_objects(control_client(options)), [], [ADVISORIES]), [], options.json)
+    _print(chosen(all_objects(control_client(options), False), [], [ADVISORIES]), [], options.json)
     return 0
 
 

@@ -5,14 +5,24 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
+from typing import Final
 
 from spanwire.cli.arguments import Parser, placement
 from spanwire.cli.running import control_client
 
+KIB: Final = 1024
+IN_USAGE: Final = (
+    "memory_bytes", "memory_limit_bytes", "store_bytes", "store_limit_bytes", "temporary_limit_bytes", "disk_full",
+)  # fmt: skip
+
 
 def run(arguments: Sequence[str]) -> int:
     """Prints the status of a running broker."""
-    parser = Parser(prog="spanwire status", description="Tell who runs, since when, and where it listens.")
+    parser = Parser(
+        prog="spanwire status",
+        description="Show a running broker: process, uptime, connectors, links, use of memory, store and disk, "
+        "and totals.",
+    )
     placement(parser)
     parser.add_argument("--json", action="store_true", help="print the answer of the control socket as JSON")
     options = parser.parse(arguments)
@@ -40,6 +50,7 @@ def _lines(status: dict[str, object]) -> list[str]:
         value = status.get(name)
         shown = ("no", "yes")[value] if isinstance(value, bool) else f"{value} s" if name == "uptime_s" else value
         lines.append(f"{name.removesuffix('_s').replace('_', ' ')}: {shown}")
+    lines += usage_lines(status.get("statistics"), status.get("usage"))
     connectors = status.get("connectors")
     for connector in connectors if isinstance(connectors, list) else []:
         lines.append(f"connector {connector['name']}: {connector['uri']} ({connector['connections']} connections)")
@@ -47,8 +58,42 @@ def _lines(status: dict[str, object]) -> list[str]:
     lines += [_link(link) for link in links if isinstance(link, dict)] if isinstance(links, list) else []
     statistics = status.get("statistics")
     if isinstance(statistics, dict):
-        lines += [f"{name.replace('_', ' ')}: {value}" for name, value in statistics.items()]
+        lines += [f"{name.replace('_', ' ')}: {value}" for name, value in statistics.items() if name not in IN_USAGE]
     return lines
+
+
+def usage_lines(statistics: object, usage: object) -> list[str]:
+    """Memory, store and disk: how full they are, and what that means where sends have to wait."""
+    if not isinstance(statistics, dict) or not isinstance(usage, dict):
+        return []
+    memory = f"memory: {usage['memory_percent']} % of {size(statistics['memory_limit_bytes'])} used"
+    free = usage["disk_free_bytes"]
+    if free is None:
+        return [memory]
+    store_limit, temporary_limit = statistics["store_limit_bytes"], statistics["temporary_limit_bytes"]
+    full = "; FULL: persistent sends wait until there is room, consumers go on" if usage["disk_full"] else ""
+    return [
+        memory,
+        f"store: {usage['store_percent']} % used, {size(statistics['store_bytes'])}{_limited(store_limit)}",
+        f"temp: {usage['temporary_percent']} % used{_limited(temporary_limit)}",
+        f"disk: {size(free)} free{full}",
+    ]
+
+
+def _limited(limit: int) -> str:
+    return f", limit {size(limit)}" if limit else ", limited by the disk alone"
+
+
+def size(count: int) -> str:
+    """``512 B``, ``1.5 MiB``, ``20.0 GiB``."""
+    if count < KIB:
+        return f"{count} B"
+    shown = count / KIB
+    for unit in ("KiB", "MiB", "GiB"):
+        if shown < KIB:
+            return f"{shown:.1f} {unit}"
+        shown /= KIB
+    return f"{shown:.1f} TiB"
 
 
 def _link(link: dict[str, object]) -> str:

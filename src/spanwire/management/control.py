@@ -3,10 +3,10 @@
     → {"command": "status"}
     ← {"ok": true, "result": {…}}          or {"ok": false, "error": "…"}
 
-Commands are those the composition root hands in: ``status``, ``destinations``, ``connections``, ``stop``. After
+Commands are those the composition root hands in: ``status``, ``destinations``, ``subscriptions``, ``stop``, …. After
 ``stop`` the connection is closed when the broker has stopped, which is how `ControlClient` waits for it. Operations
 take arguments and time: ``{"command": "purge", "destinations": ["Q"], "selector": "n > 1"}`` is answered when it is
-done.
+done, and leave a line in the audit log.
 """
 
 from __future__ import annotations
@@ -16,14 +16,17 @@ import json
 import logging
 import os
 import socket
+import struct
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Final, cast
 
+from spanwire.broker.audit import printable
 from spanwire.model.errors import SpanwireError
 
 logger = logging.getLogger(__name__)
+audit = logging.getLogger("spanwire.audit")  # one line for each operation: who, what, and what came of it
 
 SOCKET_NAME: Final = "control.sock"
 MAX_REQUEST_BYTES: Final = 16 * 1024  # a selector has 8 KiB at most
@@ -136,8 +139,24 @@ class ControlServer:
         except Exception:
             logger.exception("the control command %s failed", name)
             answer = {"ok": False, "error": f"the command {name} failed; the broker's log says why"}
+        outcome = "done" if answer["ok"] else f"refused: {printable(str(answer['error']))}"
+        arguments = json.dumps({key: value for key, value in asked.items() if key != "command"})
+        audit.info("control socket, %s: %s %s %s", _peer(client), name, printable(arguments), outcome)
         if not client.is_closing():
             _write(client, answer)
+
+
+def _peer(client: asyncio.Transport) -> str:
+    """Who is at the other end, where the system tells."""
+    option = getattr(socket, "SO_PEERCRED", None)  # Linux
+    connected = client.get_extra_info("socket")
+    if option is None or connected is None:
+        return "its owner"
+    try:
+        process, user, _ = struct.unpack("3i", connected.getsockopt(socket.SOL_SOCKET, option, struct.calcsize("3i")))
+    except OSError:
+        return "its owner"
+    return f"process {process} of user {user}"
 
 
 def _read(request: bytes) -> dict[str, object] | None:

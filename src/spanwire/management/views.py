@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import Final, Protocol
 
 from spanwire import __version__
 from spanwire._build import COMPILED
-from spanwire.broker.views import BrokerStatistics, ConnectionView, DestinationView
+from spanwire.broker.views import BrokerStatistics, ConnectionView, ConsumerView, DestinationView, DurableView
 from spanwire.transports.base import Clock
 
 View = dict[str, object]
@@ -28,12 +30,24 @@ class ViewedBroker(Protocol):
         """The broker's id."""
         ...
 
+
+class ViewedThings(Protocol):
+    """What the broker tells of all it holds (``broker/overview.py``)."""
+
     def destination_views(self) -> list[DestinationView]:
         """One per destination."""
         ...
 
+    def durable_views(self, monotonic: float) -> list[DurableView]:
+        """One per durable subscription."""
+        ...
+
     def connection_views(self) -> list[ConnectionView]:
         """One per client connection."""
+        ...
+
+    def consumer_views(self) -> list[ConsumerView]:
+        """One per consumer."""
         ...
 
     def statistics(self) -> BrokerStatistics:
@@ -61,16 +75,26 @@ class BrokerView:
     """Answers the questions of the control socket. Changes nothing."""
 
     def __init__(
-        self, broker: ViewedBroker, connectors: Sequence[ViewedConnector], clock: Clock, facts: dict[str, object]
+        self,
+        broker: ViewedBroker,
+        things: ViewedThings,
+        connectors: Sequence[ViewedConnector],
+        clock: Clock,
+        facts: dict[str, object],
+        place: Path | None = None,
     ) -> None:
+        """``place`` is the directory of the store, None without one."""
         self._broker: Final = broker
+        self._things: Final = things
+        self._place: Final = place
         self._connectors: Final = connectors
         self._clock: Final = clock
         self._started: Final = clock.now().monotonic
         self._facts: Final = facts
 
     def status(self) -> View:
-        """Who this is, since when, where it listens, and totals."""
+        """Who this is, since when, where it listens, how full it is, and totals."""
+        statistics = self._things.statistics()
         return {
             "name": self._broker.name,
             "id": self._broker.broker_id,
@@ -82,14 +106,56 @@ class BrokerView:
                 {"name": connector.name, "uri": connector.uri, "connections": connector.connection_count}
                 for connector in self._connectors
             ],
-            "statistics": asdict(self._broker.statistics()),
+            "statistics": asdict(statistics),
+            "usage": self._usage(statistics),
             **self._facts,
+        }
+
+    def _usage(self, statistics: BrokerStatistics) -> View:
+        """Memory, store and disk in percent. Messages that are not persistent are written to the store's files as long
+        as these are smaller than ``tempUsage``, so the temporary percentage is that of the same files.
+        """
+        free = None if self._place is None else _free_bytes(self._place)
+        memory = percent(statistics.memory_bytes, statistics.memory_limit_bytes, None)
+        store = percent(statistics.store_bytes, statistics.store_limit_bytes, free)
+        temporary = percent(statistics.store_bytes, statistics.temporary_limit_bytes, free)
+        return {
+            "memory_percent": memory,
+            "store_percent": 0 if self._place is None else store,
+            "temporary_percent": 0 if self._place is None else temporary,
+            "disk_free_bytes": free,
+            "disk_full": statistics.disk_full,
         }
 
     def destinations(self) -> list[View]:
         """The counters of every destination, by name."""
-        return [asdict(view) for view in sorted(self._broker.destination_views(), key=lambda view: view.destination)]
+        return [asdict(view) for view in sorted(self._things.destination_views(), key=lambda view: view.destination)]
+
+    def subscriptions(self) -> list[View]:
+        """Every durable subscription, by client id and name."""
+        views = self._things.durable_views(self._clock.now().monotonic)
+        return [asdict(view) for view in sorted(views, key=lambda view: (view.client_id, view.name))]
 
     def connections(self) -> list[View]:
         """Every client connection, by id."""
-        return [asdict(view) for view in sorted(self._broker.connection_views(), key=lambda view: view.connection_id)]
+        return [asdict(view) for view in sorted(self._things.connection_views(), key=lambda view: view.connection_id)]
+
+    def consumers(self) -> list[View]:
+        """Every consumer, by id."""
+        return [asdict(view) for view in sorted(self._things.consumer_views(), key=lambda view: view.consumer_id)]
+
+
+def percent(used_bytes: int, limit_bytes: int, free_bytes: int | None) -> int:
+    """How much of its limit is used: the configured one, or what the disk can give where that is less."""
+    limits = [limit_bytes] if limit_bytes > 0 else []
+    if free_bytes is not None:
+        limits.append(used_bytes + free_bytes)
+    limit = min(limits, default=0)
+    return used_bytes * 100 // limit if limit > 0 else 0
+
+
+def _free_bytes(place: Path) -> int | None:
+    try:
+        return shutil.disk_usage(place).free
+    except OSError:
+        return None

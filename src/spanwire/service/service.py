@@ -21,6 +21,7 @@ from spanwire.broker.broker import Broker
 from spanwire.broker.formats import MessageFormats
 from spanwire.broker.policy import PolicyMap
 from spanwire.broker.ports import AdvisoryFormat, MessageFormat
+from spanwire.management.administration import BrokerAdministration
 from spanwire.management.control import Command, ControlServer, Operation
 from spanwire.management.operations import QueueOperations
 from spanwire.management.views import BrokerView
@@ -278,19 +279,26 @@ class BrokerService:
             "persistent": self.configuration.persistence.persistent,
             "configuration": self.configuration.source,
         }
-        view = BrokerView(broker, self.connectors, self.environment.clock, facts)
+        clock = self.environment.clock
+        view = BrokerView(broker, broker.overview, self.connectors, clock, facts, self._persistence.place)
         commands: dict[str, Command] = {
             "status": lambda: {**view.status(), **self._networking.status()},
             "destinations": view.destinations,
+            "subscriptions": view.subscriptions,
             "connections": view.connections,
+            "consumers": view.consumers,
             "stop": self.request_stop,
         }
-        queues = QueueOperations(broker.operations, self.environment.clock, self.wake)
+        queues = QueueOperations(broker.operations, clock, self.wake)
+        administration = BrokerAdministration(broker.administration, clock, self.wake)
         operations: dict[str, Operation] = {
             "purge": queues.purge,
             "retry": queues.retry,
             "pause": queues.pause,
             "resume": queues.resume,
+            "remove-subscription": administration.remove_subscription,
+            "delete": administration.delete,
+            "disconnect": administration.disconnect,
             "network-start": self._networking.start_connectors,
             "network-stop": self._networking.stop_connectors,
             "reload": self.reload,

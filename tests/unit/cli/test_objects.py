@@ -16,7 +16,9 @@ STATUS = {
         {"name": "looking", "uri": "multicast://default", "networkTTL": 1, "excludedDestinations": []},
     ],
     "statistics": {"connections": 1, "enqueued": 5, "dequeued": 4, "pending": 1, "memory_bytes": 9,
-                   "memory_limit_bytes": 100},
+                   "memory_limit_bytes": 100, "store_bytes": 7, "store_limit_bytes": 70, "durable_subscriptions": 1},
+    "usage": {"memory_percent": 9, "store_percent": 10, "temporary_percent": 3, "disk_free_bytes": 63,
+              "disk_full": True},
 }  # fmt: skip
 QUEUE = {
     "destination": "queue://Q", "pending": 3, "in_flight": 1, "enqueued": 5, "dequeued": 2, "dispatched": 3,
@@ -25,12 +27,24 @@ QUEUE = {
 CONNECTION = {"connection_id": "ID:c", "client_id": "c", "user_name": "u", "remote_address": "tcp://h:3",
               "protocol": "stomp 1.2", "consumers": 1, "producers": 0, "slow": False}  # fmt: skip
 
+DURABLE = {"client_id": "c", "name": "s", "topic": "topic://T", "selector": None, "no_local": False, "active": False,
+           "away_s": 5, "pending": 500, "in_flight": 0, "enqueued": 500, "dequeued": 0, "dispatched": 0}  # fmt: skip
+CONSUMER = {"consumer_id": "ID:c:1:1", "client_id": "c", "user_name": "u", "remote_address": "tcp://h:3",
+            "destination": "queue://Q", "selector": None, "durable": None, "prefetch_size": 10, "in_flight": 1,
+            "dispatched": 3, "dequeued": 2, "browser": False}  # fmt: skip
+
 
 class Client:
     """Duck-typed to the part of `ControlClient` that is asked."""
 
     def ask(self, command: str) -> object:
-        return {"status": STATUS, "connections": [CONNECTION], "destinations": [QUEUE]}[command]
+        return {
+            "status": STATUS,
+            "connections": [CONNECTION],
+            "consumers": [CONSUMER],
+            "subscriptions": [DURABLE],
+            "destinations": [QUEUE],
+        }[command]
 
 
 def objects() -> list[ViewedObject]:
@@ -39,8 +53,16 @@ def objects() -> list[ViewedObject]:
 
 def test_everything_has_activemqs_names_with_the_broker_first() -> None:
     found = {each.type: each for each in objects()}
-    assert list(found) == ["Broker", "Connector", "NetworkConnector", "Connection", "Queue"]
-    assert found["Broker"].attributes["TotalEnqueueCount"] == 5
+    assert list(found) == [
+        "Broker", "Connector", "NetworkConnector", "Connection", "Subscription", "DurableSubscription", "Queue",
+    ]  # fmt: skip
+    broker = found["Broker"].attributes
+    assert broker["TotalEnqueueCount"] == 5
+    assert (broker["StoreUsageByteCount"], broker["StoreLimit"], broker["StorePercentUsage"]) == (7, 70, 10)
+    assert (broker["MemoryPercentUsage"], broker["TempPercentUsage"], broker["DiskFull"]) == (9, 3, True)
+    assert found["DurableSubscription"].name == "c:s"
+    assert found["DurableSubscription"].attributes["PendingQueueSize"] == 500
+    assert found["Subscription"].attributes["DestinationName"] == "queue://Q"
     assert found["Connector"].attributes == {"Uri": "tcp://h:1", "ConnectionCount": 1}
     linked, looking = [each for each in objects() if each.type == "NetworkConnector"]
     assert (linked.name, linked.attributes["InFlight"], linked.attributes["NetworkTTL"]) == ("link", 0, 3)

@@ -71,6 +71,9 @@ class Client:
     def is_closing(self) -> bool:
         return self.gone
 
+    def get_extra_info(self, name: str) -> object:
+        return None
+
     def answers(self) -> list[dict[str, object]]:
         return [json.loads(line) for line in self.written.splitlines()]
 
@@ -173,3 +176,21 @@ def test_operations_end_with_the_server() -> None:
 def test_unknown_commands_are_told_what_there_is() -> None:
     answer = operated(Operations()).answer(b'{"command": "exec"}')
     assert answer["error"] == "unknown command; there are status, slow, refused, broken"
+
+
+def test_each_operation_leaves_one_line_in_the_audit(caplog: pytest.LogCaptureFixture) -> None:
+    async def dialogue() -> None:
+        operations = Operations()
+        operations.go.set()
+        server, client = operated(operations), cast(asyncio.Transport, Client())
+        server.take(b'{"command": "status"}', client)
+        server.take(b'{"command": "slow", "destinations": ["Q\\n"]}', client)
+        server.take(b'{"command": "refused"}', client)
+        await _settle()
+
+    with caplog.at_level(logging.INFO, "spanwire.audit"):
+        asyncio.run(dialogue())
+    assert [record.message for record in caplog.records if record.name == "spanwire.audit"] == [
+        'control socket, its owner: slow {"destinations": ["Q\\n"]} done',
+        "control socket, its owner: refused {} refused: there is no queue Q",
+    ]

@@ -1,0 +1,44 @@
+"""``spanwire delete QUEUE…``: remove empty destinations; ``spanwire disconnect CLIENT``: close connections."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+from spanwire.cli.arguments import Parser, placement
+from spanwire.cli.endpoint import printable
+from spanwire.cli.running import control_client
+
+
+def delete(arguments: Sequence[str]) -> int:
+    """Prints a line for each destination."""
+    parser = Parser(
+        prog="spanwire delete",
+        description="Delete queues or topics of a running broker. Refused while one has messages, consumers or durable "
+        "subscriptions. A producer that sends there later makes the destination anew.",
+    )
+    parser.add_argument("destinations", nargs="+", metavar="NAME", help="a queue, or topic://NAME")
+    placement(parser, names_others=True)
+    options = parser.parse(arguments)
+    found = control_client(options).ask("delete", destinations=options.destinations)
+    for row in found if isinstance(found, list) else []:
+        sys.stdout.write(f"{printable(str(row['destination']))}: deleted\n")
+    return 0
+
+
+def disconnect(arguments: Sequence[str]) -> int:
+    """Prints a line for each connection."""
+    parser = Parser(
+        prog="spanwire disconnect",
+        description="Close the connections of a client. What it had not acknowledged goes to other consumers. A client "
+        "with failover: connects again at once; to keep it out, change its password or rights and reload.",
+    )
+    parser.add_argument(
+        "client", metavar="CLIENT", help="its client id, connection id, or remote address, as spanwire bstat shows it"
+    )
+    placement(parser, names_others=True)
+    options = parser.parse(arguments)
+    found = control_client(options).ask("disconnect", client=options.client)
+    for row in found if isinstance(found, list) else []:
+        sys.stdout.write(f"{printable(str(row['connection_id']))}: disconnected\n")
+    return 0

@@ -1,0 +1,115 @@
+"""What an operator sees of a broker as a whole, and what he removes: subscriptions, destinations, connections."""
+
+from __future__ import annotations
+
+import pytest
+
+from spanwire.broker.views import ConsumerView, DurableView
+from spanwire.model.destination import parse_destination as parsed
+from spanwire.model.errors import InvalidDestinationError, JmsError
+from tests.support.dialogue.broker_dialogue import Stage
+
+NEWS = "topic://NEWS"
+
+
+def away(stage: Stage, client_id: str, name: str, topic: str = NEWS, selector: str | None = None) -> None:
+    peer = stage.peer(f"{client_id}-{name}", client_id)
+    peer.consumes(topic, durable=name, selector=selector)
+    peer.leaves()
+
+
+def durable(stage: Stage, name: str) -> DurableView:
+    (found,) = [view for view in stage.broker.overview.durable_views(stage.now.monotonic) if view.name == name]
+    return found
+
+
+def test_messages_for_absent_durable_subscribers_are_counted() -> None:
+    stage = Stage()
+    away(stage, "app", "plain")
+    away(stage, "app", "all", "topic://>")
+    stage.peer("p").sends(NEWS, "1", "2", "3")
+    totals = stage.broker.statistics()
+    assert (totals.pending, totals.durable_pending) == (6, 6)
+    assert (totals.durable_subscriptions, totals.durable_subscriptions_away) == (2, 2)
+    assert (stage.view(NEWS).pending, stage.view(NEWS).durable_subscriptions) == (3, 2)
+
+
+def test_a_durable_subscription_shows_its_terms_backlog_and_absence() -> None:
+    stage = Stage()
+    away(stage, "app", "some", selector="a = 1")
+    stage.waits(90)
+    stage.peer("p").sends(NEWS, "1", properties={"a": 1})
+    view = durable(stage, "some")
+    assert (view.client_id, view.topic, view.selector, view.active) == ("app", NEWS, "a = 1", False)
+    assert (view.away_s, view.pending, view.in_flight) == (90, 1, 0)
+    stage.peer("again", "app").consumes(NEWS, durable="some", selector="a = 1")
+    view = durable(stage, "some")
+    assert (view.active, view.away_s, view.pending, view.in_flight) == (True, None, 1, 1)
+
+
+def test_a_full_disk_and_the_use_of_the_store_are_told() -> None:
+    stage = Stage()
+    assert not stage.broker.statistics().disk_full
+    stage.has_room(False)
+    assert stage.broker.statistics().disk_full
+    assert stage.broker.statistics().store_bytes == stage.store.used_bytes()
+
+
+def test_consumers_are_listed_with_their_clients() -> None:
+    stage = Stage()
+    stage.peer("c", "app").consumes("queue://Q", selector="a = 1")
+    stage.peer("p").sends("queue://Q", "1", properties={"a": 1})
+    (view,) = stage.broker.overview.consumer_views()
+    assert isinstance(view, ConsumerView)
+    assert (view.client_id, view.destination, view.selector, view.in_flight) == ("app", "queue://Q", "a = 1", 1)
+
+
+def test_an_operator_removes_the_subscription_of_an_absent_client() -> None:
+    stage = Stage()
+    away(stage, "app", "gone")
+    stage.peer("p").sends(NEWS, "1", "2")
+    assert stage.broker.administration.remove_subscription("app", "gone", stage.now) == 2
+    stage.settle()
+    assert stage.broker.statistics().durable_subscriptions == 0
+    assert stage.memory() == 0
+    stage.restarts()
+    assert stage.broker.statistics().durable_subscriptions == 0
+
+
+def test_a_subscription_in_use_or_unknown_is_not_removed() -> None:
+    stage = Stage()
+    stage.peer("c", "app").consumes(NEWS, durable="used")
+    with pytest.raises(JmsError, match="in use"):
+        stage.broker.administration.remove_subscription("app", "used", stage.now)
+    with pytest.raises(InvalidDestinationError, match="No durable subscription exists"):
+        stage.broker.administration.remove_subscription("other", "used", stage.now)
+    assert stage.broker.statistics().durable_subscriptions == 1
+
+
+def test_only_what_is_empty_and_unused_is_deleted() -> None:
+    stage = Stage()
+    listener = stage.peer("c").consumes("queue://USED")
+    stage.peer("p").sends("queue://FULL", "1")
+    away(stage, "app", "s")
+    stage.peer("t").sends(NEWS, "1")
+    for name, reason in (("queue://USED", "1 consumers"), ("queue://FULL", "1 messages"), (NEWS, "1 durable")):
+        with pytest.raises(JmsError, match=reason):
+            stage.broker.administration.remove_destination(parsed(name), stage.now)
+        assert stage.has(name)
+    with pytest.raises(InvalidDestinationError, match="there is no queue://NONE"):
+        stage.broker.administration.remove_destination(parsed("queue://NONE"), stage.now)
+    listener.leaves()
+    stage.broker.administration.remove_destination(parsed("queue://USED"), stage.now)
+    assert not stage.has("queue://USED")
+
+
+def test_a_disconnected_client_gives_its_messages_back_and_hears_why() -> None:
+    stage = Stage()
+    peer, other = stage.peer("c", "app"), stage.peer("d", "other")
+    peer.consumes("queue://Q")
+    stage.peer("p").sends("queue://Q", "1")
+    assert stage.broker.administration.disconnect("app", stage.now) == [peer.connection_id]
+    assert peer.state.removed
+    assert "an operator has disconnected" in str(peer.closed_with)
+    assert other.consumes("queue://Q").takes() == ["1"]
+    assert stage.broker.administration.disconnect("app", stage.now) == []
