@@ -12,9 +12,10 @@ from spanwire.cli.arguments import Parser
 from spanwire.client import blocking
 from spanwire.client.address import parse_url
 from spanwire.client.redaction import redacted
-from spanwire.model.destination import QUEUE, Destination, parse_destination
+from spanwire.model.destination import Destination
 from spanwire.model.errors import ConfigurationError
 from spanwire.model.secret import Secret
+from spanwire.model.written_destination import written_destination
 from spanwire.tls.settings import ClientTlsSettings, KeyStore, TrustStore
 
 DEFAULT_BROKER_URL: Final = "tcp://localhost:61616"
@@ -90,7 +91,7 @@ def _store_password(given: str | None, variable: str) -> Secret:
 
 def destination(options: argparse.Namespace) -> Destination:
     """The destination that the options name; a bare name is a queue's."""
-    return parse_destination(str(options.destination), QUEUE)
+    return written_destination(str(options.destination))
 
 
 def rate(count: int, seconds: float) -> str:

@@ -12,8 +12,9 @@ from typing import Final
 
 from spanwire.cli.arguments import Parser
 from spanwire.cli.endpoint import printable
-from spanwire.model.destination import QUEUE, Destination, parse_destination
+from spanwire.model.destination import Destination
 from spanwire.model.errors import SpanwireError, StoreError
+from spanwire.model.written_destination import written_destination
 from spanwire.service.service import message_formats
 from spanwire.stores.disk import FileDisk
 from spanwire.stores.journal.disk_port import DISK_FULL, Disk
@@ -131,7 +132,7 @@ def _repair_on(disk: Disk, options: argparse.Namespace) -> int:
 def _export(options: argparse.Namespace) -> int:
     pattern: Destination | None = None
     if options.destination is not None:
-        pattern = parse_destination(str(options.destination), QUEUE)
+        pattern = written_destination(str(options.destination))
     with read_directory(options.directory) as journal, ReadDisk(journal) as disk:
         if options.output is None:
             export_store(disk, message_formats(), sys.stdout.buffer, pattern, _progress(options))

@@ -46,6 +46,8 @@ MAX_URL: Final = 4_096  # characters
 MAX_ADDRESSES: Final = 64  # of one failover URL
 PLAIN_SCHEMES: Final = ("tcp", "nio", "auto", "auto+nio")
 TLS_SCHEMES: Final = ("ssl", "nio+ssl", "auto+ssl", "auto+nio+ssl")
+PLAIN_PORT: Final = 61616  # of ActiveMQ's OpenWire connectors, as its documentation has them
+TLS_PORT: Final = 61617
 FANOUT_SCHEME: Final = "fanout"
 IN_PROCESS_SCHEMES: Final = ("vm", "peer", FANOUT_SCHEME)
 FAILOVER_SCHEME: Final = "failover"
@@ -316,19 +318,26 @@ def broker_address(found: Composite, given: dict[str, str], text: str, outer: Kn
         if name not in known and name in TLS:
             raise ConfigurationError(f"{shown}: {name} is an option of ssl://")
     options = Options(shown, plain, {**known, **dict.fromkeys(outer, ("a text", ""))})
-    return BrokerAddress(scheme, f"{scheme}:{rest}", host, port, socket_settings(options, host))
+    url = f"{scheme}:{rest.rstrip('/')}"
+    if not url.endswith(f":{port}"):
+        url = f"{url}:{port}"
+    return BrokerAddress(scheme, url, host, port, socket_settings(options, host))
 
 
 def authority(scheme: str, rest: str, shown: str) -> tuple[str, int]:
-    """Host and port of ``//host:port``. Raises `ConfigurationError`."""
+    """Return host and port of ``//host:port``, without a port the usual one. Raises `ConfigurationError`."""
+    if "@" in rest or "…@" in shown:
+        raise ConfigurationError(
+            f"{shown!r} has a user before the host, where a broker URL has none: give user_name= and password= "
+            "to connect, or write ?jms.userName=USER&jms.password=PASSWORD behind the URL"
+        )
     found = AUTHORITY.fullmatch(rest)
-    if found is None:
+    if found is None or not rest.strip("/"):
         raise ConfigurationError(f"{shown!r} is no broker URL; write {scheme}://host:61616")
-    if found.group(3) is None:
-        raise ConfigurationError(f"{shown} names no port; write {scheme}://host:61616")
-    if not 0 < int(found.group(3)) <= 65535:
+    port = int(found.group(3) or (TLS_PORT if scheme in TLS_SCHEMES else PLAIN_PORT))
+    if not 0 < port <= 65535:
         raise ConfigurationError(f"the port of {shown!r} is not between 1 and 65535")
-    return found.group(1) or found.group(2) or "localhost", int(found.group(3))
+    return found.group(1) or found.group(2) or "localhost", port
 
 
 def in_process_address(found: Composite, given: dict[str, str], shown: str) -> BrokerAddress:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from types import TracebackType
-from typing import Final, Self
+from typing import TYPE_CHECKING, Final, Self
 
 from spanwire.client.address import parse_url
 from spanwire.client.aio_connection import CoreConnection
@@ -71,6 +71,17 @@ class Connecting:
     ) -> None:
         if self._connection is not None:
             await self._connection.close()
+
+    if not TYPE_CHECKING:  # a type checker is to say that these names are missing here
+
+        def __getattr__(self, name: str) -> object:
+            """Raise the `AttributeError` that tells how a connection is made of this."""
+            if hasattr(Connection, name):
+                raise AttributeError(
+                    f"the connection is not made yet, so there is no {name}: write "
+                    "`async with aio.connect(…) as connection`, or `connection = await aio.connect(…)`"
+                )
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     async def _open(self) -> Connection:
         machine = Machine()

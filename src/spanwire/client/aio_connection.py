@@ -21,6 +21,7 @@ from spanwire.client.machine import (
     check_process,
     in_process_transport,
     not_connected,
+    not_openwire,
     silent,
     tls_context,
 )
@@ -252,7 +253,7 @@ class CoreConnection(WireOwner, Beating):
         try:
             self.core.receive_data(data, self.machine.now())
         except ProtocolError as error:
-            self._lose(JmsError(f"{self.core.failover.address.url} does not speak OpenWire as it should: {error}"))
+            self._lose(not_openwire(self.core.failover.address, error))
         except JmsError as refused:
             self._lose(refused)
         self._after_input()

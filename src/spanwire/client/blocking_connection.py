@@ -21,7 +21,16 @@ from spanwire.client.consumer import ClientConsumer
 from spanwire.client.discovering import look
 from spanwire.client.failover import Failover
 from spanwire.client.line import Request
-from spanwire.client.machine import FORKS, Machine, check_process, in_process_transport, silent, tls_context, told
+from spanwire.client.machine import (
+    FORKS,
+    Machine,
+    check_process,
+    in_process_transport,
+    not_openwire,
+    silent,
+    tls_context,
+    told,
+)
 from spanwire.model.errors import (
     AuthenticationError,
     ConfigurationError,
@@ -186,7 +195,7 @@ class CoreConnection:
         except OSError as error:
             self._lose(self.core.broken(told(error)))
         except ProtocolError as wrong:
-            self._lose(JmsError(f"{self.core.failover.address.url} does not speak OpenWire as it should: {wrong}"))
+            self._lose(not_openwire(self.core.failover.address, wrong))
         except JmsError as refused:
             self._lose(refused)
         self.core.take_completed()

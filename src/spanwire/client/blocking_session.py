@@ -16,8 +16,9 @@ from spanwire.client.consumer_options import ConsumerOptions, consumer_info
 from spanwire.client.message import Message
 from spanwire.client.producer import SendDefaults
 from spanwire.client.session import ClientSession
-from spanwire.model.destination import QUEUE, TEMP_QUEUE, TEMP_TOPIC, Destination, parse_destination
+from spanwire.model.destination import TEMP_QUEUE, TEMP_TOPIC, Destination
 from spanwire.model.errors import IllegalStateError
+from spanwire.model.written_destination import written_destination
 
 BROWSED_AT_ONCE: Final = 1000  # messages that a browser takes from the connection at once
 
@@ -49,7 +50,7 @@ class Session:
         timeout: float | None = None,
     ) -> Producer:
         """A producer for one destination, or with None for any that a send names."""
-        target = parse_destination(destination, QUEUE) if isinstance(destination, str) else destination
+        target = written_destination(destination) if isinstance(destination, str) else destination
         defaults = SendDefaults(persistent, priority, time_to_live_ms)
         shared = self._shared
         with shared.ready():
@@ -88,7 +89,7 @@ class Session:
     ) -> Consumer:
         """A consumer whose topic keeps messages for it while it is away, under ``name`` and the client id."""
         options = ConsumerOptions(selector, no_local, prefetch, subscription_name=name)
-        target = parse_destination(destination, QUEUE) if isinstance(destination, str) else destination
+        target = written_destination(destination) if isinstance(destination, str) else destination
         return self.subscribe(target, options, timeout)
 
     def create_browser(self, destination: Destination | str, selector: str | None = None) -> Browser:

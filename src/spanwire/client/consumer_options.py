@@ -7,8 +7,9 @@ from typing import Final
 
 from spanwire.client.address import options_of
 from spanwire.client.options import FLAG, MAX_PREFETCH, NUMBER, TEXT, ClientSettings, Known, Options
-from spanwire.model.destination import QUEUE, Destination, parse_destination
+from spanwire.model.destination import Destination
 from spanwire.model.errors import ConfigurationError, IllegalStateError, InvalidDestinationError
+from spanwire.model.written_destination import written_destination
 from spanwire.protocols.openwire import _marshallers as wire
 from spanwire.protocols.openwire.identities import wire_destination
 
@@ -87,8 +88,8 @@ def parsed(destination: Destination | str) -> tuple[Destination, Options]:
         return destination, Options(str(destination), {}, DESTINATION_OPTIONS)
     name, _, query = destination.partition("?")
     if "," in destination or not query:
-        return parse_destination(destination, QUEUE), Options(destination[:80], {}, DESTINATION_OPTIONS)
-    return parse_destination(name, QUEUE), Options(name[:80], options_of(query, name), DESTINATION_OPTIONS)
+        return written_destination(destination), Options(destination[:80], {}, DESTINATION_OPTIONS)
+    return written_destination(name), Options(name[:80], options_of(query, name), DESTINATION_OPTIONS)
 
 
 def default_prefetch(target: Destination, asked: ConsumerOptions, settings: ClientSettings) -> int:

@@ -25,6 +25,7 @@ NO_LIMIT: Final = -1
 SETTLED: Final = 5.0  # seconds after which a connection counts as one that lasts; ActiveMQ's minConnectTime
 MAX_MOVES: Final = 10  # in a row that brokers may ask for; then a client stays where it is for `SETTLED`
 MAX_ADVICE: Final = 16_384  # characters that a broker may suggest at once: `MAX_ADDRESSES` long ones
+MAX_TOLD: Final = 8  # addresses of a list that one line in the log names with their reasons
 NOWHERE: Final = BrokerAddress("discovery", "a broker that was not found")
 
 logger = logging.getLogger(__name__)
@@ -42,6 +43,7 @@ class Failover:
         self.started_at = 0.0
         self.attempts = 0
         self.last_error: JmsError | None = None
+        self._reasons: list[str] = []  # of the first way through the list
         self._addresses: tuple[BrokerAddress, ...] = addresses
         self._suggested: tuple[BrokerAddress, ...] = ()
         self._wanted: BrokerAddress | None = None
@@ -72,6 +74,7 @@ class Failover:
         self.started_at = now
         self.attempts = 0
         self.last_error = None
+        self._reasons = []
         self._is_startup = is_startup
         self._limit = self.policy.startup_max_attempts if is_startup else self.policy.max_attempts
         if not was_short:
@@ -126,11 +129,17 @@ class Failover:
     def failed(self, error: JmsError, now: float) -> None:
         """The address did not work."""
         self.last_error = error
+        if not self.attempts and len(self._reasons) <= MAX_TOLD:
+            reason, url = str(error), self.address.url
+            self._reasons.append(reason if url in reason else f"{url}: {reason}")
         if self._queue:
             return
         self.attempts += 1
         policy = self.policy
-        if policy.warn_after > 0 and self.attempts % policy.warn_after == 0:
+        if policy.warn_after > 0 and self.attempts == 1 and not self._is_exhausted():
+            told = "; ".join(self._reasons[:MAX_TOLD]) + ("; …" if len(self._reasons) > MAX_TOLD else "")
+            logger.warning("no broker answers, trying on: %s", told)
+        elif policy.warn_after > 0 and self.attempts % policy.warn_after == 0:
             logger.warning("no connection after %d attempts: %s; trying on", self.attempts, error)
         self._not_before = now + self._wait()
         self._grow()

@@ -16,7 +16,7 @@ from spanwire.client.aio_wire import InProcessWire, SocketWire, Wire, WireOwner
 from spanwire.client.discovering import look
 from spanwire.client.failover import Failover, is_among
 from spanwire.client.fanout import Branch, FanoutHub
-from spanwire.client.machine import Machine, in_process_transport, not_connected, silent, tls_context
+from spanwire.client.machine import Machine, in_process_transport, not_connected, not_openwire, silent, tls_context
 from spanwire.client.ports import InProcessFeed
 from spanwire.client.reconnect_policy import FanoutPolicy
 from spanwire.model.errors import AuthenticationError, ConfigurationError, JmsError, ProtocolError, SpanwireError
@@ -47,7 +47,7 @@ class BranchLine(WireOwner):
         try:
             self._transport.hub.received(self.branch, data, self._transport.machine.now().monotonic)
         except ProtocolError as error:
-            self.end(JmsError(f"{self.branch.address.url} does not speak OpenWire as it should: {error}"))
+            self.end(not_openwire(self.branch.address, error))
         except JmsError as refused:
             self.end(refused)
         if self.branch.is_online:

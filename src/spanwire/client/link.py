@@ -13,6 +13,7 @@ from typing import Final, Protocol
 from librt.strings import BytesWriter, read_i32_be, write_i32_be
 from mypy_extensions import i64
 
+from spanwire.client.other_protocol import check_first
 from spanwire.model.errors import MessageFormatError, ProtocolError, ResourceAllocationError
 from spanwire.protocols.base import MAX_OPENWIRE_FRAME_BEFORE_LOGIN
 from spanwire.protocols.openwire import _marshallers as wire
@@ -121,6 +122,8 @@ class Link:
     def receive_data(self, data: bytes, now: float) -> None:
         """Take bytes from the broker and tell of every complete frame. Raises `RemoteProtocolError`."""
         self._monitor.received(now)
+        if not self.is_negotiated:
+            check_first(data)
         frames = self._frames
         octets = data
         position: i64 = 0

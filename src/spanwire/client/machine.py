@@ -10,9 +10,10 @@ from dataclasses import replace
 from typing import Final
 
 from spanwire.client.address import BrokerAddress
+from spanwire.client.other_protocol import OtherProtocolError
 from spanwire.client.ports import InProcessTransport
 from spanwire.model.environment import Time
-from spanwire.model.errors import ConfigurationError, IllegalStateError, JmsError
+from spanwire.model.errors import ConfigurationError, IllegalStateError, JmsError, ProtocolError
 from spanwire.registry import FANOUT, IN_PROCESS, load
 from spanwire.tls import suites
 from spanwire.tls.context import client_context
@@ -130,7 +131,16 @@ def not_connected(address: BrokerAddress, error: Exception) -> JmsError:
         return JmsError(f"the certificate of {address.url} does not hold: {reason}; {advice}")
     if isinstance(error, ssl.SSLError):
         return JmsError(f"no TLS with {address.url}: {told(error)}; is that an ssl connector?")
+    if isinstance(error, socket.gaierror):
+        return JmsError(f"no connection to {address.url}: {told(error)}; check the name of the host")
     return JmsError(f"no connection to {address.url}: {told(error)}; is the broker started?")
+
+
+def not_openwire(address: BrokerAddress, error: ProtocolError) -> JmsError:
+    """Return the error for octets that no OpenWire broker sends."""
+    if isinstance(error, OtherProtocolError):
+        return JmsError(f"{address.url} {error}")
+    return JmsError(f"{address.url} does not speak OpenWire as it should: {error}")
 
 
 def silent(address: BrokerAddress, is_open: bool, timeout: float | None = None) -> JmsError:

@@ -225,7 +225,7 @@ def type_id_of(body: object) -> int:
     if isinstance(body, Message):
         return wire.ACTIVE_MQ_MESSAGE if body.raw[0] == wire.ACTIVE_MQ_BLOB_MESSAGE else body.raw[0]
     raise MessageFormatError(
-        f"a {type(body).__name__} is no message body; send str, bytes, dict, list, None or a Message"
+        f"a value of the type {type(body).__name__} is no message body; send str, bytes, dict, list, None or a Message"
     )
 
 

@@ -21,8 +21,9 @@ from spanwire.client.outgoing import (
     type_id_of,
 )
 from spanwire.client.transaction import LocalTransaction
-from spanwire.model.destination import QUEUE, Destination, parse_destination
+from spanwire.model.destination import Destination
 from spanwire.model.errors import IllegalStateError, InvalidDestinationError, MessageFormatError
+from spanwire.model.written_destination import written_destination
 from spanwire.protocols.openwire import _marshallers as wire
 from spanwire.protocols.openwire.identities import wire_destination
 
@@ -340,7 +341,7 @@ class ClientProducer:
     def _check_exists(self, outgoing: Outgoing) -> None:
         """Raises `InvalidDestinationError` for a temporary destination that the broker has said to be deleted."""
         given = self.destination if outgoing.destination is None else outgoing.destination
-        target = parse_destination(given, QUEUE) if isinstance(given, str) else given
+        target = written_destination(given) if isinstance(given, str) else given
         if target is not None and target.qualified_name in self._line.deleted:
             raise InvalidDestinationError(f"{target} has been deleted")
 
@@ -370,7 +371,7 @@ class ClientProducer:
         key = destination if isinstance(destination, str) else destination.qualified_name
         found = self._octets.get(key)
         if found is None:
-            parsed = parse_destination(destination, QUEUE) if isinstance(destination, str) else destination
+            parsed = written_destination(destination) if isinstance(destination, str) else destination
             found = nested_octets(wire_destination(parsed))
             if len(self._octets) >= MAX_REMEMBERED:
                 self._octets.clear()

@@ -7,9 +7,10 @@ from collections.abc import Callable, Mapping
 from typing import Final, Protocol
 
 from spanwire.broker.operations import OperationObserver
-from spanwire.model.destination import QUEUE, Destination, parse_destination
+from spanwire.model.destination import Destination
 from spanwire.model.environment import Time
 from spanwire.model.errors import ConfigurationError
+from spanwire.model.written_destination import written_destination
 from spanwire.transports.base import Clock
 
 View = dict[str, object]
@@ -110,7 +111,7 @@ class QueueOperations:
         for name in names:
             if not isinstance(name, str) or not name:
                 raise ConfigurationError("a destination has no name")
-            wanted = parse_destination(name, QUEUE)
+            wanted = written_destination(name)
             if not wanted.is_queue:
                 raise ConfigurationError(f"{name[:80]} is no queue")
             matching = [queue for part in wanted.parts() for queue in self._queues.queues(part)]

@@ -38,9 +38,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from spanwire.model.destination import QUEUE, SCHEMES, TOPIC, Destination, parse_destination
+from spanwire.model.destination import QUEUE, SCHEMES, TOPIC, Destination
 from spanwire.model.errors import ConfigurationError, InvalidDestinationError
 from spanwire.model.secret import Secret
+from spanwire.model.written_destination import written_destination
 from spanwire.pipeline.body_types import BODY_KINDS
 
 MIB: Final = 1024 * 1024
@@ -320,9 +321,9 @@ def target_named(name: str) -> Destination:
 
 def _permanent(name: str) -> Destination:
     try:
-        found = parse_destination(name)
+        found = written_destination(name)
     except InvalidDestinationError as error:
-        raise ConfigurationError(f"spanwire: {error}; name a queue as queue://NAME") from None
+        raise ConfigurationError(f"spanwire: {error}") from None
     if found.is_temporary:
         raise ConfigurationError(f"spanwire: {found} ends with its connection; use a queue or topic that stays")
     return found

@@ -17,8 +17,9 @@ from types import TracebackType
 from typing import Final, Self, TypeVar
 
 from spanwire.broker.views import ConnectionView, DestinationView
-from spanwire.model.destination import Destination, parse_destination
+from spanwire.model.destination import TOPIC, Destination, parse_destination
 from spanwire.model.errors import IllegalStateError
+from spanwire.model.written_destination import written_destination
 from spanwire.service.broker_thread import BrokerThread
 from spanwire.service.browsing import browse, purge
 from spanwire.service.config.model import BrokerConfiguration
@@ -209,11 +210,11 @@ class Broker:
 
     def queue(self, name: str) -> DestinationLook:
         """A queue, whether it exists or not."""
-        return DestinationLook(self, parse_destination(name))
+        return DestinationLook(self, written_destination(name))
 
     def topic(self, name: str) -> DestinationLook:
         """A topic, whether it exists or not."""
-        return DestinationLook(self, parse_destination(name if "://" in name else f"topic://{name}"))
+        return DestinationLook(self, written_destination(name, TOPIC))
 
     def destinations(self) -> list[DestinationView]:
         """The counters of all queues and topics by name, without advisory topics."""

@@ -71,6 +71,8 @@ def test_a_url_is_recognized_in_its_error(url: str, shown: str) -> None:
         ("fabric://default", "an agent is no transport"),
         ("rendezvous://default", "an agent is no transport"),
         ("udp://h:1", "the client speaks OpenWire; write tcp://host:port"),
+        ("tcp://u:p@h:1", "give user_name= and password= to connect, or write ?jms.userName=USER"),
+        ("failover:(tcp://a:1,tcp://u:p@h:1)", "give user_name= and password= to connect"),
         ("tcp:(tcp://a:1)", "is no broker URL; write tcp://host:61616"),
         ("failover:(tcp://a:1?x=1", "the parentheses of the failover: uri do not match"),
         ("failover:(failover:(tcp://a:1)?randomize=false)", "the option randomize belongs to the outermost list"),
@@ -128,3 +130,21 @@ def test_stores_are_of_use_where_tls_may_be_spoken() -> None:
     ):
         assert parse_url(url).may_use_tls
     assert not parse_url("fanout:(tcp://a:1,tcp://b:2)").may_use_tls
+
+
+@pytest.mark.parametrize(
+    ("url", "told"),
+    [
+        ("tcp://h", "tcp://h:61616"),
+        ("tcp://h/", "tcp://h:61616"),
+        ("nio://h?tcpNoDelay=true", "nio://h:61616"),
+        ("ssl://h", "ssl://h:61617"),
+        ("tcp://[::1]", "tcp://[::1]:61616"),
+        ("tcp://h:7/", "tcp://h:7"),
+        ("tcp://:7", "tcp://:7"),
+    ],
+)
+def test_a_url_without_a_port_means_the_usual_one(url: str, told: str) -> None:
+    (address,) = parse_url(url).addresses
+    assert address.url == told
+    assert address.port == int(told.rpartition(":")[2])

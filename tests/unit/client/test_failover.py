@@ -103,8 +103,31 @@ def test_attempts_are_ways_through_the_list(options: str, attempts: int) -> None
 def test_without_a_limit_it_tries_for_ever_and_says_so_now_and_then(caplog: pytest.LogCaptureFixture) -> None:
     assert len(tried(failover_of(URL + "&warnAfterReconnectAttempts=50"), 500)) == 500
     assert [record.getMessage() for record in caplog.records] == [
-        f"no connection after {attempts} attempts: no; trying on" for attempts in (50, 100, 150, 200, 250)
+        "no broker answers, trying on: tcp://a:1: no; tcp://b:2: no",
+        *[f"no connection after {attempts} attempts: no; trying on" for attempts in (50, 100, 150, 200, 250)],
     ]
+
+
+def test_each_outage_is_told_once_after_its_first_way_through_the_list(caplog: pytest.LogCaptureFixture) -> None:
+    failover = failover_of(URL)
+    for _ in range(2):
+        tried(failover, 6)
+    told = [record for record in caplog.records if record.levelname == "WARNING"]
+    assert [record.getMessage() for record in told] == [
+        "no broker answers, trying on: tcp://a:1: no; tcp://b:2: no"
+    ] * 2
+
+
+def test_a_long_list_of_brokers_that_do_not_answer_is_told_in_part(caplog: pytest.LogCaptureFixture) -> None:
+    tried(failover_of(f"failover:({','.join(f'tcp://a:{port}' for port in range(1, 21))})?randomize=false"), 21)
+    (warning,) = [record.getMessage() for record in caplog.records]
+    assert warning.endswith("tcp://a:8: no; …")
+    assert "tcp://a:9" not in warning
+
+
+def test_a_limit_of_one_way_through_the_list_raises_and_does_not_warn(caplog: pytest.LogCaptureFixture) -> None:
+    tried(failover_of(URL + "&startupMaxReconnectAttempts=1"), 10)
+    assert caplog.records == []
 
 
 def test_the_lost_address_stands_last_and_a_random_order_is_a_permutation() -> None:

@@ -7,7 +7,7 @@
 ``/temp-topic/NAME``        a temporary topic of this connection, made when first named
 ``/remote-temp-queue/NAME`` a temporary queue by its real name, as it stands in a `reply-to`
 ``/remote-temp-topic/NAME`` a temporary topic by its real name
-anything else               a queue of that literal name
+``NAME``                    a queue of that literal name
 ``A,B``                     both of them
 ==========================  ===============================================================
 
@@ -29,6 +29,7 @@ from spanwire.model.destination import (
     check_name,
 )
 from spanwire.model.errors import InvalidDestinationError, ResourceAllocationError
+from spanwire.model.written_destination import STOMP_FORMS, check_form
 
 PREFIXES: Final = ("/queue/", "/topic/", "/remote-temp-queue/", "/remote-temp-topic/")  # by kind of destination
 OWN_TEMP_QUEUE: Final = "/temp-queue/"
@@ -124,6 +125,7 @@ class DestinationNames:
             prefix = PREFIXES[kind]
             if text.startswith(prefix):
                 return physical(kind, text[len(prefix) :])
+        check_form(text, STOMP_FORMS)
         return physical(QUEUE, text)
 
     def _temporary(self, kind: int, text: str, prefix: str) -> Destination:

@@ -24,7 +24,7 @@ from spanwire.protocols.stomp.destinations import (
         ("queue/DX", "queue://queue/DX"),
         ("DQ", "queue://DQ"),
         ("/odd/X", "queue:///odd/X"),
-        ("queue://D.URL", "queue://queue://D.URL"),
+        ("/queue/queue://D.URL", "queue://queue://D.URL"),
         ("/remote-temp-queue/ID:x:1", "temp-queue://ID:x:1"),
         ("/temp-topic/T", "temp-topic://ID:c:1"),
     ],
@@ -34,7 +34,21 @@ def test_a_name_is_a_destination(text: str, qualified: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "/queue/", "/topic/?x=y", "/temp-queue/", "/queue/a\nb", "/queue/A,", ",", "/queue/ A"]
+    "text",
+    [
+        "queue://D.URL",
+        "topic:D",
+        "kafka://D",
+        "/queue/A,queue://B",
+        "",
+        "/queue/",
+        "/topic/?x=y",
+        "/temp-queue/",
+        "/queue/a\nb",
+        "/queue/A,",
+        ",",
+        "/queue/ A",
+    ],
 )
 def test_a_name_that_is_none_is_refused(text: str) -> None:
     with pytest.raises(InvalidDestinationError):
@@ -42,7 +56,7 @@ def test_a_name_that_is_none_is_refused(text: str) -> None:
 
 
 def test_a_composite_keeps_the_kind_and_literal_name_of_each_part() -> None:
-    parts = read_destination("/queue/A, /topic/B,queue://C,/queue/D").parts()
+    parts = read_destination("/queue/A, /topic/B,/queue/queue://C,/queue/D").parts()
     assert parts == [
         Destination(QUEUE, "A"), Destination(TOPIC, "B"), Destination(QUEUE, "queue://C"), Destination(QUEUE, "D"),
     ]  # fmt: skip

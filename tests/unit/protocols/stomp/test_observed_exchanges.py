@@ -67,6 +67,7 @@ DEVIATIONS: Final = {
     "stomp_to_jms/expires-bad": SAYS_WHY,
     "stomp_to_jms/reply-to /queue/": SAYS_WHY,
     "stomp_to_jms/destination /queue/": "the table holds no answer for it",
+    "stomp_to_jms/destination queue://D.URL": "an OpenWire form in a STOMP header is refused with what was meant",
     "stomp_to_jms/JMS-headers-as-properties": "a client cannot set JMSRedelivered",
     "errors/SEND before CONNECT": "a connection that does not open with CONNECT is closed",
     "errors/durable without client-id": "nobody could ever come back to that subscription",

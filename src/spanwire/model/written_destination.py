@@ -1,0 +1,93 @@
+"""Destinations as people write them in programs, options and headers.
+
+A broker takes any physical name, because clients of other languages may have chosen it. A person who writes
+``/queue/ORDERS`` in a program of OpenWire, or ``queue:/ORDERS`` anywhere, means the queue ORDERS: such a text is
+refused, and the error says what was probably meant. A full form is taken literally, so that ``queue:///queue/ORDERS``
+reaches a queue whose name is ``/queue/ORDERS``.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from spanwire.model.destination import (
+    MAX_COMPOSITE_PARTS,
+    QUEUE,
+    SCHEMES,
+    TEMP_QUEUE,
+    TEMP_TOPIC,
+    TOPIC,
+    Destination,
+    parse_destination,
+)
+from spanwire.model.errors import InvalidDestinationError
+
+MAX_SHOWN: Final = 80  # characters of a wrong text in an error
+STOMP_FORMS: Final = ("/queue/", "/topic/", "/temp-queue/", "/temp-topic/")  # by kind of destination
+KINDS: Final = {"queue": QUEUE, "topic": TOPIC, "temp-queue": TEMP_QUEUE, "temp-topic": TEMP_TOPIC}
+WRAPPER: Final = re.compile(r"(?:jms|activemq|amq):/*(?=(?:temp-)?(?:queue|topic):)", re.IGNORECASE)
+OTHER_FORM: Final = re.compile(r"(?:/+((?:temp-)?(?:queue|topic))s?/+|((?:temp-)?(?:queue|topic))s?:/*)", re.IGNORECASE)
+SCHEME: Final = re.compile(r"([a-z][a-z0-9+.\-]*)://", re.IGNORECASE)
+BROKER_SCHEMES: Final = (
+    "tcp",
+    "nio",
+    "ssl",
+    "auto",
+    "stomp",
+    "vm",
+    "peer",
+    "failover",
+    "http",
+    "https",
+    "amqp",
+    "mqtt",
+)
+
+
+def written_destination(text: str, default_kind: int = QUEUE) -> Destination:
+    """Return what ``queue://NAME?options``, a bare name of ``default_kind`` or a composite of them names; options are
+    cut off. Raises `InvalidDestinationError` for a text that is written as another protocol or product has it.
+    """
+    parts = [text] if "," not in text else text.split(",", MAX_COMPOSITE_PARTS)
+    form = SCHEMES[default_kind]
+    for part in parts:
+        name = part.strip()
+        check_form(name, SCHEMES)
+        if name.startswith("/"):
+            shown = name[:MAX_SHOWN]
+            raise InvalidDestinationError(
+                f"the destination {shown!r} begins with a slash: did you mean {form}{shown.lstrip('/')}? "
+                f"({form}{shown} is one whose name has the slash)"
+            )
+    return parse_destination(text, default_kind)
+
+
+def check_form(text: str, forms: tuple[str, ...]) -> None:
+    """Raise `InvalidDestinationError` for one destination that begins with none of ``forms``, which are those of queue,
+    topic, temporary queue and temporary topic, but with the like of another protocol or with a scheme.
+    """
+    if text.startswith(forms):
+        return
+    name = text.partition("?")[0]
+    wrapper = WRAPPER.match(name)
+    start = 0 if wrapper is None else wrapper.end()
+    found = OTHER_FORM.match(name, start)
+    shown = name[:MAX_SHOWN]
+    if found is not None:
+        kind = KINDS[(found.group(1) or found.group(2)).lower()]
+        meant = name[found.end() :][:MAX_SHOWN] or "NAME"
+        raise InvalidDestinationError(f"{shown!r} is no destination: did you mean {forms[kind]}{meant}?")
+    scheme = SCHEME.match(name)
+    if scheme is None:
+        return
+    if scheme.group(1).lower() in BROKER_SCHEMES:
+        raise InvalidDestinationError(
+            f"a destination has the scheme {scheme.group(1)!r}, which is that of a broker's URL: "
+            f"write {forms[QUEUE]}NAME or {forms[TOPIC]}NAME"
+        )
+    meant = name[scheme.end() :].lstrip("/")[:MAX_SHOWN] or "NAME"
+    raise InvalidDestinationError(
+        f"{shown!r} is no destination, there is no scheme {scheme.group(1)[:MAX_SHOWN]!r}: did you mean "
+        f"{forms[QUEUE]}{meant} or {forms[TOPIC]}{meant}?"
+    )
