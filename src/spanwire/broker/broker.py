@@ -294,8 +294,11 @@ class Broker:
         """Take a message. True: answer now. False: `ClientConnection.completed` will be called with ``token``."""
         self._turn(now)
         if transaction_id is None:
-            if state.repeats and self._sending.is_repeated(state, message):
-                return self._sending.answer_when_stored(state, token)
+            if state.repeats:
+                if self._sending.is_repeated(state, message):
+                    return self._sending.answer_when_stored(state, token)
+                if state.forwards and not message.destination.is_queue:
+                    return self._sending.send_over_link(state, message, token)
             return self._sending.send(state, message, None, token)
         transaction = self.xa.gathering(state, transaction_id)
         if transaction.is_repeated or (state.repeats and self._sending.is_repeated(state, message)):

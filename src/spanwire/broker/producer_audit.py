@@ -24,6 +24,7 @@ messages of one id.
 Keys of the facts, one letter and a name in UTF-8: ``P`` and the producer id, ``T`` and the connection id of local
 transactions, ``L`` and the upper bits of a link's numbers in hexadecimal, or the ids of a broker and a producer with
 the queue between them; for the values see ``sequence_window.py``.
+``C`` and a name of `NetworkCopies` for topic messages that came over links.
 ``I`` alone: random octets, by which this store's numbers differ from all others.
 """
 
@@ -36,10 +37,11 @@ from typing import Final
 from mypy_extensions import i64
 
 from spanwire.broker.facts import MAX_KEY_BYTES, PRODUCER_AUDIT, Fact
+from spanwire.broker.network_copies import NetworkCopies
 from spanwire.broker.ports import AuditSource
 from spanwire.broker.sequence_window import DEFAULT_DEPTH, MAX_DEPTH, SequenceWindow, decoded_window
 from spanwire.model.destination import Destination
-from spanwire.model.ids import MessageId, ProducerId, TransactionId
+from spanwire.model.ids import MessageId, ProducerId, TransactionId, parsed_producer_id
 from spanwire.model.message import Message
 
 MAX_PRODUCERS: Final = 1024  # ActiveMQ's maxFailoverProducersToTrack is 64, which one busy client exceeds
@@ -48,6 +50,7 @@ MAX_TRACKED: Final = 65_536  # the most that a configuration may ask for: 20 MiB
 PRODUCER: Final = "P"
 TRANSACTIONS: Final = "T"
 LINK: Final = "L"
+COPIES: Final = "C"
 IDENTITY: Final = "I"
 IDENTITY_SIZE: Final = 8  # octets
 
@@ -91,6 +94,7 @@ class ProducerAudit(AuditSource):
         self._upper: i64 = 0
         self._noted: SequenceWindow | None = None  # of the last number that came over a link
         self._noted_upper: i64 = 0
+        self.copies: Final[NetworkCopies] = NetworkCopies()
         self.duplicates = 0
 
     # -- producers -----------------------------------------------------------------------------------------------------
@@ -219,6 +223,10 @@ class ProducerAudit(AuditSource):
             _add_fact(facts, TRANSACTIONS, name, window)
         for name, window in self._links.items():
             _add_fact(facts, LINK, name, window)
+        for name, value in self.copies.entries():
+            key = _key(COPIES, name)
+            if len(key) <= MAX_KEY_BYTES:
+                facts.append(Fact(PRODUCER_AUDIT, key, value))
         return facts
 
     def restore(self, key: bytes, value: bytes) -> None:
@@ -231,10 +239,13 @@ class ProducerAudit(AuditSource):
             self._identity = value
             self._numbered = None
             return
+        kind, name = text[:1], text[1:]
+        if kind == COPIES:
+            self.copies.restore(name, value)
+            return
         window = decoded_window(value, self._depth)
         if window is None:
             return
-        kind, name = text[:1], text[1:]
         if kind == PRODUCER:
             producer_id = parsed_producer_id(name)
             if producer_id is not None:
@@ -251,6 +262,8 @@ class ProducerAudit(AuditSource):
         """
         if message.broker_path:
             self.came_over_link(message)
+            if not message.destination.is_queue:
+                self.copies.note(message)
         else:
             self.stored(None, message.message_id)
 
@@ -292,14 +305,6 @@ def is_first_visit(broker_path: tuple[str, ...]) -> bool:
     return len(broker_path) > 0 and broker_path.count(broker_path[-1]) == 1
 
 
-def parsed_producer_id(text: str) -> ProducerId | None:
-    """The id that has this string form; None if none has."""
-    parts = text.rsplit(":", 2)
-    if len(parts) != 3 or not _is_number(parts[1]) or not _is_number(parts[2]):
-        return None
-    return ProducerId(parts[0], int(parts[1]), int(parts[2]))
-
-
 def _note(table: dict[str, SequenceWindow], name: str, sequence: int, depth: int, limit: int) -> list[str]:
     """Notes ``sequence`` in the window of ``name``, which is the youngest now; gives the names that had to go."""
     window = table.pop(name, None)
@@ -333,8 +338,3 @@ def _link(number: int) -> str:
 
 def _maker(message: Message) -> str:
     return f"{message.broker_path[-1]} {message.destination.qualified_name} {message.message_id.producer_id}"
-
-
-def _is_number(text: str) -> bool:
-    digits = text.removeprefix("-")
-    return digits.isascii() and digits.isdecimal() and len(digits) <= 19

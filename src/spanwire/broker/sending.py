@@ -14,10 +14,12 @@ from spanwire.broker.destination_map import DestinationMap
 from spanwire.broker.destinations import Destinations
 from spanwire.broker.flow_control import MEMORY, ROOM, TURN, FlowControl, ParkedSender, tell
 from spanwire.broker.formats import MessageFormats
+from spanwire.broker.network_copies import COPY, NEARER, NEW
 from spanwire.broker.ports import NO_TOKEN
 from spanwire.broker.producer_audit import ProducerAudit
 from spanwire.broker.reference import BrokerDestination, MessageReference
 from spanwire.broker.rights import Rights
+from spanwire.broker.topic import Topic
 from spanwire.broker.transactions import TransactedSend, Transaction
 from spanwire.broker.unstored import Unstored
 from spanwire.broker.virtual import Target, VirtualDestinations
@@ -25,6 +27,7 @@ from spanwire.broker.waiting import Waiting, WaitingLine, WithheldMessage
 from spanwire.model.destination import QUEUE, SCHEDULE, SUBSCRIPTION, Destination
 from spanwire.model.errors import DestinationDoesNotExistError, JmsError
 from spanwire.model.message import Message
+from spanwire.model.routing import BRIDGE_DURABLE_PREFIX
 
 
 class DelayedSender(Protocol):
@@ -151,6 +154,57 @@ class Sending(ParkedSender):
                 return self._flow.park(state, target.home, message, token, obstacle)
         return self._deliver_all(state, targets, self.copies(targets, message), token)
 
+    def send_over_link(self, state: ConnectionState, message: Message, token: int) -> bool:
+        """Take a topic's message that another broker forwards, once, whatever the number of routes over which it comes.
+        Return and raise as `send`.
+        """
+        audited = self._is_audited(message.destination)
+        verdict = self._audit.copies.judge(message) if audited else NEW
+        if verdict == COPY:
+            return not message.persistent or self.answer_when_stored(state, token)
+        parked = len(state.parked)
+        if verdict == NEW:
+            answered = self.send(state, message, None, token)
+        else:
+            answered = self._send_to_bridges(state, message, token)
+        if audited and len(state.parked) == parked:
+            self._audit.copies.note(message)
+        return answered
+
+    def _is_audited(self, topic: Destination) -> bool:
+        if topic.is_advisory:
+            return False  # each broker tells its own
+        home = self._map.find(topic)
+        return home is None or home.policy.topic.audits_copies
+
+    def _send_to_bridges(self, state: ConnectionState, message: Message, token: int) -> bool:
+        """Take a copy that is `NEARER`: for the bridges of this broker, and their durable subscriptions."""
+        targets = [target for target in self.targets(state, message) if self._leads_on(target.home)]
+        for target in targets:
+            obstacle = self._flow.obstacle(target.home, message)
+            if (obstacle != ROOM or state.parked) and not self._passes(state, target.home, message, obstacle):
+                return self._flow.park(state, target.home, message, token, obstacle if obstacle != ROOM else TURN)
+        self._deliver_to_bridges(state, targets, message)
+        return not message.persistent or self.answer_when_stored(state, token)
+
+    def _leads_on(self, home: BrokerDestination) -> bool:
+        """Return True for a topic, and for the line of a bridge's durable subscription."""
+        if isinstance(home, Topic):
+            return True
+        durable = self._map.durables.get(home.destination.name) if home.destination.kind == SUBSCRIPTION else None
+        return durable is not None and durable.terms.name.startswith(BRIDGE_DURABLE_PREFIX)
+
+    def _deliver_to_bridges(self, state: ConnectionState, targets: list[Target], message: Message) -> None:
+        lines: list[Target] = []
+        copies: list[Message] = []
+        for target, copy in zip(targets, self.copies(targets, message), strict=True):
+            if isinstance(target.home, Topic):
+                target.home.accept_for_bridges(copy)
+            else:
+                lines.append(target)
+                copies.append(copy)
+        self._deliver_all(state, lines, copies, NO_TOKEN)
+
     def is_repeated(self, state: ConnectionState, message: Message) -> bool:
         """Whether the store has what a client that reconnected sends; then it is only to be answered."""
         if state.forwards:
@@ -257,12 +311,27 @@ class Sending(ParkedSender):
             if parked.home.destination.kind == SCHEDULE and self.delayed is not None:
                 done = self.delayed.keep(state, parked.message, parked.token)
             else:
-                targets = self.targets(state, parked.message)
-                done = self._deliver_all(state, targets, self.copies(targets, parked.message), parked.token)
+                done = self._take_parked(state, parked)
         except JmsError as refused:
             error = refused
         if done or error is not None:
             tell(state, parked.token, error)
+
+    def _take_parked(self, state: ConnectionState, parked: ParkedSend) -> bool:
+        message = parked.message
+        audited = state.forwards and not message.destination.is_queue and self._is_audited(message.destination)
+        verdict = self._audit.copies.judge(message) if audited else NEW  # another copy may have been taken meanwhile
+        if verdict == NEW:
+            targets = self.targets(state, message)
+            done = self._deliver_all(state, targets, self.copies(targets, message), parked.token)
+        else:
+            if verdict == NEARER:
+                targets = [target for target in self.targets(state, message) if self._leads_on(target.home)]
+                self._deliver_to_bridges(state, targets, message)
+            done = not message.persistent or self.answer_when_stored(state, parked.token)
+        if audited:
+            self._audit.copies.note(message)
+        return done
 
     def home_again(self, destination: Destination) -> BrokerDestination | None:
         """Where a message goes back to that was there before; None when that is gone for good."""

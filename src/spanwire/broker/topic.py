@@ -60,6 +60,28 @@ class Topic(BrokerDestination):
                 subscription.pending.append(reference)
         self.release(message)
 
+    def accept_for_bridges(self, message: Message) -> None:
+        """Hand a copy of a message that was taken before to bridges alone."""
+        reference = MessageReference(self, message, 0, self._context.next_order(), 0)
+        self.hold(message)
+        for subscription in self.subscriptions:
+            if subscription.network_filter is None or not subscription.accepts(reference):
+                continue
+            message.holders += 1
+            if subscription.can_take() and not subscription.pending:
+                self.dispatched += 1
+                subscription.dispatch(reference)
+            else:
+                self._let_wait(subscription, reference)
+        self.release(message)
+
+    def _let_wait(self, subscription: Subscription, reference: MessageReference) -> None:
+        """Keep a message until ``subscription`` can take it."""
+        if subscription.discarding:
+            self.release(reference.message)
+        else:
+            subscription.pending.append(reference)
+
     def make_room(self, size: int) -> bool:
         """Whether something that waits could be given up, so that memory takes ``size`` bytes; here nothing can."""
         return False

@@ -79,7 +79,8 @@ class DispatchPolicy:
 @dataclass(frozen=True)
 class TopicPolicy:
     """The tuning of a topic, each attribute as ActiveMQ's policy entry has it; ``durable_prefetch`` -1 leaves a durable
-    subscriber its own.
+    subscriber its own. With ``audits_copies`` (enableAudit) a message that comes over several routes of a network is
+    taken once.
     """
 
     durable_prefetch: int = -1
@@ -88,3 +89,4 @@ class TopicPolicy:
     pending_limit: PendingLimit | None = None
     eviction: EvictionPolicy = field(default_factory=EvictionPolicy)
     dispatch: DispatchPolicy | None = None
+    audits_copies: bool = True

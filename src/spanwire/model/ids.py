@@ -184,3 +184,16 @@ def xa_transaction_id(key: bytes) -> XaTransactionId:
 
 def _digits(octets: bytes) -> str:
     return "".join([f"{octet if octet < 0x80 else octet | 0xFFFFFF00:x}" for octet in octets])
+
+
+def parsed_producer_id(text: str) -> ProducerId | None:
+    """The id that has this string form; None if none has."""
+    parts = text.rsplit(":", 2)
+    if len(parts) != 3 or not _is_number(parts[1]) or not _is_number(parts[2]):
+        return None
+    return ProducerId(parts[0], int(parts[1]), int(parts[2]))
+
+
+def _is_number(text: str) -> bool:
+    digits = text.removeprefix("-")
+    return digits.isascii() and digits.isdecimal() and len(digits) <= 19

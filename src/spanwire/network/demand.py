@@ -19,11 +19,10 @@ from spanwire.model.errors import JmsError
 from spanwire.model.ids import ConsumerId, MessageId
 from spanwire.model.info import ConnectionInfo, ConsumerInfo
 from spanwire.model.message import Message
-from spanwire.model.routing import MAX_PATH, NetworkFilter, Refusals
+from spanwire.model.routing import BRIDGE_DURABLE_PREFIX, MAX_PATH, NetworkFilter, Refusals
 from spanwire.network.settings import BridgeSettings
 
 BRIDGE_SESSION: Final = 1  # at both ends
-DURABLE_PREFIX: Final = "NC-DS_"  # ActiveMQ's
 NOBODY: Final[set[str]] = set()  # behind a subscription that is not durable; shared, and always empty
 MAX_DEMAND: Final = 10_000  # remote consumers of one bridge: ten connections' worth of the most consumers one may have
 
@@ -231,19 +230,20 @@ class DemandTable:
             return False
         return consumer.info.subscription_name is not None or self._settings.is_forced_durable(destination)
 
-    def joined(self, consumer: RemoteConsumer) -> bool:
-        """Let subscriptions that cover the destination serve this consumer, too (conduit). False if there is none."""
-        info = consumer.info
-        if not self._may_join(info):
-            return False
+    def joinable(self, consumer: RemoteConsumer) -> list[DemandSubscription]:
+        """The subscriptions that cover the destination and may serve this consumer, too (conduit)."""
+        if not self._may_join(consumer.info):
+            return []
         durable = self.wants_durable(consumer)
-        found: list[DemandSubscription] = []
-        for demand in self.covering(consumer.destination):
-            if demand.is_durable or not durable:
-                demand.serves(consumer)
-                found.append(demand)
+        return [demand for demand in self.covering(consumer.destination) if demand.is_durable or not durable]
+
+    def joined(self, consumer: RemoteConsumer) -> bool:
+        """Let all that are `joinable` serve this consumer. False if there is none."""
+        found = self.joinable(consumer)
         if not found:
             return False
+        for demand in found:
+            demand.serves(consumer)
         self._remote[consumer.key] = found
         return True
 
@@ -396,8 +396,8 @@ def durable_name(broker_name: str, topic: Destination, info: ConsumerInfo | None
     after every reconnect, so that the bridge finds what waits.
     """
     if info is None or info.subscription_name is None:
-        return f"{DURABLE_PREFIX}{broker_name}_{topic.name}"
-    return f"{DURABLE_PREFIX}{broker_name}_{topic.name}_{info.client_id or ''}_{info.subscription_name}"
+        return f"{BRIDGE_DURABLE_PREFIX}{broker_name}_{topic.name}"
+    return f"{BRIDGE_DURABLE_PREFIX}{broker_name}_{topic.name}_{info.client_id or ''}_{info.subscription_name}"
 
 
 def subscriber_key(client_id: str | None, name: str) -> str:
@@ -409,7 +409,7 @@ def subscriber_key(client_id: str | None, name: str) -> str:
 def is_of_a_bridge(key: str) -> bool:
     """Return True if the durable subscription of this `subscriber_key` was made by a bridge of the remote broker."""
     length, _, rest = key.partition(":")
-    return rest[int(length) + 1 :].startswith(DURABLE_PREFIX)
+    return rest[int(length) + 1 :].startswith(BRIDGE_DURABLE_PREFIX)
 
 
 def _covers(pattern: Destination, destination: Destination) -> bool:

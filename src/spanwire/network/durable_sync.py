@@ -9,7 +9,7 @@ from typing import Final
 
 from spanwire.broker.broker import Broker
 from spanwire.model.ids import ConsumerId
-from spanwire.network.demand import DURABLE_PREFIX
+from spanwire.model.routing import BRIDGE_DURABLE_PREFIX
 from spanwire.network.settings import BridgeSettings
 from spanwire.protocols.openwire import _marshallers as wire
 from spanwire.protocols.openwire.identities import wire_consumer_id, wire_destination
@@ -26,7 +26,7 @@ def subscription_info(broker: Broker, settings: BridgeSettings) -> wire.BrokerSu
     infos: list[wire.ConsumerInfo] = []
     connection_id = broker.ids.next_id()
     for terms in broker.operations.durable_terms():
-        if terms.name.startswith(DURABLE_PREFIX) or len(infos) >= MAX_TOLD:
+        if terms.name.startswith(BRIDGE_DURABLE_PREFIX) or len(infos) >= MAX_TOLD:
             continue
         if any(settings.permits(part) for part in terms.topic.parts()):
             infos.append(
@@ -52,7 +52,8 @@ def subscriptions_in(command: wire.BrokerSubscriptionInfo, settings: BridgeSetti
         name = info.subscription_name
         if name is None:
             continue
-        if name.startswith(DURABLE_PREFIX) and (info.client_id is None or info.client_id.startswith(settings.name)):
+        is_bridge = name.startswith(BRIDGE_DURABLE_PREFIX)
+        if is_bridge and (info.client_id is None or info.client_id.startswith(settings.name)):
             continue
         found.append(info)
     return found

@@ -22,9 +22,9 @@ from spanwire.model.environment import Time
 from spanwire.model.errors import JmsError, SpanwireError
 from spanwire.model.ids import ConsumerId, MessageId
 from spanwire.model.info import ConsumerInfo
+from spanwire.model.routing import BRIDGE_DURABLE_PREFIX
 from spanwire.network.advisories import AdvisoryReader
 from spanwire.network.demand import (
-    DURABLE_PREFIX,
     MAX_DEMAND,
     DemandSubscription,
     DemandTable,
@@ -99,7 +99,7 @@ class LocalBroker:
         if not settings.conduit or settings.dynamic_only:
             return
         for terms in self._broker.operations.durable_terms(self.client.info.client_id or ""):
-            if terms.name.startswith(DURABLE_PREFIX) and settings.permits(terms.topic):
+            if terms.name.startswith(BRIDGE_DURABLE_PREFIX) and settings.permits(terms.topic):
                 self._make_standing(terms.topic, terms.name, now)
 
     def _make_standing(self, destination: Destination, durable_name: str | None, now: Time) -> None:
@@ -186,16 +186,18 @@ class LocalBroker:
         consumer.destination = wanted
         if demand.is_full():
             raise JmsError(f"the remote broker has more than {MAX_DEMAND} consumers; the demand of more is left out")
-        outdone = demand.farther(consumer)
-        if not outdone and demand.joined(consumer):
+        farther = demand.farther(consumer)
+        outdone = list(farther)
+        made = demand.local_info(consumer)
+        if self._settings.suppresses(wanted) and not self._is_best(consumer, made, outdone):
+            self._routes.forget(self._bridge, str(info.consumer_id))
+            self._routes.pass_over(self._bridge, consumer)
+            return
+        if not farther and demand.joined(consumer):
             for joined in demand.serving(info.consumer_id):
                 self._routes.serves(joined, consumer)
                 self._note_subscriber(joined, consumer)
-            return
-        made = demand.local_info(consumer)
-        if self._settings.suppresses(wanted) and not self._is_best(consumer, made.priority, outdone):
-            self._routes.forget(self._bridge, str(info.consumer_id))
-            self._routes.pass_over(self._bridge, consumer)
+            self._replace(outdone, None, consumer, now)
             return
         if made.subscription_name is not None and self._settings.conduit:
             for plain in demand.covering(wanted):
@@ -203,28 +205,36 @@ class LocalBroker:
                     outdone.append(plain)
         self._replace(outdone, made, consumer, now)
 
-    def _is_best(self, consumer: RemoteConsumer, priority: int, outdone: list[DemandSubscription]) -> bool:
-        """Whether no other route serves this consumer as well; those that are worse are added to ``outdone``. A durable
-        subscription stays what it is, for messages wait in it.
+    def _is_best(self, consumer: RemoteConsumer, made: ConsumerInfo, outdone: list[DemandSubscription]) -> bool:
+        """Return True if no other route serves this consumer as well; those that are worse are added to ``outdone``. A
+        durable subscription stays what it is, for messages wait in it, and so it takes in whoever may join it.
         """
+        joinable = self.demand.joinable(consumer)
+        if any(own.is_durable for own in joinable):
+            return True
         for rival in self._routes.rivals(consumer):
-            if rival.is_durable or rival.info.priority >= priority:
+            if rival in joinable:
+                continue
+            if rival.is_durable or rival.info.priority >= made.priority:
                 return False
             if rival not in outdone:
                 outdone.append(rival)
         return True
 
     def _replace(
-        self, outdone: list[DemandSubscription], info: ConsumerInfo, consumer: RemoteConsumer, now: Time
+        self, outdone: list[DemandSubscription], info: ConsumerInfo | None, consumer: RemoteConsumer, now: Time
     ) -> None:
-        """A new subscription in place of others; what else they served is looked at anew."""
+        """End subscriptions, with a new one for ``consumer`` in their place unless ``info`` is None; what else they
+        served is looked at anew.
+        """
         homeless: list[RemoteConsumer] = []
         bridges: list[Forwarding] = []
         for other in outdone:
             for one in other.bridge.replaced(other, now):
                 homeless.append(one)
                 bridges.append(other.bridge)
-        self._make(info, consumer, now)
+        if info is not None:
+            self._make(info, consumer, now)
         for place, one in enumerate(homeless):
             bridges[place].reconsider(one, now)
 

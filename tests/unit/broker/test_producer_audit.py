@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from spanwire.broker.facts import PRODUCER_AUDIT, Fact
-from spanwire.broker.producer_audit import AuditedProducer, ProducerAudit, parsed_producer_id
+from spanwire.broker.producer_audit import AuditedProducer, ProducerAudit
 from spanwire.model.destination import QUEUE, Destination
-from spanwire.model.ids import MessageId, ProducerId, TransactionId
+from spanwire.model.ids import MessageId, ProducerId, TransactionId, parsed_producer_id
 from spanwire.model.message import Message
 from tests.support.plain_format import plain_message
 

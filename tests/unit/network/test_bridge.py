@@ -7,7 +7,9 @@ from itertools import pairwise
 
 import pytest
 
+from spanwire.broker.policy import PolicyEntry, PolicyMap
 from spanwire.broker.ports import ADMIN, Principal
+from spanwire.broker.topic_policy import TopicPolicy
 from spanwire.model.destination import Destination, parse_destination
 from spanwire.model.errors import AuthenticationError, AuthorizationError
 from spanwire.model.info import ConnectionInfo
@@ -208,11 +210,14 @@ def test_excluded_destinations_stay_and_of_included_ones_no_others_go() -> None:
 # -- conduit -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("conduit", "copies"), [(True, 1), (False, 2)])
-def test_a_conduit_sends_one_copy_of_a_topic_message_and_without_it_each_consumer_gets_two(
-    conduit: bool, copies: int
+@pytest.mark.parametrize(("conduit", "audits", "copies"), [(True, True, 1), (False, True, 1), (False, False, 2)])
+def test_each_consumer_gets_a_topic_message_once_unless_there_is_neither_conduit_nor_audit(
+    conduit: bool, audits: bool, copies: int
 ) -> None:
-    network, a, b, _ = pair(BridgeSettings(conduit=conduit))
+    policy = PolicyEntry(parse_destination("topic://>"), topic=TopicPolicy(audits_copies=audits))
+    network = Network()
+    a, b = network.site("A"), network.site("B", policies=PolicyMap([policy]))
+    network.link(a, b, BridgeSettings(conduit=conduit))
     inboxes = [b.client().consumes("topic://t") for _ in range(2)]
     network.settles()
     send_all(a, "topic://t", ["one"])

@@ -76,6 +76,7 @@ class TopicPolicyReader:
         settings = Settings(entry, self.findings)
         durable_prefetch = settings.clamped("durableTopicPrefetch", -1, 0, MAX_PREFETCH)
         always_retroactive = settings.flag("alwaysRetroactive", False)
+        audits_copies = settings.flag("enableAudit", True)
         if "queue" in entry.attributes or as_flag(entry.value("tempQueue") or ""):
             self.inner(entry, "dispatchPolicy", words.DISPATCH)
             for name, reason in OF_TOPICS_ALONE.items():
@@ -90,6 +91,7 @@ class TopicPolicyReader:
             self._pending_limit(entry),
             self._eviction(entry),
             self._dispatch(entry),
+            audits_copies,
         )
 
     def _dispatch(self, entry: Element) -> DispatchPolicy | None:

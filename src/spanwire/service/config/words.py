@@ -163,7 +163,7 @@ POLICY_ENTRY: Final = Words(
             "prioritizedMessages useConsumerPriority strictOrderDispatch allConsumersExclusiveByDefault "
             "timeBeforeDispatchStarts consumersBeforeDispatchStarts lazyDispatch messageGroupMapFactoryType "
             "gcInactiveDestinations gcWithNetworkConsumers inactiveTimeoutBeforeGC inactiveTimoutBeforeGC "
-            "durableTopicPrefetch alwaysRetroactive usePrefetchExtension",
+            "durableTopicPrefetch alwaysRetroactive usePrefetchExtension enableAudit",
         ),
         **all_of(
             YES,
@@ -178,7 +178,6 @@ POLICY_ENTRY: Final = Words(
         ),
         "persistJMSRedelivered": Rule(NO_EFFECT, ("true", "false"), "the journal always tells what was delivered"),
         **all_of(only("false", "dead letters of duplicates"), "sendDuplicateFromStoreToDLQ"),
-        "enableAudit": Rule(NO_EFFECT, ("true", "false"), "the store knows what was sent twice"),
         **all_of(
             Rule(NO_EFFECT, note="failoverProducersAuditDepth and maxFailoverProducersToTrack of the store hold"),
             "maxAuditDepth maxProducersToAudit maxQueueAuditDepth",

@@ -289,6 +289,12 @@ def test_what_a_topic_keeps_for_consumers_to_come_is_read(inside: str, expected:
     assert configuration.policies[0].topic == TopicPolicy(always_retroactive=True, recovery=expected)
 
 
+def test_a_topic_may_take_every_copy_that_comes_over_a_network() -> None:
+    configuration = policies("<policyEntry topic='A' enableAudit='false'/><policyEntry topic='B' enableAudit='true'/>")
+    assert configuration.warnings == ()
+    assert [entry.topic.audits_copies for entry in configuration.policies] == [False, True]
+
+
 def test_what_waits_for_a_slow_consumer_may_depend_on_its_prefetch() -> None:
     for attribute, expected in (("", 0.5), ("multiplier='2.25'", 2.25)):
         rate = f"<prefetchRatePendingMessageLimitStrategy {attribute}/>"
