@@ -164,16 +164,13 @@ def test_a_connector_without_auto_start_waits_for_an_operator_who_may_also_stop_
             assert refused.stderr == "spanwire network: there is no network connector other; there are link\n"
 
 
-def test_each_failed_attempt_is_one_line_with_the_reason_and_the_next_try(tmp_path: Path) -> None:
+def test_a_remote_broker_that_is_down_is_one_line_and_a_state(tmp_path: Path) -> None:
     (port,) = free_ports(1)
     uri = f"static:(tcp://127.0.0.1:{port})?initialReconnectDelay=100"
     with Linked(tmp_path / "near", uri) as near:
-        assert eventually(lambda: len([line for line in near.errors if "next try in" in line]) >= 3)
+        near.awaits("next try in")
         tries = [line.partition("network connector ")[2].rstrip() for line in near.errors if "next try in" in line]
-        assert tries[:3] == [
-            f"link: tcp://127.0.0.1:{port}: connection refused; next try in {delay} s"
-            for delay in ("0.1", "0.2", "0.4")
-        ]
+        assert tries == [f"link: tcp://127.0.0.1:{port}: connection refused; next try in 0.1 s"]
         (link,) = links(near)
         assert link["state"] in ("waiting", "connecting")
         assert link["reason"] == "connection refused"

@@ -115,18 +115,17 @@ def test_a_changed_file_is_taken_over_line_by_line(tmp_path: Path, caplog: pytes
             links=LINK.format("n", 2) + LINK.format("m", 3),
             attributes='schedulerSupport="true"',
         ) == [
-            "network connector n is ended",
-            "network connector n is new or another one now",
-            "network connector m is new or another one now",
-            "the policies of <destinationPolicy> are other ones now",
-            "a change of schedulerSupport takes effect at the next start",
+            "network connector n: changed, its links start anew",
+            "network connector m: added",
+            "policies of <destinationPolicy>: changed",
+            "schedulerSupport: changed, takes effect at the next start",
         ]
         assert limit_of(changing.broker, "queue://A") == 1024 * 1024
         assert changing.links() == ["n", "m"]
         assert await changing.reloads() == [
-            "network connector n is ended",
-            "network connector m is ended",
-            "the policies of <destinationPolicy> are other ones now",
+            "network connector m: removed",
+            "network connector n: removed",
+            "policies of <destinationPolicy>: changed",
         ]
         assert changing.links() == []
         assert limit_of(changing.broker, "queue://A") == 0
@@ -135,7 +134,7 @@ def test_a_changed_file_is_taken_over_line_by_line(tmp_path: Path, caplog: pytes
         played(tmp_path, play, links=LINK.format("n", 1))
     path = tmp_path / "activemq.xml"
     assert f"{path}: nothing has changed" in caplog.messages
-    assert caplog.messages.count(f"{path}: network connector m is ended") == 1
+    assert caplog.messages.count(f"{path}: network connector m: removed") == 1
 
 
 @pytest.mark.parametrize(
@@ -178,7 +177,7 @@ def test_users_change_and_those_who_are_there_stay(tmp_path: Path, caplog: pytes
     async def play(changing: Changing) -> None:
         assert logs_in(changing, SECRET)
         lines = await changing.reloads(password="another one")
-        assert lines == ["those who may log in are other ones now"]
+        assert lines == ["users: changed, applies to new logins"]
         assert logs_in(changing, "another one")
         assert not logs_in(changing, SECRET)
 
@@ -221,7 +220,7 @@ def test_a_link_comes_up_and_ends_with_its_connector(tmp_path: Path) -> None:
             await changing.reloads(links=link.replace("uri=", f'userName="ann" password="{SECRET}" uri='))
             await until(lambda: [link["state"] for link in changing.service.links()] == ["running"])
             await until(lambda: len(service.broker.connection_views()) == 1)
-            assert await changing.reloads() == ["network connector n is ended"]
+            assert await changing.reloads() == ["network connector n: removed"]
             await until(lambda: not service.broker.connection_views())
         finally:
             await service.stop()
@@ -254,7 +253,7 @@ def test_the_command_and_the_signal_reload(tmp_path: Path) -> None:
         after = before.replace("</transportConnectors>", f"</transportConnectors>{policies}")
         broker.configuration.write_text(after, "utf-8")
         told = spanwire("reload", "--data-directory", str(broker.data))
-        assert told.stdout.splitlines() == ["the policies of <destinationPolicy> are other ones now"]
+        assert told.stdout.splitlines() == ["policies of <destinationPolicy>: changed"]
         broker.configuration.write_text(before.replace("dataDirectory", "dataDirectori"), "utf-8")
         told = spanwire("reload", "--data-directory", str(broker.data))
         assert told.returncode == 1

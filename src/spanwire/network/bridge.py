@@ -24,7 +24,14 @@ from typing import Final
 from spanwire.broker.broker import Broker
 from spanwire.broker.ports import ClientConnection
 from spanwire.model.environment import Time
-from spanwire.model.errors import JmsError, RemoteProtocolError, SpanwireError, StoreError
+from spanwire.model.errors import (
+    AuthenticationError,
+    AuthorizationError,
+    JmsError,
+    RemoteProtocolError,
+    SpanwireError,
+    StoreError,
+)
 from spanwire.network.counts import LinkCounts
 from spanwire.network.crossing import Crossing
 from spanwire.network.demand import local_login
@@ -201,7 +208,7 @@ class NetworkBridge(ClientConnection, ProtocolConnection):
         except RemoteProtocolError as error:
             self._fail(Event.BROKEN, f"the remote broker broke the protocol: {error}", now)
         except (JmsError, StoreError) as refusal:  # the names differ because a compiled variable has one type
-            self._fail(Event.FAILED, str(refusal), now)
+            self._fail(Event.FAILED, local_reason(refusal, self.settings.user_name), now)
 
     def receive_eof(self, now: Time) -> None:
         """The link is broken: what was not answered goes back in line."""
@@ -448,3 +455,18 @@ class NetworkBridge(ClientConnection, ProtocolConnection):
             self._crossing.leave(now)
         if self._inbound is not None:
             self._inbound.leave(now)
+
+
+def local_reason(refusal: SpanwireError, user_name: str | None) -> str:
+    """Why the broker here ends its own bridge; for a login or a right that is missing, with what to do."""
+    if isinstance(refusal, AuthenticationError):
+        return (
+            f"this broker refuses its own bridge: {refusal} Give the networkConnector the userName and password of a "
+            "user of this broker"
+        )
+    if isinstance(refusal, AuthorizationError):
+        user = "no userName" if user_name is None else f"userName {user_name}"
+        return (
+            f"this broker refuses its own bridge: {refusal}. The networkConnector has {user}: give it one with rights"
+        )
+    return str(refusal)

@@ -23,6 +23,7 @@ from spanwire.model.errors import ConfigurationError
 from spanwire.network.bridge import NetworkBridge, State
 from spanwire.network.counts import LinkCounts
 from spanwire.network.duplex import AcceptedLink
+from spanwire.network.failure_log import FailureLog
 from spanwire.network.routes import NetworkRoutes
 from spanwire.network.settings import BridgeSettings
 from spanwire.protocols.base import ProtocolConnection
@@ -165,6 +166,7 @@ class Link:
         self._broker_url: Final = broker_url
         self._turn: Final = turn
         self._reconnect: Final = Reconnect(settings.reconnect)
+        self._failure_log: Final = FailureLog()
         self._patience: Final = connect_timeout(settings.reconnect)
         self._bridge: NetworkBridge | None = None
         self._pump: SocketPump | None = None
@@ -303,7 +305,11 @@ class Link:
                            name, uri, self._reason, self._reconnect.failures)  # fmt: skip
             self._state = "given up"
             return True
-        logger.warning("network connector %s: %s: %s; next try in %g s", name, uri, self._reason, delay)
+        if self._was_running:
+            self._failure_log.recovered()
+        told = self._failure_log.line(self._reason, self._changed)
+        if told:
+            logger.warning("network connector %s: %s: %s; next try in %g s", name, uri, told, delay)
         await asyncio.sleep(delay)
         return False
 

@@ -144,18 +144,20 @@ class RuntimeConfiguration:
 
 def _lines(found: Changes, told: tuple[str, ...]) -> list[str]:
     """One line for each change; what waits for the next start is told once."""
-    lines = [f"network connector {one.bridge.name} is ended" for one in found.removed]
-    lines += [f"network connector {one.bridge.name} is new or another one now" for one in found.added]
+    before, after = ({one.bridge.name for one in those} for those in (found.removed, found.added))
+    lines = [f"network connector {name}: removed" for name in sorted(before - after)]
+    lines += [f"network connector {name}: changed, its links start anew" for name in sorted(before & after)]
+    lines += [f"network connector {name}: added" for name in sorted(after - before)]
     for changed, words in (
-        (found.policies, "the policies of <destinationPolicy> are other ones now"),
-        (found.virtual, "the virtual destinations are other ones now"),
-        (found.users, "those who may log in are other ones now"),
-        (found.rights, "the rights of <authorizationPlugin> are other ones now"),
+        (found.policies, "policies of <destinationPolicy>: changed"),
+        (found.virtual, "virtual destinations: changed"),
+        (found.users, "users: changed, applies to new logins"),
+        (found.rights, "rights of <authorizationPlugin>: changed"),
     ):
         if changed:
             lines.append(words)
-    lines += [f"{destination} is there from now on" for destination in found.destinations]
-    lines += [f"a change of {word} takes effect at the next start" for word in found.later if word not in told]
+    lines += [f"{destination}: added" for destination in found.destinations]
+    lines += [f"{word}: changed, takes effect at the next start" for word in found.later if word not in told]
     return lines
 
 

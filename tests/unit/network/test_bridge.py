@@ -642,6 +642,25 @@ def test_a_bridge_logs_in_with_its_user_and_password() -> None:
     assert link.running
 
 
+class Nobody:
+    """Lets nobody in; duck-typed to `Authenticator`."""
+
+    def authenticate(self, info: ConnectionInfo) -> Principal:
+        raise AuthenticationError("User name [null] or password is invalid.")
+
+
+def test_a_bridge_that_its_own_broker_refuses_says_so_and_names_the_attributes() -> None:
+    network = Network()
+    a, b = network.site("A", authenticator=Nobody()), network.site("B")
+    link = network.link(a, b, BridgeSettings())
+    for _ in range(6):
+        link.turn()
+    assert link.reasons[0] == (
+        "this broker refuses its own bridge: User name [null] or password is invalid. Give the networkConnector the "
+        "userName and password of a user of this broker"
+    )
+
+
 def test_a_refused_login_has_a_reason() -> None:
     network = Network()
     a, b = network.site("A"), network.site("B", authenticator=OneUser())

@@ -1,0 +1,37 @@
+"""An outage is told at its start, for each new reason, and every ten minutes."""
+
+from __future__ import annotations
+
+from spanwire.network.failure_log import MAX_REASONS, FailureLog
+
+
+def lines(log: FailureLog, reason: str, times: range) -> list[str]:
+    return [line for line in (log.line(reason, float(now)) for now in times) if line]
+
+
+def test_a_repeated_failure_is_told_every_ten_minutes_with_a_count() -> None:
+    assert lines(FailureLog(), "connection refused", range(0, 1_801, 30)) == [
+        "connection refused",
+        "connection refused; 21 failures in 10 min",
+        "connection refused; 41 failures in 20 min",
+        "connection refused; 61 failures in 30 min",
+    ]
+
+
+def test_each_new_reason_is_told_at_once() -> None:
+    log = FailureLog()
+    told = [log.line(reason, now) for now, reason in enumerate(("refused", "no route", "refused", "no route"))]
+    assert told == ["refused", "no route", "", ""]
+
+
+def test_the_next_outage_is_told_anew() -> None:
+    log = FailureLog()
+    assert lines(log, "refused", range(3)) == ["refused"]
+    log.recovered()
+    assert lines(log, "refused", range(3, 6)) == ["refused"]
+
+
+def test_a_peer_that_makes_up_reasons_does_not_fill_the_log() -> None:
+    log = FailureLog()
+    told = [log.line(f"reason {number}", 1.0) for number in range(10 * MAX_REASONS)]
+    assert len([line for line in told if line]) == MAX_REASONS
