@@ -20,6 +20,7 @@ from spanwire.broker.policy import PolicyMap
 from spanwire.broker.ports import Authenticator, Authorizer
 from spanwire.broker.producer_audit import ProducerAudit
 from spanwire.broker.subscription import Subscription
+from spanwire.broker.upkeep import UpkeepSettings
 from spanwire.broker.usage import UsageLimits
 from spanwire.broker.virtual_settings import VirtualSettings
 from spanwire.model.acks import LAST_DELIVERED_UNKNOWN, STANDARD_ACK
@@ -272,6 +273,7 @@ class Site:
         memory_limit_bytes: int = 64 * 1024 * 1024,
         policies: PolicyMap | None = None,
         virtual: VirtualSettings | None = None,
+        upkeep: UpkeepSettings | None = None,
     ) -> None:
         self.network = network
         self.name = name
@@ -285,6 +287,7 @@ class Site:
         self._memory_limit_bytes = memory_limit_bytes
         self._policies = policies
         self._virtual = virtual
+        self._upkeep = upkeep
         self._number = 0
         self.starts()
 
@@ -317,6 +320,7 @@ class Site:
             authorizer=authorizer,
             policies=self._policies,
             virtual=self._virtual,
+            upkeep=self._upkeep,
             limits=UsageLimits(memory_bytes=self._memory_limit_bytes),
             producer_audit=audit,
         )

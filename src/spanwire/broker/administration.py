@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from spanwire.broker.advisory import Advisories
 from spanwire.broker.connections import Connections
 from spanwire.broker.context import BrokerContext
 from spanwire.broker.departures import Departures
@@ -31,7 +30,6 @@ class Administration:
         destinations: Destinations,
         durables: Durables,
         flow: FlowControl,
-        advisories: Advisories | None,
     ) -> None:
         self._context: Final[BrokerContext] = context
         self._connections: Final[Connections] = connections
@@ -39,7 +37,6 @@ class Administration:
         self._destinations: Final[Destinations] = destinations
         self._durables: Final[Durables] = durables
         self._flow: Final[FlowControl] = flow
-        self._advisories: Final[Advisories | None] = advisories
 
     def remove_subscription(self, client_id: str, name: str, now: Time) -> int:
         """Delete a durable subscription whose subscriber is away; gives how many messages waited for it. Raises
@@ -47,9 +44,7 @@ class Administration:
         """
         self._turn(now)
         pending = self._durables.pending(client_id, name)
-        terms = self._durables.remove(client_id, name)
-        if self._advisories is not None:
-            self._advisories.subscription_removed(terms, "")
+        self._durables.remove(client_id, name)
         self._flow.unpark()
         return pending
 

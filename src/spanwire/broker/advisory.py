@@ -25,7 +25,7 @@ from spanwire.model.errors import JmsError, ProtocolError, ResourceAllocationErr
 from spanwire.model.ids import ConsumerId
 from spanwire.model.info import ConnectionInfo, ConsumerInfo, ProducerInfo
 from spanwire.model.message import Message
-from spanwire.model.routing import NO_PATH
+from spanwire.model.routing import BRIDGE_DURABLE_PREFIX, NO_PATH
 
 MAX_UNHEARD: Final = 10_000  # topics remembered as those that nobody listens to; forgotten all at once when it is full
 LEAST_BEHIND: Final = 1_000  # advisories that wait for a listener before it is ended because they take too much memory
@@ -57,7 +57,7 @@ def virtual_consumer_advisory(source: Destination) -> Destination:
 
 def behind(info: ConsumerInfo, source: Destination) -> ConsumerInfo:
     """A consumer of what is sent to the virtual destination ``source``, in place of one that gets it in the end. Its id
-    is another one, and the same each time.
+    is another one, and the same each time. A durable subscriber stays one where ``source`` is a topic.
     """
     own = info.consumer_id
     connection_id = f"{own.connection_id}->{source.qualified_name}"
@@ -69,6 +69,8 @@ def behind(info: ConsumerInfo, source: Destination) -> ConsumerInfo:
         network_subscription=info.network_subscription,
         broker_path=info.broker_path,
         network_consumer_path=info.network_consumer_path,
+        subscription_name=None if source.is_queue else info.subscription_name,
+        client_id=info.client_id,
     )
 
 
@@ -189,6 +191,20 @@ class Advisories(News):
         info = standing_consumer(self._demand_id, destination)
         return [(source, behind(info, source)) for source in self._destinations.virtual_sources(destination)]
 
+    def standing_subscriber(self, terms: SubscriptionTerms) -> list[tuple[Destination, ConsumerInfo]]:
+        """The virtual topics that are demand for as long as this durable subscription exists, and who stands for its
+        subscriber. What bridges subscribe to is left to the brokers behind them.
+        """
+        found: list[tuple[Destination, ConsumerInfo]] = []
+        if not self._demand_id or terms.name.startswith(BRIDGE_DURABLE_PREFIX):
+            return found
+        consumer_id = ConsumerId(f"{self._demand_id}:{terms.key}", 0, 0)
+        for topic in terms.topic.parts():
+            info = ConsumerInfo(consumer_id, topic, subscription_name=terms.name, client_id=terms.client_id)
+            for source in self._destinations.virtual_sources(topic):
+                found.append((source, behind(info, source)))
+        return found
+
     def destination_removed(self, destination: Destination, connection_id: str) -> None:
         """A queue or topic is gone, and with it the advisory topics about it that only wildcards listen to."""
         if destination.is_advisory:
@@ -246,6 +262,11 @@ class Advisories(News):
         for topic in terms.topic.parts():
             if not topic.is_advisory:
                 self._publish(consumer_advisory(topic), RemovedSubject(connection_id, terms), {})
+                for source in self._destinations.virtual_sources(topic):
+                    self._publish(virtual_consumer_advisory(source), RemovedSubject(connection_id, terms), {})
+        for source, info in self.standing_subscriber(terms):
+            gone = RemovedSubject(info.consumer_id.connection_id, info.consumer_id)
+            self._publish(virtual_consumer_advisory(source), gone, {"consumerCount": 0})
 
     def producer_added(self, info: ProducerInfo, destination: Destination, count: int) -> None:
         """``destination`` has one more producer."""

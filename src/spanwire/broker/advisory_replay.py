@@ -1,5 +1,5 @@
-"""What a new listener of advisories is told of that is there already: destinations, bridges, connections, producers and
-consumers, in the order in which ActiveMQ tells of them.
+"""What a new listener of advisories is told of that is there already: destinations, bridges, durable subscribers that
+are away, connections, producers and consumers, in the order in which ActiveMQ tells of them.
 
 A client that only wants to hear of temporary destinations, as each client of ActiveMQ does, costs no look at the
 others. A broker is not told of consumers that were heard of through it.
@@ -24,6 +24,7 @@ from spanwire.broker.chunk import SLICE_MESSAGES
 from spanwire.broker.connection_state import ConnectionState
 from spanwire.broker.context import BrokerContext
 from spanwire.broker.destination_map import DestinationMap
+from spanwire.broker.durable_subscription import DurableSubscription
 from spanwire.broker.policy import PolicyEntry
 from spanwire.broker.reference import BrokerDestination
 from spanwire.broker.subscription import Subscription
@@ -70,6 +71,10 @@ class Replay(BrokerDestination):
         self._of_connections: Final[bool] = may_hear_of(wanted, "Connection")
         self._of_producers: Final[bool] = may_hear_of(wanted, _PRODUCERS)
         self._of_consumers: Final[bool] = self._of_virtual or may_hear_of(wanted, _CONSUMERS)
+        self._durables: Final[list[DurableSubscription]] = (
+            list(destinations.durables.values()) if self._of_virtual else []
+        )
+        self._next_durable = 0
         self._next_home = 0
         self._next_connection = 0
         self._links_told = False
@@ -86,7 +91,7 @@ class Replay(BrokerDestination):
         self._looks = LOOKS_PER_SLICE
         self._told = 0
         before = len(subscription.pending)
-        more = self._tell_of_destinations() or self._tell_of_connections()
+        more = self._tell_of_destinations() or self._tell_of_durables() or self._tell_of_connections()
         self._advisories.replayed(subscription, len(subscription.pending) - before)
         if subscription.started:
             subscription.drain(self._context.wall_ms)
@@ -122,6 +127,19 @@ class Replay(BrokerDestination):
         if self._of_virtual:
             for source, info in self._advisories.standing_demand(destination):
                 self._tell(virtual_consumer_advisory(source), info, {"consumerCount": 1})
+
+    def _tell_of_durables(self) -> bool:
+        """True while there are more of them."""
+        while self._next_durable < len(self._durables):
+            if self._is_over():
+                return True
+            durable = self._durables[self._next_durable]
+            self._next_durable += 1
+            self._looks -= 1
+            if not durable.active and not durable.line.removed:
+                for source, info in self._advisories.standing_subscriber(durable.terms):
+                    self._tell(virtual_consumer_advisory(source), info, {"consumerCount": 0})
+        return False
 
     def _tell_of_connections(self) -> bool:
         """True while there are more of them."""

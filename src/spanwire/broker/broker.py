@@ -241,9 +241,7 @@ class Broker:
     def unsubscribe(self, state: ConnectionState, name: str, now: Time) -> None:
         """Delete a durable subscription of this client."""
         self._turn(now)
-        gone = self._durables.unsubscribe(state, name)
-        if self.advisories is not None:
-            self.advisories.subscription_removed(gone, state.connection_id)
+        self._durables.unsubscribe(state, name)
         self._flow.unpark()
 
     def set_prefetch(self, subscription: Subscription, prefetch_size: int, now: Time) -> None:

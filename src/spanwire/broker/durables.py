@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from typing import Final
 
+from spanwire.broker.advisory import Advisories
 from spanwire.broker.audit import printable
 from spanwire.broker.client_id_filter import FilteredDurableSubscription
 from spanwire.broker.connection_state import ConnectionState
@@ -54,6 +55,7 @@ class Durables:
         usage: MemoryUsage,
         rights: Rights,
         values: BoundMessageValues,
+        advisories: Advisories | None,
     ) -> None:
         self._context: Final[BrokerContext] = context
         self._map: Final[DestinationMap] = destination_map
@@ -61,6 +63,7 @@ class Durables:
         self._usage: Final[MemoryUsage] = usage
         self._rights: Final[Rights] = rights
         self._values: Final[BoundMessageValues] = values
+        self._advisories: Final[Advisories | None] = advisories
         self.remote_subscribers: Final[RemoteSubscribers] = RemoteSubscribers(context)
 
     def lines(self) -> list[Queue]:
@@ -85,7 +88,7 @@ class Durables:
             self._rights.check_create(state, part)
         if found is not None:
             _check_cursors(found)
-            self._delete(found)
+            self._delete(found, state.connection_id)
         elif len(self._map.durables) >= MAX_DURABLE_SUBSCRIPTIONS:
             raise ResourceAllocationError(
                 f"the broker is at its maximum of {MAX_DURABLE_SUBSCRIPTIONS} durable subscriptions: "
@@ -165,19 +168,19 @@ class Durables:
                 durable.active = False
                 durable.offline_since = self._context.monotonic
 
-    def unsubscribe(self, state: ConnectionState, name: str) -> SubscriptionTerms:
-        """Delete a subscription of this client with all that waits for it; gives what it was. Raises
-        `InvalidDestinationError` when there is none, `JmsError` while it has a consumer.
+    def unsubscribe(self, state: ConnectionState, name: str) -> None:
+        """Delete a subscription of this client with all that waits for it. Raises `InvalidDestinationError` when there
+        is none, `JmsError` while it has a consumer.
         """
-        return self.remove(state.info.client_id or "", name)
+        self.remove(state.info.client_id or "", name, state.connection_id)
 
     def pending(self, client_id: str, name: str) -> int:
         """How many messages a subscription has that are not acknowledged; 0 when there is none of this name."""
         found = self._map.durables.get(subscription_key(client_id, name))
         return 0 if found is None else found.line.waiting() + found.line.in_flight
 
-    def remove(self, client_id: str, name: str) -> SubscriptionTerms:
-        """The same for the subscription of any client."""
+    def remove(self, client_id: str, name: str, connection_id: str = "") -> None:
+        """The same for the subscription of any client; ``connection_id`` is that of who asks."""
         found = self._map.durables.get(subscription_key(client_id, name))
         if found is None:
             raise InvalidDestinationError(
@@ -186,8 +189,7 @@ class Durables:
         if found.active:
             raise JmsError("Durable consumer is in use")
         _check_cursors(found)
-        self._delete(found)
-        return found.terms
+        self._delete(found, connection_id)
 
     def remove_offline(self, timeout_ms: int, at_most: int) -> bool:
         """Delete those that have had no subscriber for ``timeout_ms``, counted from this start of the broker at the
@@ -209,10 +211,10 @@ class Durables:
                 printable(durable.terms.client_id),
                 timeout_ms,
             )
-            self._delete(durable)
+            self._delete(durable, "")
         return len(gone) > at_most
 
-    def _delete(self, durable: DurableSubscription) -> None:
+    def _delete(self, durable: DurableSubscription, connection_id: str) -> None:
         store = self._context.store
         durable.line.removed = True
         durable.line.drop()
@@ -225,6 +227,8 @@ class Durables:
         for topic in self._map.topics.values():
             if durable in topic.durables:
                 topic.serve([other for other in topic.durables if other is not durable])
+        if self._advisories is not None:
+            self._advisories.subscription_removed(durable.terms, connection_id)
 
     def recover(self, facts: dict[int, dict[bytes, bytes]], lines: list[RecoveredDestination], clean: bool) -> None:
         """What the store kept of subscriptions. A line without a description is left by a crash amid unsubscribing."""

@@ -137,7 +137,9 @@ class Rooms:
             self.flow,
         )
         self.producing: Final[Producing] = Producing(self.map, self.destinations, self.rights, self.advisories)
-        self.durables: Final[Durables] = Durables(self.context, self.map, policies, self.usage, self.rights, values)
+        self.durables: Final[Durables] = Durables(
+            self.context, self.map, policies, self.usage, self.rights, values, self.advisories
+        )
         self.consuming: Final[Consuming] = Consuming(
             self.context,
             self.map,
@@ -180,9 +182,8 @@ class Rooms:
             self.connections, self.xa, self.consuming, self.producing, self.flow, self.destinations, self.advisories
         )
         self.administration: Final[Administration] = Administration(
-            self.context, self.connections, self.departures, self.destinations, self.durables, self.flow,
-            self.advisories,
-        )  # fmt: skip
+            self.context, self.connections, self.departures, self.destinations, self.durables, self.flow
+        )
         self.overview: Final[Overview] = Overview(
             self.context, self.map, self.connections, self.usage, limits, self.flow, self.xa
         )

@@ -6,6 +6,7 @@ from itertools import pairwise
 
 import pytest
 
+from spanwire.broker.upkeep import UpkeepSettings
 from spanwire.model.destination import parse_destination
 from spanwire.network.routes import NetworkRoutes
 from spanwire.network.settings import BridgeSettings
@@ -359,6 +360,24 @@ def test_an_unsubscribe_ends_a_subscription_here_that_no_bridge_took_up_again(se
     assert link.bridge is not None and (link.bridge.demand_count, len(durable_lines(a))) == (0, 1)
     unsubscribes(b, "s1")
     assert durable_lines(a) == []
+
+
+def test_a_subscription_that_is_made_anew_for_another_topic_ends_that_for_the_first_here() -> None:
+    network, a, b, _ = pair(BridgeSettings())
+    away(b, "s1")
+    b.client("client-s1").consumes("topic://OTHER", durable="s1")
+    network.settles()
+    assert durable_lines(a) == [("NC-DS_brokerA_OTHER", "OTHER")]
+
+
+def test_a_subscription_whose_subscriber_stayed_away_too_long_ends_here_as_well() -> None:
+    network = Network()
+    a, b = network.site("A"), network.site("B", upkeep=UpkeepSettings(offline_timeout_ms=1_000, offline_check_ms=1_000))
+    network.link(a, b, BridgeSettings())
+    away(b, "s1")
+    network.environment.advance(60.0)
+    network.runs_timers()
+    assert (b.broker.operations.durable_terms(), durable_lines(a)) == ([], [])
 
 
 def test_a_subscription_of_which_nobody_knows_the_subscribers_is_kept() -> None:

@@ -114,6 +114,84 @@ def test_without_demand_on_creation_a_queue_alone_is_none() -> None:
     assert link.bridge is not None and link.bridge.destinations(9) == ()
 
 
+TO_TOPIC = CompositeDestination(
+    parse_destination(BAR), (ForwardTo(parse_destination("topic://include.bar.t")),), forward_only=False
+)
+
+
+def away(network: Network, site: Site) -> None:
+    """A durable subscriber behind the composite topic that came, and left."""
+    client = site.client("c1")
+    client.consumes("topic://include.bar.t", durable="s1")
+    network.settles()
+    client.leaves()
+    network.settles()
+
+
+def came_meanwhile(network: Network, site: Site) -> list[str]:
+    inbox = site.client("c1").consumes("topic://include.bar.t", durable="s1")
+    network.settles()
+    return inbox.texts
+
+
+@pytest.mark.parametrize("on_creation", [True, False])
+@pytest.mark.parametrize("hops", [1, 2])
+def test_a_durable_subscriber_behind_a_composite_topic_stays_demand_while_it_is_away(
+    on_creation: bool, hops: int
+) -> None:
+    virtual = VirtualSettings((), (TO_TOPIC,), None, told_as_demand=True, told_on_creation=on_creation)
+    network, sites = network_with(virtual, True, hops)
+    away(network, sites[-1])
+    sites[0].client().sends(BAR, "one")
+    network.settles()
+    for link in network.links:
+        link.enabled = False
+        link.breaks()
+    sites[0].client().sends(BAR, "two")
+    network.settles()
+    for link in network.links:
+        link.enabled = True
+    network.settles()
+    assert came_meanwhile(network, sites[-1]) == ["one", "two"]
+
+
+@pytest.mark.parametrize("restarted", [True, False])
+@pytest.mark.parametrize(("on_creation", "arrived"), [(True, ["one"]), (False, [])])
+def test_a_bridge_that_comes_while_a_durable_subscriber_is_away_hears_of_it_with_demand_on_creation(
+    on_creation: bool, arrived: list[str], restarted: bool
+) -> None:
+    virtual = VirtualSettings((), (TO_TOPIC,), None, told_as_demand=True, told_on_creation=on_creation)
+    network, (a, z) = network_with(virtual, True)
+    (link,) = network.links
+    link.enabled = False
+    link.breaks()
+    away(network, z)
+    if restarted:
+        z.crashes()
+    link.enabled = True
+    network.settles()
+    a.client().sends(BAR, "one")
+    network.settles()
+    assert came_meanwhile(network, z) == arrived
+
+
+@pytest.mark.parametrize("late", [True, False])
+def test_the_demand_of_a_durable_subscriber_ends_when_it_unsubscribes(late: bool) -> None:
+    virtual = VirtualSettings((), (TO_TOPIC,), None, told_as_demand=True, told_on_creation=True)
+    network, (a, z) = network_with(virtual, True)
+    (link,) = network.links
+    away(network, z)
+    if late:
+        link.breaks()
+        a.crashes()
+        network.settles()
+    assert link.bridge is not None and link.bridge.destinations(9) == (BAR,)
+    z.broker.unsubscribe(z.client("c1").state, "s1", network.now)
+    network.settles()
+    assert link.bridge.destinations(9) == ()
+    assert a.broker.operations.durable_terms() == []
+
+
 @pytest.mark.parametrize(
     ("settings", "queue", "topic"),
     [
