@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from spanwire.broker.ports import ADMIN, READ, Principal
-from spanwire.model.destination import Destination
+from spanwire.model.destination import Destination, parse_destination
 from spanwire.model.errors import AuthorizationError
 
 _VERBS = {READ: "read from", ADMIN: "create"}
@@ -26,6 +26,14 @@ class RecordingAuthorizer:
                 if (user, asked, name) in self.refused:
                     verb = _VERBS.get(action, "write to")
                     raise AuthorizationError(f"User {principal.name} is not authorized to {verb}: {name}")
+
+    def check_all(self, principal: Principal, action: str, destination: Destination) -> None:
+        """A pattern is allowed as a whole unless a rule refuses it, or a name or pattern under it."""
+        self.check(principal, action, destination)
+        for user, asked, name in self.refused:
+            concerns = user in ("*", principal.name) and asked in ("*", action)
+            if concerns and destination.is_pattern and destination.matches(parse_destination(name)):
+                raise AuthorizationError(f"User {principal.name} is not authorized for all of {destination}")
 
     def take(self) -> list[tuple[str, str, str]]:
         """The questions since the last call."""

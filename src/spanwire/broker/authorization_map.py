@@ -90,6 +90,21 @@ class AuthorizationMap(Authorizer):
             self._writer = principal
             self._written = destination
 
+    def check_all(self, principal: Principal, action: str, destination: Destination) -> None:
+        """Raises `AuthorizationError` unless one of the principal's groups has the right on all of ``destination``.
+
+        For a wildcard pattern one entry must allow everything under it; several that do so only together do not count.
+        """
+        if not destination.is_pattern:
+            self.check(principal, action, destination)
+            return
+        lists = self._default.copy()
+        for entry in self._entries:
+            if entry.destination.kind == destination.kind and covers(entry.destination, destination):
+                lists.append(entry.access)
+        if not _allows(lists, principal.groups, action):
+            raise AuthorizationError(f"User {principal.name} is not authorized for all of {destination}")
+
     def _new_decisions(self, groups: frozenset[str]) -> _Decisions:
         if len(self._decisions) >= MAX_GROUP_SETS:
             self._decisions.clear()
@@ -98,10 +113,8 @@ class AuthorizationMap(Authorizer):
         return decisions
 
     def _decide(self, groups: frozenset[str], action: str, destination: Destination) -> bool:
-        for access in self._lists(destination):
-            listed = access.read if action == READ else access.write if action == WRITE else access.admin
-            if EVERYBODY in listed or not groups.isdisjoint(listed):
-                return True
+        if _allows(self._lists(destination), groups, action):
+            return True
         return destination.is_temporary and self._temporary is None
 
     def _lists(self, destination: Destination) -> list[AccessList]:
@@ -184,6 +197,31 @@ class _Node:
             found = _Node()
             self.children[element] = found
         return found
+
+
+def _allows(lists: list[AccessList], groups: frozenset[str], action: str) -> bool:
+    """Return True if one of ``lists`` gives the right to one of ``groups``."""
+    for access in lists:
+        listed = access.read if action == READ else access.write if action == WRITE else access.admin
+        if EVERYBODY in listed or not groups.isdisjoint(listed):
+            return True
+    return False
+
+
+def covers(outer: Destination, pattern: Destination) -> bool:
+    """Return True if every name that falls under ``pattern`` falls under ``outer``, a name or a pattern, too."""
+    if not outer.is_pattern:
+        return False
+    left = outer.elements
+    right = pattern.elements
+    for index, element in enumerate(left):
+        if element == ">" and index == len(left) - 1:
+            return True
+        if index >= len(right) or (right[index] == ">" and index == len(right) - 1):
+            return False
+        if element != "*" and element != right[index]:
+            return False
+    return len(left) == len(right)
 
 
 def overlap(pattern: Destination, other: Destination) -> bool:

@@ -10,7 +10,9 @@ from spanwire.broker.durable_subscription import DurableSubscription, Subscripti
 from spanwire.broker.formats import MessageFormats
 from spanwire.broker.message_values import BoundMessageValues
 from spanwire.broker.policy import PolicyMap
+from spanwire.broker.ports import Principal
 from spanwire.broker.queue import Queue
+from spanwire.broker.rights import Rights
 from spanwire.broker.subscription import Subscription
 from spanwire.broker.topic_policy import CLIENT_ID_FILTER, DispatchPolicy
 from spanwire.model.destination import Destination
@@ -59,13 +61,15 @@ class FilteredDurableSubscription(DurableSubscription):
     def __init__(
         self,
         terms: SubscriptionTerms,
+        principal: Principal | None,
         selector: Selector | None,
         line: Queue,
         values: BoundMessageValues,
+        rights: Rights,
         policies: PolicyMap,
         formats: MessageFormats | None,
     ) -> None:
-        super().__init__(terms, selector, line, values)
+        super().__init__(terms, principal, selector, line, values, rights)
         self._policies: Final[PolicyMap] = policies
         self._filter: Final[ClientIdFilter] = ClientIdFilter(formats)
 

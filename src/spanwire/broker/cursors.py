@@ -20,7 +20,7 @@ from spanwire.broker.durable_subscription import subscription_key
 from spanwire.broker.facts import CURSORS, Fact, check_fact
 from spanwire.broker.flow_control import FlowControl
 from spanwire.broker.held import MAX_HELD, HeldMessages
-from spanwire.broker.ports import MessageStore
+from spanwire.broker.ports import ADMIN, MessageStore
 from spanwire.broker.queue import Queue
 from spanwire.broker.recovery import Expirations, RecoveredDestination
 from spanwire.broker.rights import Rights
@@ -276,11 +276,11 @@ class Cursors:
 
     def _check(self, state: ConnectionState, source: Destination) -> None:
         for destination in self._judged(source):
-            if not self._rights.may_administer(state, destination):
+            if not self._rights.may_all(state.principal, ADMIN, destination):
                 self._rights.refuse(state, f"administer: {destination}", " (cursors need that)")
 
     def _may_see(self, state: ConnectionState, cursor: Cursor) -> bool:
-        return all(self._rights.may_administer(state, one) for one in self._judged(cursor.destination))
+        return all(self._rights.may_all(state.principal, ADMIN, one) for one in self._judged(cursor.destination))
 
     def _judged(self, source: Destination) -> list[Destination]:
         """Whose rights hold for a cursor: its queue, or the topics of its subscription."""

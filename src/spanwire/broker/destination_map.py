@@ -107,6 +107,23 @@ class DestinationMap:
         self._note_removable(topic)
         return topic
 
+    def serve(self, durable: DurableSubscription) -> None:
+        """Let the topics that ``durable`` covers by the rights of now feed it, and no others."""
+        for topic in self.topics.values():
+            before = durable in topic.durables
+            if durable.covers(topic.destination) != before:
+                others = [other for other in topic.durables if other is not durable]
+                topic.serve(others if before else [*others, durable])
+
+    def reread(self) -> None:
+        """Other rights hold: let topics feed the durable subscriptions whose users may read them now. What waits for
+        such a subscription is asked for again when its subscriber comes.
+        """
+        for durable in self.durables.values():
+            if durable.has_pattern:
+                durable.is_checked = False
+                self.serve(durable)
+
     def _count(self, policy: PolicyEntry, destination: Destination) -> None:
         if _counts(policy, destination):
             name = policy.destination.qualified_name

@@ -11,12 +11,16 @@ import json
 from typing import Final
 
 from spanwire.broker.message_values import BoundMessageValues
+from spanwire.broker.ports import Principal
 from spanwire.broker.queue import Queue
+from spanwire.broker.reference import MessageCondition, MessageReference
+from spanwire.broker.rights import Rights
 from spanwire.model.destination import SUBSCRIPTION, Destination, parse_destination
 from spanwire.model.errors import InvalidClientIdError, JmsError, StoreError
 from spanwire.model.message import Message
 from spanwire.selector.expression import Selector
 
+UNREADABLE: Final = "a durable subscription in the store cannot be read: stop the broker and run spanwire store check"
 MAX_KEY_BYTES: Final = 1000  # client id and name together: what the store takes as a key, less the length in front
 
 
@@ -52,26 +56,62 @@ def subscription_key(client_id: str, name: str) -> str:
     return key
 
 
-class DurableSubscription:
+class DurableSubscription(MessageCondition):
     """The terms, the compiled selector, and the line of what was not acknowledged. ``connection_id`` is that of the
-    consumer it has, or had last.
+    consumer it has, or had last; ``principal`` that of who subscribed last, None in a store written before Spanwire
+    kept it: then it is whoever subscribes next. ``is_checked`` says that all in the line came while this principal was
+    allowed to read it; else each message is asked for once more when the subscriber is there.
     """
 
     def __init__(
-        self, terms: SubscriptionTerms, selector: Selector | None, line: Queue, values: BoundMessageValues
+        self,
+        terms: SubscriptionTerms,
+        principal: Principal | None,
+        selector: Selector | None,
+        line: Queue,
+        values: BoundMessageValues,
+        rights: Rights,
     ) -> None:
         self.terms: Final[SubscriptionTerms] = terms
         self.line: Final[Queue] = line
+        self.principal = principal
+        self.is_checked = True
         self.connection_id = ""
         self.active = False
         self.offline_since = 0.0  # monotonic seconds, while it is not active
         self._selector: Final[Selector | None] = selector
         self._values: Final[BoundMessageValues] = values
+        self._rights: Final[Rights] = rights
         self._parts: Final[list[Destination]] = terms.topic.parts()
+        self.has_pattern: Final[bool] = any(part.is_pattern for part in self._parts)
 
     def covers(self, topic: Destination) -> bool:
-        """Whether what is sent to ``topic`` is for this subscription."""
-        return any(part.matches(topic) for part in self._parts)
+        """Return True if what is sent to ``topic`` is for this subscription: its name is a part of the subscription, or
+        falls under a pattern and the principal may read it. The right to a name is checked when its consumer comes.
+        """
+        for part in self._parts:
+            if part.matches(topic) and (not part.is_pattern or self._may_read(topic)):
+                return True
+        return False
+
+    def _may_read(self, topic: Destination) -> bool:
+        principal = self.principal
+        return principal is None or self._rights.may_read(principal, topic)
+
+    def lets_through(self, reference: MessageReference) -> bool:
+        """Return True if the principal may read one of the topics through which the message came, or it came to them
+        through another destination, whose address it has kept.
+        """
+        is_theirs = False
+        for topic in reference.message.destination.parts():
+            if self.covers(topic):
+                return True
+            is_theirs = is_theirs or any(part.matches(topic) for part in self._parts)
+        return not is_theirs
+
+    def is_kept_for(self, principal: Principal) -> bool:
+        """Return True if ``principal`` is the user who subscribed last; groups may have changed."""
+        return self.principal is not None and self.principal.name == principal.name
 
     def wants(self, message: Message) -> bool:
         """Whether the selector lets ``message`` through and it does not come from the subscriber itself."""
@@ -86,17 +126,19 @@ def line_of(terms: SubscriptionTerms) -> Destination:
     return Destination(SUBSCRIPTION, terms.key)
 
 
-def encode_terms(terms: SubscriptionTerms) -> bytes:
-    """As the store keeps them: JSON."""
-    return json.dumps(
-        {
-            "client_id": terms.client_id,
-            "name": terms.name,
-            "topic": terms.topic.qualified_name,
-            "selector": terms.selector,
-            "no_local": terms.no_local,
-        }
-    ).encode("ascii")
+def encode_terms(terms: SubscriptionTerms, principal: Principal | None = None) -> bytes:
+    """As the store keeps them: JSON, with the user and the groups of the principal, if there is one."""
+    fields: dict[str, object] = {
+        "client_id": terms.client_id,
+        "name": terms.name,
+        "topic": terms.topic.qualified_name,
+        "selector": terms.selector,
+        "no_local": terms.no_local,
+    }
+    if principal is not None:
+        fields["user"] = principal.name
+        fields["groups"] = sorted(principal.groups)
+    return json.dumps(fields).encode("ascii")
 
 
 def decode_terms(value: bytes) -> SubscriptionTerms:
@@ -110,6 +152,18 @@ def decode_terms(value: bytes) -> SubscriptionTerms:
         no_local: bool = found["no_local"]
         return SubscriptionTerms(client_id, name, parse_destination(topic), selector, no_local)
     except (ValueError, KeyError, TypeError, JmsError):
-        raise StoreError(
-            "a durable subscription in the store cannot be read: stop the broker and run spanwire store check"
-        ) from None
+        raise StoreError(UNREADABLE) from None
+
+
+def decode_principal(value: bytes) -> Principal | None:
+    """Return the principal that `encode_terms` added, None for a value that has none. Raises `StoreError`."""
+    try:
+        found: dict[str, object] = json.loads(value)
+        if "user" not in found:
+            return None
+        user, groups = found["user"], found["groups"]
+        if isinstance(user, str) and isinstance(groups, list):
+            return Principal(user, frozenset(groups))
+    except (ValueError, KeyError, TypeError):
+        pass
+    raise StoreError(UNREADABLE)

@@ -18,6 +18,7 @@ from spanwire.broker.destination_map import DestinationMap
 from spanwire.broker.durable_subscription import (
     DurableSubscription,
     SubscriptionTerms,
+    decode_principal,
     decode_terms,
     encode_terms,
     line_of,
@@ -26,6 +27,7 @@ from spanwire.broker.durable_subscription import (
 from spanwire.broker.facts import REMOTE_SUBSCRIBERS, SUBSCRIPTIONS
 from spanwire.broker.message_values import BoundMessageValues
 from spanwire.broker.policy import PolicyMap
+from spanwire.broker.ports import ADMIN, READ, Principal
 from spanwire.broker.queue import Queue
 from spanwire.broker.recovery import RecoveredDestination
 from spanwire.broker.remote_subscribers import RemoteSubscribers
@@ -74,7 +76,8 @@ class Durables:
         """The subscription that a new consumer asks for: the one it left, or a new one; one whose selector or topic
         changed is deleted and made anew.
 
-        Raises `JmsError` when it is in use or there is no client id.
+        Raises `JmsError` when it is in use, there is no client id, or it is kept for another user whose rights the
+        new consumer has not.
         """
         terms = self._terms(state, info)
         found = self._map.durables.get(terms.key)
@@ -83,10 +86,12 @@ class Durables:
                 f"Durable consumer is in use for client: {terms.client_id} and subscriptionName: {terms.name}"
             )
         if found is not None and found.terms.agrees_with(terms):
+            self._hand_over(state, found)
             return found
         for part in terms.topic.parts():
             self._rights.check_create(state, part)
         if found is not None:
+            self._check_right(state, found, ADMIN, "remove")
             _check_cursors(found)
             self._delete(found, state.connection_id)
         elif len(self._map.durables) >= MAX_DURABLE_SUBSCRIPTIONS:
@@ -94,10 +99,39 @@ class Durables:
                 f"the broker is at its maximum of {MAX_DURABLE_SUBSCRIPTIONS} durable subscriptions: "
                 f"unsubscribe those that nobody needs"
             )
-        made = self._make(terms, selector)
+        made = self._make(terms, state.principal, selector)
         if info.network_subscription:
             self.remote_subscribers.begin(terms.key)
         return made
+
+    def _hand_over(self, state: ConnectionState, durable: DurableSubscription) -> None:
+        """Keep ``durable`` for the principal of the connection, which subscribes to it again. Raises
+        `AuthorizationError` for another user who may not read all of it.
+        """
+        before, principal = durable.principal, state.principal
+        if before is not None:
+            if before.name == principal.name and before.groups == principal.groups:
+                return
+            self._check_right(state, durable, READ, "read from")
+        durable.principal = principal
+        durable.is_checked = False
+        store = self._context.store
+        if store is not None:
+            store.put_fact(SUBSCRIPTIONS, _key(durable.terms), encode_terms(durable.terms, principal))
+        if durable.has_pattern:
+            self._map.serve(durable)
+
+    def _check_right(self, state: ConnectionState, durable: DurableSubscription, action: str, verb: str) -> None:
+        """Raises `AuthorizationError`, and notes it in the audit, unless ``durable`` is kept for the user of the
+        connection, or that has the right on all its topics.
+        """
+        if durable.is_kept_for(state.principal):
+            return
+        terms = durable.terms
+        for part in terms.topic.parts():
+            if not self._rights.may_all(state.principal, action, part):
+                name, client_id = printable(terms.name), printable(terms.client_id)
+                self._rights.refuse(state, f"{verb}: durable subscription {name} of client {client_id}")
 
     def _terms(self, state: ConnectionState, info: ConsumerInfo) -> SubscriptionTerms:
         client_id = state.info.client_id
@@ -116,34 +150,44 @@ class Durables:
         selector = info.selector.strip() if info.selector is not None else ""
         return SubscriptionTerms(client_id, name, info.destination, selector or None, info.no_local)
 
-    def _make(self, terms: SubscriptionTerms, selector: Selector | None) -> DurableSubscription:
+    def _make(self, terms: SubscriptionTerms, principal: Principal, selector: Selector | None) -> DurableSubscription:
         store = self._context.store
         line = line_of(terms)
         if store is not None:
-            store.put_fact(SUBSCRIPTIONS, terms.key.encode("utf-8", "surrogatepass"), encode_terms(terms))
+            store.put_fact(SUBSCRIPTIONS, _key(terms), encode_terms(terms, principal))
             store.add_destination(line)
-        return self._enter(terms, selector, line)
+        return self._enter(terms, principal, selector, line)
 
-    def _enter(self, terms: SubscriptionTerms, selector: Selector | None, line: Destination) -> DurableSubscription:
+    def _enter(
+        self, terms: SubscriptionTerms, principal: Principal | None, selector: Selector | None, line: Destination
+    ) -> DurableSubscription:
         policy = self._policies.entry_for(terms.topic.parts()[0])
         queue = new_line(line, policy, self._usage, self._context, terms.topic.parts()[0])
         queue.slow_consumers = self._map.slow_consumers(policy)
-        durable = self._made(terms, selector, queue)
+        durable = self._made(terms, principal, selector, queue)
         durable.offline_since = self._context.monotonic
         self._map.durables[terms.key] = durable
-        for topic in self._map.topics.values():
-            if durable.covers(topic.destination):
-                topic.serve([*topic.durables, durable])
+        self._map.serve(durable)
         return durable
 
-    def _made(self, terms: SubscriptionTerms, selector: Selector | None, line: Queue) -> DurableSubscription:
+    def _made(
+        self, terms: SubscriptionTerms, principal: Principal | None, selector: Selector | None, line: Queue
+    ) -> DurableSubscription:
+        values, rights = self._values, self._rights
         if not self._policies.filters_by_client_id():
-            return DurableSubscription(terms, selector, line, self._values)
+            return DurableSubscription(terms, principal, selector, line, values, rights)
         formats = self._context.formats
-        return FilteredDurableSubscription(terms, selector, line, self._values, self._policies, formats)
+        return FilteredDurableSubscription(terms, principal, selector, line, values, rights, self._policies, formats)
 
     def attach(self, durable: DurableSubscription, subscription: Subscription) -> None:
-        """Its consumer is there; dispatch begins when that is started."""
+        """Its consumer is there; dispatch begins when that is started. Where messages may wait that its user may not
+        read, these stay in the line.
+        """
+        line = durable.line
+        if line.waiting() + line.withheld + line.in_flight == 0:
+            durable.is_checked = True
+        elif durable.has_pattern and not durable.is_checked:
+            subscription.read_only(durable)
         durable.connection_id = subscription.info.consumer_id.connection_id
         durable.active = True
         durable.line.attach(subscription)
@@ -170,9 +214,14 @@ class Durables:
 
     def unsubscribe(self, state: ConnectionState, name: str) -> None:
         """Delete a subscription of this client with all that waits for it. Raises `InvalidDestinationError` when there
-        is none, `JmsError` while it has a consumer.
+        is none, `AuthorizationError` when it is kept for another user and this one has not the right ``admin`` on its
+        topics, `JmsError` while it has a consumer.
         """
-        self.remove(state.info.client_id or "", name, state.connection_id)
+        client_id = state.info.client_id or ""
+        found = self._map.durables.get(subscription_key(client_id, name))
+        if found is not None:
+            self._check_right(state, found, ADMIN, "remove")
+        self.remove(client_id, name, state.connection_id)
 
     def pending(self, client_id: str, name: str) -> int:
         """How many messages a subscription has that are not acknowledged; 0 when there is none of this name."""
@@ -222,7 +271,7 @@ class Durables:
         del self._map.durables[key]
         self.remote_subscribers.forget(key)
         if store is not None:
-            store.discard_fact(SUBSCRIPTIONS, key.encode("utf-8", "surrogatepass"))
+            store.discard_fact(SUBSCRIPTIONS, _key(durable.terms))
             store.remove_destination(durable.line.destination)
         for topic in self._map.topics.values():
             if durable in topic.durables:
@@ -235,14 +284,20 @@ class Durables:
         for value in facts.get(SUBSCRIPTIONS, {}).values():
             terms = decode_terms(value)
             selector = None if terms.selector is None else parse_selector(terms.selector)
-            self._enter(terms, selector, line_of(terms))
+            self._enter(terms, decode_principal(value), selector, line_of(terms))
         self.remote_subscribers.recover(facts.get(REMOTE_SUBSCRIBERS, {}), set(self._map.durables))
         for entry in lines:
             durable = self._map.durables.get(entry.destination.name)
             if durable is not None:
                 durable.line.recover(entry, clean)
+                durable.is_checked = False  # rights may have changed meanwhile
             elif self._context.store is not None:
                 self._context.store.remove_destination(entry.destination)
+
+
+def _key(terms: SubscriptionTerms) -> bytes:
+    """What the store knows a subscription by."""
+    return terms.key.encode("utf-8", "surrogatepass")
 
 
 def _check_cursors(durable: DurableSubscription) -> None:

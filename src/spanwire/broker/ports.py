@@ -54,6 +54,12 @@ class Authorizer(Protocol):
         """
         ...
 
+    def check_all(self, principal: Principal, action: str, destination: Destination) -> None:
+        """Raises `AuthorizationError` unless ``principal`` may do ``action`` to every destination that falls under
+        ``destination``, a name or a wildcard pattern. `check` passes a pattern when it allows one of them.
+        """
+        ...
+
 
 class ClientConnection(Protocol):
     """The protocol's side of one client connection, as the broker calls it back."""

@@ -85,11 +85,7 @@ class QueueConsumers:
         for place, consumer in enumerate(consumers):
             consumer.place = place
             subscription = consumer.subscription
-            if (
-                subscription.selector is not None
-                or subscription.no_local_connection is not None
-                or subscription.network_filter is not None
-            ):
+            if subscription.selector is not None or subscription.is_filtered:
                 self.selective += 1
             if subscription.bridge_condition is not None:
                 self.conditional += 1

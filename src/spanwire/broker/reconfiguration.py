@@ -64,3 +64,4 @@ class Reconfiguration:
     def use_authorizer(self, authorizer: Authorizer) -> None:
         """It decides who may do what from now on."""
         self._rights.authorizer = authorizer
+        self._destinations.reread()

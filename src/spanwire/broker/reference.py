@@ -178,8 +178,10 @@ def give_back(references: list[MessageReference]) -> None:
 
 
 class MessageCondition(Protocol):
-    """What a bridge's subscription asks besides its own filter (`spanwire.broker.bridge_condition`)."""
+    """A condition of a subscription besides its selector and filter: a bridge's (`spanwire.broker.bridge_condition`),
+    or what its user may read (`spanwire.broker.durable_subscription`).
+    """
 
     def lets_through(self, reference: MessageReference) -> bool:
-        """Whether the bridge may have this message now."""
+        """Return True if the subscription may have this message now."""
         ...

@@ -107,6 +107,16 @@ class Rights:
             return False
         return True
 
+    def may_all(self, principal: Principal, action: str, destination: Destination) -> bool:
+        """Return True if ``principal`` may do ``action`` to all that falls under ``destination``, which may be a
+        pattern. What a refusal means, and its audit line, are left to the caller.
+        """
+        try:
+            self.authorizer.check_all(principal, action, destination)
+        except AuthorizationError:
+            return False
+        return True
+
     def may_make(self, principal: Principal, destination: Destination) -> bool:
         """Whether a wildcard subscription of ``principal`` may have ``destination`` made for it. Not worth an audit
         line either.

@@ -72,6 +72,8 @@ class Subscription:
         self.network_filter: Final[NetworkFilter | None] = info.network_filter
         self.bridge_condition: MessageCondition | None = None
         self.no_local_connection: Final[str | None] = info.consumer_id.connection_id if info.no_local else None
+        self.readable: MessageCondition | None = None  # of a durable one with a line that others may have filled
+        self.is_filtered = info.no_local or info.network_filter is not None  # by more than its selector
         self.values: Final[BoundMessageValues] = values
         self.pulls: bool = info.prefetch_size == 0
         self.prefetch_size = min(max(info.prefetch_size, 0), MAX_PREFETCH)
@@ -104,13 +106,19 @@ class Subscription:
         return len(self.dispatched) - self.first < self.prefetch_size + self.extension
 
     def accepts(self, reference: MessageReference) -> bool:
-        """Whether selector, no-local and a bridge's filter let the message through."""
-        filters = self.network_filter is not None or self.no_local_connection is not None
-        if filters and not self._passes(reference):
+        """Whether selector, no-local, a bridge's filter and the rights of its user let the message through."""
+        if self.is_filtered and not self._passes(reference):
             return False
         return self.selector is None or self.selects(reference)
 
+    def read_only(self, readable: MessageCondition) -> None:
+        """Take nothing but what ``readable`` lets through. To be called before it is attached."""
+        self.readable = readable
+        self.is_filtered = True
+
     def _passes(self, reference: MessageReference) -> bool:
+        if self.readable is not None and not self.readable.lets_through(reference):
+            return False
         condition = self.bridge_condition
         if condition is None:
             return self.lets_through(reference.message)

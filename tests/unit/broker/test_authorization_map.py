@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from spanwire.broker.authorization_map import (
     MAX_GROUP_SETS,
@@ -10,6 +14,7 @@ from spanwire.broker.authorization_map import (
     AccessList,
     AuthorizationEntry,
     AuthorizationMap,
+    covers,
     overlap,
 )
 from spanwire.broker.ports import ADMIN, READ, WRITE, Principal
@@ -135,6 +140,45 @@ def test_a_pattern_passes_when_something_under_it_is_allowed() -> None:
     assert rights(lists, "g", "queue://B.>") == ""
     assert rights(lists, "h", "queue://A.>") == ""
     assert rights(lists, "h", "topic://A.*.C") == "r"
+
+
+ELEMENTS = st.lists(st.sampled_from(["A", "B", "*", ">"]), min_size=1, max_size=4)
+NAMES = [".".join(name) for count in range(1, 6) for name in itertools.product("ABC", repeat=count)]
+
+
+@given(ELEMENTS, ELEMENTS)
+def test_a_pattern_covers_another_when_every_name_under_that_falls_under_it(left: list[str], right: list[str]) -> None:
+    outer, pattern = Destination(0, ".".join(left)), Destination(0, ".".join(right))
+    if ">" in left[:-1] or ">" in right[:-1] or not pattern.is_pattern:
+        return
+    under = [name for name in NAMES if pattern.matches(Destination(0, name))]
+    assert covers(outer, pattern) is all(outer.matches(Destination(0, name)) for name in under)
+
+
+@pytest.mark.parametrize(
+    ("text", "groups", "expected"),
+    [
+        ("topic://A.t", "a", True),
+        ("topic://B.t", "a", False),
+        ("topic://A.>", "a", True),
+        ("topic://A.*.c", "a", True),
+        ("topic://>", "a", False),
+        ("topic://*.t", "a", False),
+        ("topic://>", "root", True),
+        ("topic://>", "guest", False),
+        ("queue://A.>", "a", False),
+        ("queue://>", "everywhere", True),
+    ],
+)
+def test_all_of_a_pattern_is_allowed_by_one_entry_that_covers_it(text: str, groups: str, expected: bool) -> None:
+    entries = [entry("topic://A.>", "a"), entry("topic://>", "root"), entry("queue://A.b", "a")]
+    lists = AuthorizationMap(entries, default=access("everywhere"))
+    try:
+        lists.check_all(Principal("u", frozenset(groups.split())), READ, parse_destination(text))
+        found = True
+    except AuthorizationError:
+        found = False
+    assert found is expected
 
 
 def test_the_refusal_has_activemqs_words() -> None:

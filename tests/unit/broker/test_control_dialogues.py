@@ -42,6 +42,9 @@ class Lists:
         if (principal.name, action, destination.qualified_name) in self.refused:
             raise AuthorizationError(f"{principal.name} {action} {destination}")
 
+    def check_all(self, principal: Principal, action: str, destination: Destination) -> None:
+        self.check(principal, action, destination)
+
 
 class FullStore(LateStore):
     """Takes facts only while it may."""

@@ -65,6 +65,9 @@ class OneName:
         if destination.name == self.denied and principal.name == "u":
             raise AuthorizationError("no")
 
+    def check_all(self, principal: Principal, action: str, destination: Destination) -> None:
+        self.check(principal, action, destination)
+
 
 @pytest.mark.parametrize("before", [True, False])
 def test_wildcard_consumers_and_senders_reach_exactly_what_matches_and_is_allowed(before: bool) -> None:

@@ -679,6 +679,9 @@ class NoBridges:
         if action == ADMIN and destination.name == "ActiveMQ.Advisory.NetworkBridge":
             raise AuthorizationError("no")
 
+    def check_all(self, principal: Principal, action: str, destination: Destination) -> None:
+        self.check(principal, action, destination)
+
 
 def test_a_user_who_may_not_be_a_bridge_is_refused() -> None:
     network = Network()

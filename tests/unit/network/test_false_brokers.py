@@ -108,6 +108,9 @@ class OnlyBridgesAreBridges:
         if principal.name != "bridge" and action == ADMIN and destination.name.endswith("Advisory.NetworkBridge"):
             raise AuthorizationError("no")
 
+    def check_all(self, principal: Principal, action: str, destination: Destination) -> None:
+        self.check(principal, action, destination)
+
 
 PULLS = BridgeSettings(name="pull", duplex=True, static=(parse_destination("queue://SECRET"),))
 

@@ -183,6 +183,9 @@ def test_demand_for_what_the_bridge_may_not_read_is_left_out() -> None:
             if action == READ and destination.name.startswith("SECRET"):
                 raise AuthorizationError("no")
 
+        def check_all(self, principal: Principal, action: str, destination: Destination) -> None:
+            self.check(principal, action, destination)
+
     remote = Remote(authorizer=NoSecrets()).runs()
     remote.advises(remote.consumer(1, "SECRET.Q"))
     remote.advises(remote.consumer(2, "OPEN.Q"))

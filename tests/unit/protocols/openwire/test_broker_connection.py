@@ -786,6 +786,9 @@ class ReadOnly:
         if action == "write" and destination.name == "RO.a":
             raise AuthorizationError(f"User {principal.name} is not authorized to write to: {destination}")
 
+    def check_all(self, principal: Principal, action: str, destination: Destination) -> None:
+        self.check(principal, action, destination)
+
 
 def test_a_transaction_that_lost_a_message_cannot_be_committed() -> None:
     peer = World(authorizer=ReadOnly()).connect(user="user")

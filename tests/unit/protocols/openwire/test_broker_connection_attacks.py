@@ -60,6 +60,9 @@ class Recording:
                 word = {READ: "read from", WRITE: "write to", ADMIN: "create"}[action]
                 raise AuthorizationError(f"User {principal.name} is not authorized to {word}: {destination}")
 
+    def check_all(self, principal: Principal, action: str, destination: Destination) -> None:
+        self.check(principal, action, destination)
+
 
 def negotiated(world: World) -> OpenWirePeer:
     peer = world.peer()

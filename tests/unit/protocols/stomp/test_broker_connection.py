@@ -593,6 +593,9 @@ def test_s34_a_wildcard_reads_only_what_its_principal_may_read() -> None:
             if action == "read" and destination.is_pattern and destination.name == ">":
                 raise JmsError(f"User anonymous is not authorized to read from: {destination}")
 
+        def check_all(self, principal: object, action: str, destination: Destination) -> None:
+            self.check(principal, action, destination)
+
     stage = Stage(authorizer=Guard())
     peer = stage.peer("1.2")
     peer.sends("SUBSCRIBE\nid:1\ndestination:/queue/>\nreceipt:r\n\n\0")

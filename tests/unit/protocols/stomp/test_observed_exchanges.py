@@ -148,6 +148,9 @@ class TablesAuthorizer:
                 return
             raise AuthorizationError(f"User {principal.name} is not authorized to {preposition}: {destination}")
 
+    def check_all(self, principal: Principal, action: str, destination: Destination) -> None:
+        self.check(principal, action, destination)
+
 
 @pytest.mark.parametrize("row", rows("versions", "heart_beat", "errors", "receipts", "subscribe"))
 def test_each_step_gets_the_answer_that_was_observed(row: dict[str, Any]) -> None:
