@@ -57,7 +57,7 @@ class BrokerProcess:
         assert process.stdout is not None
         for line in process.stdout:
             print(f"  {self.name}: {line.rstrip()}", flush=True)
-            if line.startswith("Spanwire (broker") and line.rstrip().endswith("started"):
+            if "Spanwire (broker" in line and line.rstrip().endswith("started"):
                 started.set()
 
     def kill(self) -> None:

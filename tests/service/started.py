@@ -19,6 +19,7 @@ from tests.support.broker_process import COMMAND
 from tests.support.ports import free_port
 
 TIMEOUT_S: Final = 60.0
+TIMED: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}[+-]\d\d:\d\d [A-Z]+ +spanwire\.start: ")
 LISTENING: Final = re.compile(r"Listening for connections at: (\S+?)://[^\s:]+:(\d+)")
 
 CONFIGURATION: Final = """\
@@ -117,8 +118,10 @@ class Started:
         watch.start()
         assert process.stdout is not None
         for line in process.stdout:
-            self.output.append(line.rstrip("\n"))
-            found = LISTENING.match(line)
+            time = TIMED.match(line)
+            said = line[time.end() :] if time else line
+            self.output.append(said.rstrip("\n"))
+            found = LISTENING.match(said)
             if found:
                 self.ports[found.group(1)] = int(found.group(2))
             if line.endswith("started\n"):

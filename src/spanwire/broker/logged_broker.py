@@ -29,13 +29,14 @@ class LoggedBroker(SeparatedBroker):
     # -- connections ---------------------------------------------------------------------------------------------------
 
     def add_connection(self, connection: ClientConnection, info: ConnectionInfo, now: Time) -> ConnectionState:
-        """As `Broker.add_connection`."""
+        """As `Broker.add_connection`; who is refused leaves a line in the audit instead."""
+        state = super().add_connection(connection, info, now)
         if self._log.connections:
             user = "nobody" if info.user_name is None else info.user_name
             client = "none" if info.client_id is None else info.client_id
             what = f"client id {client}, user {user}, {info.protocol} from {info.remote_address}"
             self._log.write("adding connection", info.connection_id, what)
-        return super().add_connection(connection, info, now)
+        return state
 
     def remove_connection(self, state: ConnectionState, now: Time) -> None:
         """As `Broker.remove_connection`."""

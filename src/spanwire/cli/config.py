@@ -12,7 +12,7 @@ from spanwire.cli.endpoint import printable
 from spanwire.cli.running import named_configuration
 from spanwire.model.errors import ConfigurationError
 from spanwire.service.config.document import RefusedConfigurationError
-from spanwire.service.config.loading import default_reference, load_configuration
+from spanwire.service.config.loading import load_configuration
 from spanwire.service.readiness import inspection, start_warnings
 
 REFUSED: Final = 1
@@ -48,7 +48,7 @@ def _check(arguments: Sequence[str]) -> int:
     obstacles: list[str] = []
     try:
         found = load_configuration(
-            named_configuration(options, os.environ) or default_reference(os.environ),
+            named_configuration(options, os.environ),
             dict(options.definitions),
             skip_unsupported=bool(options.skip_unsupported),
             inspect=inspection(options.data_directory, os.environ, allow_anonymous=bool(options.allow_anonymous)),

@@ -12,7 +12,7 @@ from spanwire.cli.arguments import CONFIGURATION_VARIABLE
 from spanwire.management.control import SOCKET_NAME, ControlClient
 from spanwire.management.running_brokers import ListedBroker, running_brokers
 from spanwire.model.errors import ConfigurationError
-from spanwire.service.config.loading import configuration_file, load_configuration
+from spanwire.service.config.loading import configuration_file, default_reference, load_configuration
 from spanwire.service.config.model import default_configuration
 from spanwire.service.data_directory import DATA_VARIABLE, data_directory
 
@@ -26,9 +26,11 @@ def control_client(options: argparse.Namespace, timeout_s: float = ANSWER_TIMEOU
 
 
 def named_configuration(options: argparse.Namespace, environment: Mapping[str, str]) -> str | None:
-    """What the command line names as the broker's file, else the environment."""
+    """What the command line names as the broker's file, else the environment, also as ActiveMQ's start script reads it.
+    None when neither does. Raises `ConfigurationError` for a variable that leads to no file.
+    """
     named = options.configuration or environment.get(CONFIGURATION_VARIABLE)
-    return None if not named else str(named)
+    return str(named) if named else default_reference(environment)
 
 
 def broker_directory(options: argparse.Namespace, environment: Mapping[str, str]) -> Path:

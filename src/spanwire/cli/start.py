@@ -15,10 +15,11 @@ from typing import Final, cast
 from spanwire import registry
 from spanwire._build import COMPILED
 from spanwire.cli.arguments import Parser, placement, start_options
+from spanwire.cli.log_lines import START, begin_log
 from spanwire.cli.running import named_configuration
 from spanwire.management.running_brokers import ListedBroker, announce
 from spanwire.service.allocator import keep_freed_memory
-from spanwire.service.config.loading import Inspection, configuration_file, default_reference, load_configuration
+from spanwire.service.config.loading import Inspection, configuration_file, load_configuration
 from spanwire.service.config.model import BrokerConfiguration
 from spanwire.service.data_directory import data_directory
 from spanwire.service.interpreter import settle_interpreter
@@ -39,9 +40,10 @@ def run(arguments: Sequence[str]) -> int:
     placement(parser, starts=True)
     start_options(parser)
     parser.add_argument("--log-level", "--logLevel", choices=LEVELS, default="info", help="what goes to standard error")
+    parser.add_argument("--log-json", "--logJson", action="store_true", help="write each log line as a JSON object")
     options = parser.parse(arguments)
-    _log_to_standard_error(str(options.log_level))
-    reference = named_configuration(options, os.environ) or default_reference(os.environ)
+    begin_log(str(options.log_level), bool(options.log_json))
+    reference = named_configuration(options, os.environ)
     definitions = dict(options.definitions)
 
     def read(inspect: Inspection | None = None) -> BrokerConfiguration:
@@ -116,8 +118,8 @@ def _announce(service: BrokerService) -> None:
     ]
     lines += [f"Listening for connections at: {connector.uri}" for connector in service.connectors]
     lines.append(f"Spanwire (broker {service.broker.name}, id {service.broker.broker_id}) started")
-    sys.stdout.write("\n".join(lines) + "\n")
-    sys.stdout.flush()
+    for line in lines:
+        logging.getLogger(START).info("%s", line)
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
@@ -125,12 +127,6 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     if importlib.util.find_spec("uvloop") is None:
         return None
     return cast(Callable[[], asyncio.AbstractEventLoop], registry.load(UVLOOP))
-
-
-def _log_to_standard_error(level: str) -> None:
-    logging.basicConfig(
-        stream=sys.stderr, level=level.upper(), format="%(asctime)s %(levelname)-7s %(name)s: %(message)s", force=True
-    )
 
 
 def _raise_file_limit() -> None:

@@ -34,7 +34,7 @@ def run(arguments: Sequence[str]) -> int:
     words = list(arguments)
     if words and words[0] in ("-h", "--help"):
         sys.stdout.write(USAGE)
-        return 0
+        raise SystemExit(0)
     action = {"list": _list, "remove": _remove}.get(words[0]) if words else None
     if action is None:
         sys.stderr.write("spanwire subscription: say what: list or remove; spanwire subscription --help\n")

@@ -24,6 +24,7 @@ from spanwire.transports.connector import TransportConnector
 
 # Programs and their configuration lie here. A journal would fill a partition and a backup that are not meant for it.
 SYSTEM_DIRECTORIES: Final = (Path("/etc"), Path("/usr"))
+LOG_SETTINGS: Final = ("log4j2.properties", "log4j2.xml", "log4j.properties", "logging.properties")
 DATA_ALLOWED: Final = (Path("/usr/local/var"), Path("/usr/home"))  # of Homebrew, of FreeBSD
 
 
@@ -56,11 +57,22 @@ def start_warnings(
     configuration: BrokerConfiguration, override: Path | None, environment: Mapping[str, str]
 ) -> list[str]:
     """Return one line for each thing that holds, but hardly as its writer meant it."""
-    return [
+    found = [
         f"{configuration.source}: the broker keeps its data in {place}, below {system}, where only programs and "
         "configurations are expected"
         for place, system in _system_places(configuration, override, environment)
         if not _is_presumed(configuration, place)
+    ]
+    return found + _unread_log_settings(configuration)
+
+
+def _unread_log_settings(configuration: BrokerConfiguration) -> list[str]:
+    """Return a line for each file beside the configuration in which ActiveMQ finds the settings of its log."""
+    directory = Path(configuration.source).absolute().parent
+    return [
+        f"{directory / name} is not read: the log goes to standard error, --log-level sets what is in it"
+        for name in LOG_SETTINGS
+        if Path(configuration.source).is_file() and (directory / name).is_file()
     ]
 
 

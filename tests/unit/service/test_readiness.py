@@ -68,6 +68,14 @@ def test_data_beside_a_file_elsewhere_needs_no_word(place: str) -> None:
     assert start_warnings(configuration, None, {}) == []
 
 
+def test_settings_of_activemqs_log_beside_the_file_are_told_to_be_unread(tmp_path: Path) -> None:
+    file = tmp_path / "activemq.xml"
+    file.write_text('<broker persistent="false"/>', "utf-8")
+    (tmp_path / "log4j2.properties").touch()
+    (line,) = start_warnings(load_configuration(str(file)), tmp_path / "data", {})
+    assert line.startswith(f"{tmp_path}/log4j2.properties is not read: the log goes to standard error")
+
+
 @pytest.mark.parametrize("state", ["available", "enabled"])
 def test_an_instance_of_debians_package_has_its_base_below_var_lib(state: str) -> None:
     configuration = read(f"/etc/activemq/instances-{state}/main/activemq.xml")

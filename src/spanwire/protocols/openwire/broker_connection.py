@@ -12,6 +12,7 @@ from spanwire.broker.broker import Broker
 from spanwire.broker.ports import NO_TOKEN, ClientConnection
 from spanwire.model.environment import Time
 from spanwire.model.errors import (
+    AuthenticationError,
     InvalidSelectorError,
     JmsError,
     ProtocolError,
@@ -224,7 +225,7 @@ class OpenWireBrokerConnection(ClientConnection, ProtocolConnection, ClusterMemb
             if isinstance(command, AckRun):
                 self._take_acks(working, command, now)
                 return
-        if self._take_duplex(command, now):
+        if self._take_duplex(command, now) or self._take_late(command):
             return
         following = self._following(command.type_id())
         if isinstance(command, wire.WireFormatInfo):
@@ -243,6 +244,14 @@ class OpenWireBrokerConnection(ClientConnection, ProtocolConnection, ClusterMemb
             self._enter(following)
         if following is State.CLOSED:
             self.receive_eof(now)
+
+    def _take_late(self, command: wire.Command) -> bool:
+        """A thread of the client removes what has gone with its connection already: that is no fault."""
+        if self._state is not State.LEAVING or not isinstance(command, wire.RemoveInfo):
+            return False
+        if command.response_required:
+            self._output.respond(command.command_id)
+        return True
 
     def _take_duplex(self, command: wire.Command, now: Time) -> bool:
         """Over a duplex link the peer also answers, and tells of its consumers; False for the rest of what it says."""
@@ -306,7 +315,8 @@ class OpenWireBrokerConnection(ClientConnection, ProtocolConnection, ClusterMemb
         try:
             state = self._broker.add_connection(self, self._login.connection_info(command), now)
         except JmsError as error:
-            self._log_refusal("login", error)
+            if not isinstance(error, AuthenticationError):  # that has its line in the audit
+                self._log_refusal("login", error)
             self._say(throwable_of(error), command.command_id if command.response_required else None)
             self._enter(State.CLOSING)
             self._deadline = now.monotonic + CLOSE_DELAY

@@ -152,7 +152,7 @@ class OneUser:
         return Principal("user")
 
 
-def test_a_refused_login_is_told_and_closed_two_seconds_later() -> None:
+def test_a_refused_login_is_told_and_closed_two_seconds_later(caplog: pytest.LogCaptureFixture) -> None:
     world = World(authenticator=OneUser())
     peer = world.peer()
     peer.negotiates()
@@ -161,6 +161,7 @@ def test_a_refused_login_is_told_and_closed_two_seconds_later() -> None:
     assert response.exception is not None
     assert response.exception.class_name == "java.lang.SecurityException"
     assert response.exception.message == "User name [user] or password is invalid."
+    assert [record.name for record in caplog.records] == ["spanwire.audit"]
     assert not peer.connection.closed
     world.passes(CLOSE_DELAY)
     assert peer.connection.closed
@@ -481,6 +482,15 @@ def test_what_was_seen_is_told_when_the_whole_connection_is_removed_too() -> Non
     other = world.connect()
     other.consumes(QUEUE)
     assert other.receives(wire.MessageDispatch).redelivery_counter == 0
+
+
+def test_what_a_client_removes_after_its_connection_is_answered_and_no_fault(caplog: pytest.LogCaptureFixture) -> None:
+    world = World()
+    peer = world.connect()
+    peer.consumes(QUEUE)
+    peer.succeeds(wire.RemoveInfo(object_id=wire.ConnectionId(peer.connection_id)))
+    peer.succeeds(wire.RemoveInfo(object_id=peer.consumer_id()))
+    assert caplog.records == []
 
 
 def test_what_a_vanished_client_held_comes_again_as_redelivered() -> None:

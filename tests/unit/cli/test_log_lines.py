@@ -1,0 +1,39 @@
+"""Each line of a broker's log has the same form, the start included."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+
+import pytest
+
+from spanwire.cli.log_lines import START, JsonFormatter, LineFormatter, begin_log
+
+
+def record(message: str, exception: BaseException | None = None) -> logging.LogRecord:
+    error = None if exception is None else (type(exception), exception, None)
+    return logging.LogRecord("spanwire.audit", logging.WARNING, "audit.py", 1, message, (), error)
+
+
+def test_a_line_begins_with_the_time_and_its_zone() -> None:
+    line = LineFormatter().format(record("refused"))
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}[+-]\d\d:\d\d WARNING spanwire\.audit: refused", line)
+
+
+def test_a_json_line_is_one_object_also_with_an_exception() -> None:
+    line = JsonFormatter().format(record("a\nb", ValueError("bad")))
+    assert "\n" not in line
+    found = json.loads(line)
+    assert (found["level"], found["logger"], found["message"]) == ("WARNING", "spanwire.audit", "a\nb")
+    assert "ValueError: bad" in found["exception"]
+
+
+def test_the_start_is_told_at_every_level_on_standard_output(capsys: pytest.CaptureFixture[str]) -> None:
+    begin_log("error", as_json=True)
+    logging.getLogger(START).info("started")
+    logging.getLogger("spanwire").warning("not told")
+    logging.getLogger("spanwire").error("told")
+    told = capsys.readouterr()
+    assert json.loads(told.out)["message"] == "started"
+    assert [json.loads(line)["message"] for line in told.err.splitlines()] == ["told"]
