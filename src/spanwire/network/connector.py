@@ -11,8 +11,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import socket
 import ssl
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, cast
 
 from spanwire.broker.broker import Broker
@@ -26,8 +27,8 @@ from spanwire.network.duplex import AcceptedLink
 from spanwire.network.failure_log import FailureLog
 from spanwire.network.routes import NetworkRoutes
 from spanwire.network.settings import BridgeSettings
+from spanwire.network.socket_options import SocketOptions
 from spanwire.protocols.base import ProtocolConnection
-from spanwire.protocols.openwire.wire_format import WireFormatPreferences
 from spanwire.tls.context import client_context
 from spanwire.tls.settings import ClientTlsSettings
 from spanwire.transports.base import StreamTransport
@@ -61,6 +62,7 @@ class RemoteAddress:
     max_inactivity_ms: int = 30_000
     others: tuple[RemoteAddress, ...] = ()
     shuffled: bool = False
+    options: SocketOptions = field(default_factory=SocketOptions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,7 +273,8 @@ class Link:
     def accepted(self, transport: StreamTransport, now: Time) -> ProtocolConnection | None:
         """The socket is open."""
         remote = self._trying
-        preferences = WireFormatPreferences(max_inactivity_ms=remote.max_inactivity_ms, host=remote.host)
+        asked = remote.options.wire_format
+        preferences = replace(asked, max_inactivity_ms=remote.max_inactivity_ms, host=asked.host or remote.host)
         self._bridge = NetworkBridge(
             self._broker, self._settings.bridge, self._broker_url, preferences, now, self._routes
         )
@@ -339,6 +342,7 @@ class Link:
     async def _attempt(self, remote: RemoteAddress) -> str:
         """One attempt at one address, and the life of the link if it succeeds."""
         self._ended.clear()
+        patience = remote.options.connect_timeout_ms / 1000 or self._patience
         try:
             context = None if remote.tls is None else client_context(remote.tls)
             connecting = asyncio.get_running_loop().create_connection(
@@ -348,9 +352,10 @@ class Link:
                 ssl=context,
                 server_hostname=None if context is None else remote.host,
             )
-            await asyncio.wait_for(connecting, self._patience)
+            transport, _ = await asyncio.wait_for(connecting, patience)
+            remote.options.tune(cast(socket.socket, transport.get_extra_info("socket")))
         except TimeoutError:
-            return f"no connection within {self._patience:g} s"
+            return f"no connection within {patience:g} s"
         except ConfigurationError as error:
             return str(error)
         except (OSError, ValueError) as error:

@@ -2,8 +2,8 @@
 ``properties:PATH`` (ActiveMQ, Broker Configuration URI).
 
 The inner URIs become connectors, those behind ``network:`` network connectors, and the options attributes of the
-``broker`` element; a file of properties holds such options, and lists ``transportConnectorURIs`` and
-``networkConnectorURIs``. The result is the tree that XML and TOML give, so every word is checked alike.
+``broker`` element; ``transportConnectorURIs`` and ``networkConnectorURIs``, in a file of properties or as attributes,
+are lists of such URIs. The result is the tree that XML and TOML give, so every word is checked alike.
 """
 
 from __future__ import annotations
@@ -47,9 +47,21 @@ def properties_element(path: Path) -> Element:
     except UnicodeDecodeError as error:
         raise ConfigurationError(f"{path}: is not in UTF-8; save it as UTF-8") from error
     options = {name.removeprefix("broker."): value.strip() for name, value in read_properties(text).items()}
-    lists = [options.pop(name, "") for name in (TRANSPORT_LIST, NETWORK_LIST)]
-    transports, networks = [split_parts("properties", listed) if listed else () for listed in lists]
-    return element(options, transports, networks)
+    found = element(options, (), ())
+    read_lists(found)
+    return found
+
+
+def read_lists(broker: Element) -> None:
+    """Make the connectors that two attributes of ``broker`` list, which it then lacks. Raises `ConfigurationError`."""
+    lists: list[Sequence[str]] = []
+    line = broker.line
+    for name in (TRANSPORT_LIST, NETWORK_LIST):
+        attribute = broker.attributes.pop(name, None)
+        if attribute is not None:
+            line = attribute.line
+        lists.append(split_parts(name, attribute.value) if attribute is not None and attribute.value.strip() else ())
+    _add(broker, lists[0], lists[1], line)
 
 
 def element(options: Mapping[str, str], transports: Sequence[str], networks: Sequence[str]) -> Element:
@@ -58,18 +70,22 @@ def element(options: Mapping[str, str], transports: Sequence[str], networks: Seq
         raise ConfigurationError("proxy: of the broker: uri is not supported; write network:static:(tcp://host:port)")
     broker = Element("broker", 1, attributes={name: Attribute(value, 1) for name, value in options.items()})
     broker.attributes.setdefault(NAME, Attribute("localhost", 1))
-    connectors = [Element("transportConnector", 1, attributes={"uri": Attribute(uri, 1)}) for uri in transports]
-    links = [_link(uri, f"NC-{place}") for place, uri in enumerate(networks, 1)]
-    if connectors:
-        broker.children.append(Element("transportConnectors", 1, children=connectors))
-    if links:
-        broker.children.append(Element("networkConnectors", 1, children=links))
+    _add(broker, transports, networks, 1)
     return broker
 
 
-def _link(uri: str, name: str) -> Element:
+def _add(broker: Element, transports: Sequence[str], networks: Sequence[str], line: int) -> None:
+    connectors = [Element("transportConnector", line, attributes={"uri": Attribute(uri, line)}) for uri in transports]
+    links = [_link(uri, f"NC-{place}", line) for place, uri in enumerate(networks, 1)]
+    if connectors:
+        broker.children.append(Element("transportConnectors", line, children=connectors))
+    if links:
+        broker.children.append(Element("networkConnectors", line, children=links))
+
+
+def _link(uri: str, name: str, line: int) -> Element:
     """A network connector of this name, unless its uri has one (`spanwire.service.config.connector_uri`)."""
-    link = Element("networkConnector", 1, attributes={"uri": Attribute(uri, 1)})
+    link = Element("networkConnector", line, attributes={"uri": Attribute(uri, line)})
     if "?name=" not in uri and "&name=" not in uri:
-        link.attributes["name"] = Attribute(name, 1)
+        link.attributes["name"] = Attribute(name, line)
     return link

@@ -15,6 +15,7 @@ from spanwire.model.errors import ConfigurationError
 from spanwire.network.connector import NetworkConnectorSettings
 from spanwire.service.config import words
 from spanwire.service.config.announcements import announcement
+from spanwire.service.config.broker_uri import read_lists
 from spanwire.service.config.decryption import Decryption
 from spanwire.service.config.document import MAX_CLASS, Findings
 from spanwire.service.config.model import (
@@ -60,8 +61,13 @@ class Interpreter:
 
     def broker(self, broker: Element) -> BrokerConfiguration:
         """The configuration; what cannot be honoured is in the findings, so look there first."""
+        try:
+            read_lists(broker)
+        except ConfigurationError as error:
+            self.findings.error(broker.line, f"<broker>: {error}")
         self.check(broker, words.BROKER)
         settings = Settings(broker, self.findings)
+        self._vm_connector(broker)
         self.inner(broker, "managementContext", words.MANAGEMENT)
         self._shutdown_hooks(broker)
         self._start(broker)
@@ -225,6 +231,14 @@ class Interpreter:
         if not Settings(broker, self.findings).flag("start", True):
             line = broker.attributes["start"].line
             self.findings.warn(line, "start of <broker> has no effect: spanwire start starts the broker at once")
+
+    def _vm_connector(self, broker: Element) -> None:
+        attribute = broker.attributes.get("vmConnectorURI")
+        own = f"vm://{broker.value('brokerName') or broker.value('name') or DEFAULT_BROKER_NAME}"
+        if attribute is not None and attribute.value.strip().partition("?")[0] != own:
+            self.findings.warn(
+                attribute.line, f"vmConnectorURI of <broker> has no effect: clients in this process find it as {own}"
+            )
 
     def _connectors(self, broker: Element, stores: Stores) -> tuple[ConnectorSettings, ...]:
         found: list[ConnectorSettings] = []

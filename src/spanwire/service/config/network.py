@@ -24,15 +24,17 @@ from spanwire.network.settings import DEFAULT_NAME, DEFAULT_PREFETCH, DEFAULT_TT
 from spanwire.service.config.connector_uri import take_settings
 from spanwire.service.config.decryption import Decryption
 from spanwire.service.config.document import Findings
+from spanwire.service.config.failover_options import FailoverOptions
+from spanwire.service.config.remote_options import RemoteOptions
 from spanwire.service.config.rules import NO_EFFECT, YES, Rule, Words
 from spanwire.service.config.tls import Stores
-from spanwire.service.config.uri import SOCKET, TLS, WIRE_FORMAT, TransportUri, is_tls, parse_uri, redacted
+from spanwire.service.config.uri import is_tls, parse_uri, redacted
 from spanwire.service.config.values import NUMBER, Settings, as_flag
-from spanwire.service.config.words import LINKS, SSL_CONTEXT
+from spanwire.service.config.words import SSL_CONTEXT
 from spanwire.tls.settings import ClientTlsSettings
 
 MAX_DELAY_MS: Final = 24 * 3600 * 1000
-DEFAULT_INACTIVITY_MS: Final = 30_000
+NO_LIMIT: Final = -1  # of attempts, as in a client's URL; 0 means the same
 DEFAULT_PORT: Final = 61616  # ActiveMQ's own
 DECIMAL: Final = re.compile(r"[0-9]{1,6}(\.[0-9]{1,6})?", re.ASCII)
 DISCOVERY: Final = "discovery"
@@ -42,9 +44,7 @@ LATER_AGENTS: Final = ("http", "https")  # which ask a web server
 FANOUT: Final = "fanout"
 CLIENTS: Final = ("peer", "vm")  # what a client's URL may be and no link between brokers
 TRANSPORTS: Final = ("tcp", "nio", "ssl", "nio+ssl", "auto", "auto+nio", "auto+ssl", "auto+nio+ssl")
-VERIFY_HOST_NAME: Final = ("socket.verifyHostName", "verifyHostName")
 FORCE_DURABLE: Final = "forceDurable"
-INACTIVITY: Final = "wireFormat.maxInactivityDuration"
 ADVISED: Final = Rule(NO_EFFECT, note="a bridge reads advisories at a fixed pace")
 JAVA: Final = Rule(NO_EFFECT, note="it tunes the Java implementation")
 
@@ -235,22 +235,8 @@ class NetworkReader:
         except ConfigurationError as error:
             self.findings.error(line, str(error))
             return None
-        shuffled = True
-        for name, _, value in (pair.partition("=") for pair in query.split("&") if pair):
-            flag = as_flag(value)
-            if name == "randomize" and flag is not None:
-                shuffled = flag
-            elif name == "randomize":
-                self.findings.error(line, "the option randomize of failover: must be true or false")
-            elif name in RECONNECT_OPTIONS:
-                if (name, value) != ("maxReconnectAttempts", "0"):
-                    self.findings.warn(
-                        line, f"the option {name} of failover: has no effect in a network connector: those of static: "
-                        f"say when it tries again"
-                    )  # fmt: skip
-            else:
-                self.findings.unknown(line, "option of failover:", name, ["randomize", *RECONNECT_OPTIONS], spelt=True)
-        return self._one_of(uris, shuffled, line, stores)
+        options = FailoverOptions(query, line, self.findings)
+        return self._one_of([options.nested(uri) for uri in uris], options.shuffles, line, stores)
 
     def _one_of(self, uris: Sequence[str], shuffled: bool, line: int, stores: Stores) -> RemoteAddress | None:
         """The addresses as one; all of them have to be right."""
@@ -365,33 +351,11 @@ class NetworkReader:
         if not uri.host or port == 0:
             self.findings.error(line, f"the uri {redacted(text)} names no host or port; write tcp://host:port")
             return None
-        inactivity = self._options(uri, line)
+        options = RemoteOptions(uri, line, self.findings)
         host = f"[{uri.host}]" if ":" in uri.host else uri.host
-        tls = self._tls(uri, stores) if is_tls(uri) else None
-        return RemoteAddress(f"{uri.scheme}://{host}:{port}", uri.host, port, tls, inactivity)
-
-    def _options(self, uri: TransportUri, line: int) -> int:
-        """Notes the options of a remote address; gives the inactivity duration in ms."""
-        inactivity = DEFAULT_INACTIVITY_MS
-        for name, value in uri.options.items():
-            if name == INACTIVITY and NUMBER.fullmatch(value.strip()):
-                inactivity = max(0, int(value))
-            elif name in VERIFY_HOST_NAME and as_flag(value) is not None and is_tls(uri):
-                continue
-            elif name in WIRE_FORMAT or name in SOCKET or name.startswith("socket."):
-                word = f"the option {name} of a network connector's {uri.scheme}://"
-                self.findings.not_yet(line, word, LINKS, guards=is_tls(uri) and name.removeprefix("socket.") in TLS)
-            else:
-                self.findings.unknown(
-                    line, f"option of {uri.scheme}://", name, [INACTIVITY, VERIFY_HOST_NAME[0]], spelt=True
-                )
-        return inactivity
-
-    def _tls(self, uri: TransportUri, stores: Stores) -> ClientTlsSettings:
-        verify = True
-        for name in VERIFY_HOST_NAME:
-            verify = verify and uri.options.get(name, "true").strip().lower() != "false"
-        return ClientTlsSettings(stores.trust_store, stores.key_store, verify)
+        address = f"{uri.scheme}://{host}:{port}"
+        tls = options.tls(f"the address {address}", stores) if is_tls(uri) else None
+        return RemoteAddress(address, uri.host, port, tls, options.max_inactivity_ms, options=options.socket_options())
 
     def _reconnect(self, query: str, line: int, agent: str, default: ReconnectSettings) -> ReconnectSettings:
         """The options of the agent that say when a link is tried again."""
@@ -407,10 +371,12 @@ class NetworkReader:
         }
         for name, value in found.items():
             if name in known:
-                if NUMBER.fullmatch(value) and 0 <= int(value) <= MAX_DELAY_MS:
-                    known[name] = int(value)
+                lowest = NO_LIMIT if name == "maxReconnectAttempts" else 0
+                if NUMBER.fullmatch(value) and lowest <= int(value) <= MAX_DELAY_MS:
+                    known[name] = max(0, int(value))
                 else:
-                    self.findings.error(line, f"the option {name} of {agent}: must be a whole number")
+                    wanted = f"must be a whole number from {lowest} to {MAX_DELAY_MS}"
+                    self.findings.error(line, f"the option {name} of {agent}: {wanted}")
             elif name not in ("useExponentialBackOff", "backOffMultiplier"):
                 self.findings.unknown(line, f"option of {agent}:", name, RECONNECT_OPTIONS, spelt=True)
         exponential = as_flag(found.get("useExponentialBackOff", "true" if default.exponential else "false"))

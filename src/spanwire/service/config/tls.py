@@ -20,6 +20,7 @@ from spanwire.tls.settings import (
     NO_CLIENT_CERTIFICATE,
     NO_PASSWORD,
     WANT_CLIENT_CERTIFICATE,
+    ClientTlsSettings,
     KeyStore,
     TlsSettings,
     TrustStore,
@@ -119,6 +120,19 @@ def connector_tls(
     protocols = _versions(word, _names(options.get("enabledProtocols") or stores.protocol or ""), line, findings)
     cipher_suites = _suites(word, _names(options.get("enabledCipherSuites") or ""), line, findings)
     return TlsSettings(stores.key_store, stores.trust_store, wanted, protocols, cipher_suites, verify_address)
+
+
+def client_tls(
+    word: str, options: Mapping[str, str], stores: Stores, line: int, findings: Findings
+) -> ClientTlsSettings:
+    """Return the TLS with which this broker connects to ``word``; what is wrong is noted."""
+    return ClientTlsSettings(
+        stores.trust_store,
+        stores.key_store,
+        options.get("verifyHostName", "true").lower() == "true",
+        _versions(word, _names(options.get("enabledProtocols") or ""), line, findings),
+        _suites(word, _names(options.get("enabledCipherSuites") or ""), line, findings),
+    )
 
 
 def _client_certificate(options: Mapping[str, str]) -> int:

@@ -6,6 +6,7 @@ word without effect gives a warning unless it asks for what holds anyway.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 from spanwire.service.config.rules import (
@@ -21,6 +22,29 @@ from spanwire.service.config.rules import (
     only,
 )
 
+# What ActiveMQ has without these attributes; to write it asks for nothing.
+JAVA_DEFAULTS: Final = {
+    "consumerSystemUsagePortion": "40",
+    "dedicatedTaskRunner": "false",
+    "deferredNetworkConnectors": "false",
+    "maxInflatedDataSize": "104857600",
+    "mbeanInvocationTimeout": "0",
+    "monitorConnectionSplits": "false",
+    "passiveSlave": "false",
+    "persistenceThreadPriority": "10",
+    "producerSystemUsagePortion": "60",
+    "restartAllowed": "true",
+    "storeOpenWireVersion": "11",
+    "supportFailOver": "false",
+    "systemExitOnShutdown": "false",
+    "systemExitOnShutdownExitCode": "0",
+    "taskRunnerPriority": "5",
+    "timeBeforePurgeTempDestinations": "5000",
+    "useLoggingForShutdownErrors": "false",
+    "useShutdownHook": "true",
+    "useVmConnector": "true",
+    "waitForSlaveTimeout": "600000",
+}
 NO_JMX: Final = Rule(NO_EFFECT, ("false",), "there is no JMX here; use spanwire status and dstat")
 WATCHED: Final = Rule(
     NO_EFFECT,
@@ -32,7 +56,6 @@ NO_TEMPORARY_STORE: Final = Rule(NO_EFFECT, note="what is written to disk for wa
 CURSOR: Final = Rule(NO_EFFECT, note="pending messages beyond the memory limit are always read from the journal")
 BUILT_IN: Final = Rule(NO_EFFECT, note="it asks for a Java class; what Spanwire has in its place is built in")
 OWNED: Final = Rule(NO_EFFECT, note="a temporary destination belongs to the connection that makes it")
-LINKS: Final = "networks of brokers"
 VIRTUAL: Final = "virtual destinations"
 DURABLE: Final = "durable subscriptions"
 DISCOVERY: Final = "discovery"
@@ -83,21 +106,10 @@ BROKER: Final = Words(
         "schedulerDirectory": JOB_STORE,
         "schedulerDirectoryFile": JOB_STORE,
         "tmpDataDirectory": NO_TEMPORARY_STORE,
-        **all_of(
-            JAVA,
-            "consumerSystemUsagePortion dedicatedTaskRunner virtualThreadTaskRunner "
-            "deferredNetworkConnectors maxInflatedDataSize "
-            "mbeanInvocationTimeout monitorConnectionSplits passiveSlave "
-            "persistenceThreadPriority producerSystemUsagePortion regionBroker restartAllowed restartRequested "
-            "startBrokerWithStateless "
-            "storeOpenWireVersion supportFailOver systemExitOnShutdown systemExitOnShutdownExitCode taskRunnerPriority "
-            "timeBeforePurgeTempDestinations useLoggingForShutdownErrors useShutdownHook "
-            "useVmConnector waitForSlaveTimeout",
-        ),
-        **all_of(later(LINKS, "write <networkConnectors>, remove it"), "networkConnectorURIs"),
-        **all_of(later("lists of URIs", "write <transportConnectors>, remove it"), "transportConnectorURIs"),
+        **{name: replace(JAVA, values=(value,)) for name, value in JAVA_DEFAULTS.items()},
+        **all_of(JAVA, "regionBroker restartRequested startBrokerWithStateless virtualThreadTaskRunner"),
+        **all_of(YES, "networkConnectorURIs transportConnectorURIs vmConnectorURI"),
         **all_of(later(STANDBY), "masterConnectorURI"),
-        **all_of(later("connections inside the process"), "vmConnectorURI"),
     },
     children={
         **all_of(

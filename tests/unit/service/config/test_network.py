@@ -16,6 +16,8 @@ from spanwire.model.errors import ConfigurationError
 from spanwire.model.secret import Secret
 from spanwire.network.connector import NetworkConnectorSettings, RemoteAddress
 from spanwire.network.settings import BridgeSettings
+from spanwire.network.socket_options import SocketOptions
+from spanwire.protocols.openwire.wire_format import WireFormatPreferences
 from spanwire.service.config.loading import load_configuration
 from spanwire.service.config.model import BrokerConfiguration
 
@@ -196,10 +198,10 @@ def test_a_bad_option_of_the_agent_is_named(tmp_path: Path, option: str) -> None
 
 
 def test_what_is_skipped_leaves_the_rest_of_a_connector(tmp_path: Path) -> None:
-    text = '<networkConnector uri="static:(tcp://b:1?socket.soTimeout=5)"/>'
+    text = '<networkConnector name="a" uri="static:(tcp://b:1)"/><networkConnector name="b" uri="http://b:1"/>'
     configuration = load(tmp_path, text, skip=True)
     assert len(configuration.network_connectors) == 1
-    assert "socket.soTimeout" in configuration.skipped[0]
+    assert "the uri http:" in configuration.skipped[0]
 
 
 @pytest.mark.parametrize(
@@ -298,14 +300,173 @@ def test_failover_in_a_list_is_one_link(tmp_path: Path, options: str, shuffled: 
     assert configuration.warnings == ()
 
 
-def test_what_failover_cannot_do_in_a_list_is_told(tmp_path: Path) -> None:
-    configuration = load(
-        tmp_path, '<networkConnector uri="static:(failover:(tcp://a:1,tcp://b:2)?maxReconnectDelay=5)"/>'
+@pytest.mark.parametrize(
+    ("option", "shuffled"),
+    [
+        ("backup=true", True),
+        ("backOffMultiplier=1.5", True),
+        ("maxReconnectDelay=5", True),
+        ("priorityBackup=true", False),
+        ("priorityURIs=tcp://a:1", False),
+        ("startupMaxReconnectAttempts=3", True),
+        ("timeout=3000", True),
+        ("updateURIsSupported=true", True),
+    ],
+)
+def test_what_failover_cannot_do_in_a_list_is_told(tmp_path: Path, option: str, shuffled: bool) -> None:
+    uri = f"static:(failover:(tcp://a:1,tcp://b:2)?{option})"
+    configuration = load(tmp_path, f'<networkConnector uri="{uri}"/>')
+    (warning,) = configuration.warnings
+    assert f"the option {option.partition('=')[0]} of failover: has no effect in a network connector" in warning
+    assert configuration.network_connectors[0].remotes[0].shuffled == shuffled
+
+
+def test_options_of_failover_that_ask_for_what_holds_need_no_word(tmp_path: Path) -> None:
+    options = "backup=false&amp;priorityBackup=false&amp;trackMessages=true&amp;timeout=-1&amp;updateURIsURL=none"
+    configuration = load(tmp_path, f'<networkConnector uri="failover:(tcp://a:1,tcp://b:2)?{options}"/>')
+    assert configuration.warnings == ()
+
+
+def test_nested_options_of_failover_are_those_of_each_of_its_brokers(tmp_path: Path) -> None:
+    options = "nested.wireFormat.maxInactivityDuration=0&amp;nested.keepAlive=true"
+    found = connector(
+        tmp_path, f'<networkConnector uri="static:(failover:(tcp://a:1?tcpNoDelay=false,tcp://b:2)?{options})"/>'
     )
-    assert "maxReconnectDelay of failover: has no effect" in configuration.warnings[0]
-    assert obstacles(tmp_path, '<networkConnector uri="static:(failover:(tcp://a:1)?timeout=5)"/>') == [
-        "unknown option of failover: 'timeout'"
-    ]
+    first = found.remotes[0]
+    assert [(one.max_inactivity_ms, one.options.keep_alive) for one in (first, *first.others)] == [(0, True), (0, True)]
+    assert [one.options.tcp_no_delay for one in (first, *first.others)] == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("option", "wrong"),
+    [
+        ("timeuot=5", "unknown option of failover: 'timeuot'; did you mean timeout?"),
+        ("timeout=x", "the option timeout of failover: must be a whole number"),
+        ("backup=1", "the option backup of failover: must be true or false"),
+        ("backOffMultiplier=x", "the option backOffMultiplier of failover: must be a number"),
+    ],
+)
+def test_an_option_of_failover_that_makes_no_sense_is_refused(tmp_path: Path, option: str, wrong: str) -> None:
+    assert obstacles(tmp_path, f'<networkConnector uri="static:(failover:(tcp://a:1)?{option})"/>') == [wrong]
+
+
+@pytest.mark.parametrize("agent", ["static:(tcp://b:1)", "multicast://default", "masterslave:(tcp://a:1,tcp://b:1)"])
+def test_attempts_without_a_limit_are_asked_for_by_minus_one_as_well(tmp_path: Path, agent: str) -> None:
+    found = connector(tmp_path, f'<networkConnector uri="{agent}?maxReconnectAttempts=-1"/>')
+    assert found.reconnect.max_attempts == 0
+
+
+REMOTE_OPTIONS = (
+    "tcpNoDelay=false&amp;socket.keepAlive=true&amp;connectionTimeout=2500&amp;socketBufferSize=131072&amp;"
+    "wireFormat.maxInactivityDuration=7000&amp;wireFormat.maxInactivityDurationInitalDelay=3000&amp;"
+    "wireFormat.maxFrameSize=1048576&amp;wireFormat.version=11&amp;wireFormat.stackTraceEnabled=false&amp;"
+    "wireFormat.tcpNoDelayEnabled=false&amp;wireFormat.host=virtual"
+)
+
+
+def test_options_of_a_remote_address_have_their_effect(tmp_path: Path) -> None:
+    configuration = load(tmp_path, f'<networkConnector uri="static:(tcp://b:1?{REMOTE_OPTIONS})"/>')
+    (remote,) = configuration.network_connectors[0].remotes
+    assert configuration.warnings == ()
+    assert remote.max_inactivity_ms == 7000
+    assert remote.options == SocketOptions(
+        connect_timeout_ms=2500,
+        tcp_no_delay=False,
+        keep_alive=True,
+        buffer_size=131_072,
+        wire_format=WireFormatPreferences(
+            version=11,
+            stack_traces=False,
+            tcp_no_delay=False,
+            max_inactivity_initial_delay_ms=3000,
+            max_frame_size=1_048_576,
+            host="virtual",
+        ),
+    )
+
+
+def test_options_of_a_remote_address_that_ask_for_what_holds_need_no_word(tmp_path: Path) -> None:
+    options = (
+        "trace=false&amp;useLocalHost=false&amp;soTimeout=0&amp;soWriteTimeout=0&amp;useInactivityMonitor=true&amp;"
+        "useKeepAlive=true&amp;wireFormat.tightEncodingEnabled=false&amp;wireFormat.cacheEnabled=false&amp;"
+        "wireFormat.prefixPacketSize=true&amp;wireFormat.maxFrameSizeEnabled=true&amp;tcpNoDelay=true"
+    )
+    configuration = load(tmp_path, f'<networkConnector uri="static:(tcp://b:1?{options})"/>')
+    assert configuration.warnings == ()
+    assert configuration.network_connectors[0].remotes == (RemoteAddress("tcp://b:1", "b", 1),)
+
+
+@pytest.mark.parametrize(
+    "option",
+    ["daemon=true", "ioBufferSize=5", "socket.soTimeout=5", "trace=true", "wireFormat.cacheEnabled=true", "soLinger=1"],
+)
+def test_an_option_of_a_remote_address_without_effect_is_told(tmp_path: Path, option: str) -> None:
+    configuration = load(tmp_path, f'<networkConnector uri="static:(tcp://b:1?{option})"/>')
+    (warning,) = configuration.warnings
+    assert f"the option {option.partition('=')[0]} has no effect in a network connector" in warning
+
+
+def test_without_the_inactivity_monitor_silence_ends_no_link(tmp_path: Path) -> None:
+    found = connector(tmp_path, '<networkConnector uri="static:(tcp://b:1?useInactivityMonitor=false)"/>')
+    assert found.remotes[0].max_inactivity_ms == 0
+
+
+@pytest.mark.parametrize(
+    ("address", "wrong"),
+    [
+        ("tcp://b:1?tcpNoDelai=true", "unknown option of tcp:// 'tcpNoDelai'; did you mean tcpNoDelay?"),
+        ("tcp://b:1?keepAlive=yes", "the option keepAlive of a network connector's tcp:// must be true or false"),
+        (
+            "tcp://b:1?connectionTimeout=x",
+            "the option connectionTimeout of a network connector's tcp:// must be a whole number",
+        ),
+        ("tcp://b:1?enabledProtocols=TLSv1.3", "unknown option of tcp:// 'enabledProtocols'"),
+        ("ssl://b:1?socket.enabledProtocols=TLSv9", "unknown TLS version 'TLSv9'"),
+    ],
+)
+def test_an_option_of_a_remote_address_that_makes_no_sense_is_refused(tmp_path: Path, address: str, wrong: str) -> None:
+    found = obstacles(tmp_path, f'<networkConnector uri="static:({address})"/>')
+    assert found[0].startswith(wrong)
+
+
+def test_what_an_encrypted_remote_may_speak_is_its_option(tmp_path: Path) -> None:
+    options = "socket.enabledProtocols=TLSv1.3&amp;enabledCipherSuites=TLS_AES_256_GCM_SHA384"
+    tls = connector(tmp_path, f'<networkConnector uri="static:(ssl://b:1?{options})"/>').remotes[0].tls
+    assert tls is not None
+    assert (tls.protocols, tls.cipher_suites) == (("TLSv1.3",), ("TLS_AES_256_GCM_SHA384",))
+
+
+def test_attributes_of_the_broker_list_connectors(tmp_path: Path) -> None:
+    path = tmp_path / "activemq.xml"
+    path.write_text(
+        '<broker brokerName="b" vmConnectorURI="vm://b" transportConnectorURIs="tcp://127.0.0.1:0,stomp://127.0.0.1:0"'
+        ' networkConnectorURIs="static:(tcp://x:1,tcp://y:2),static:(tcp://z:3)?name=own"><networkConnectors>'
+        '<networkConnector uri="static:(tcp://w:4)"/></networkConnectors></broker>',
+        "utf-8",
+    )
+    configuration = load_configuration(str(path), environment={})
+    assert [one.scheme for one in configuration.connectors] == ["tcp", "stomp"]
+    links = [(one.bridge.name, [remote.uri for remote in one.remotes]) for one in configuration.network_connectors]
+    assert links == [("NC", ["tcp://w:4"]), ("NC-1", ["tcp://x:1", "tcp://y:2"]), ("own", ["tcp://z:3"])]
+    assert configuration.warnings == ()
+
+
+def test_another_name_inside_the_process_and_a_broken_list_are_told(tmp_path: Path) -> None:
+    path = tmp_path / "activemq.xml"
+    path.write_text('<broker brokerName="b" vmConnectorURI="vm://c"/>', "utf-8")
+    (warning,) = load_configuration(str(path), environment={}).warnings
+    assert warning.endswith("vmConnectorURI of <broker> has no effect: clients in this process find it as vm://b")
+    path.write_text('<broker networkConnectorURIs="static:(tcp://x:1"/>', "utf-8")
+    with pytest.raises(ConfigurationError, match="networkConnectorURIs"):
+        load_configuration(str(path), environment={})
+
+
+def test_what_activemq_has_anyway_is_written_without_a_word(tmp_path: Path) -> None:
+    path = tmp_path / "activemq.xml"
+    path.write_text('<broker maxInflatedDataSize="104857600" useShutdownHook="true"/>', "utf-8")
+    assert load_configuration(str(path), environment={}).warnings == ()
+    path.write_text('<broker useShutdownHook="false"/>', "utf-8")
+    assert "useShutdownHook of <broker> has no effect" in load_configuration(str(path), environment={}).warnings[0]
 
 
 @pytest.mark.parametrize(

@@ -154,8 +154,8 @@ def test_a_login_or_a_right_is_never_left_out(plugin: str) -> None:
         connectors("<transportConnector uri='tcp://127.0.0.1:0'><messageAuthorizationPolicy/></transportConnector>"),
         connectors("<transportConnector uri='tcp://127.0.0.1:0?needClientAuth=true'/>"),
         connectors("<transportConnector uri='ssl://127.0.0.1:0'/>"),
-        link("ssl://b.example:1?socket.enabledProtocols=TLSv1.3"),
-        link("ssl://b.example:1?socket.enabledCipherSuites=TLS_AES_256_GCM_SHA384"),
+        link("ssl://b.example:1?socket.enabledProtocols=TLSv9"),
+        link("ssl://b.example:1?socket.enabledCipherSuites=TLS_NULL"),
         link("nio+ssl://b.example:1?socket.verifyHostName=maybe"),
     ],
 )
