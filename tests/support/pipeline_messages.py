@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from spanwire.client.values import Serialized
 from spanwire.model.errors import JmsError
 from spanwire.model.message_view import BYTES, MAP, STREAM, TEXT, PropertyValue
 from spanwire.protocols.openwire import _marshallers as wire
@@ -44,6 +45,9 @@ def structure(number: int, body: object = "text", properties: dict[str, Property
     elif isinstance(body, list):
         message = wire.ActiveMQStreamMessage()
         message.content = wire_content(STREAM, encode_stream(body))
+    elif isinstance(body, Serialized):
+        message = wire.ActiveMQObjectMessage()
+        message.content = body.octets or None
     else:
         message = wire.ActiveMQMessage()
     producer = wire.ProducerId(connection_id="ID:host-1-2-3:1", value=1, session_id=1)

@@ -252,11 +252,13 @@ def content_of(type_id: int, body: object, depth: int = 1) -> bytes | None:
         return body
     if isinstance(body, (str, EncodedText)):
         octets = text_octets(body) if isinstance(body, str) else body.octets
+        if octets is None:
+            return None
         return len(octets).to_bytes(LENGTH_OCTETS, "big") + octets
     if isinstance(body, (bytearray, memoryview)):
         return bytes(body)
     if isinstance(body, Serialized):
-        return body.octets
+        return body.octets or None
     if isinstance(body, dict):
         return encode_map(body_map(body, depth)) if body else None
     if isinstance(body, (list, tuple)):

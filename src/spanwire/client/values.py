@@ -118,7 +118,9 @@ class Double(Typed):
 
 
 class Serialized:
-    """The body of an ObjectMessage: a Java serialization stream, which nobody here looks into."""
+    """The body of an ObjectMessage: a Java serialization stream, which nobody here looks into. A stream has four octets
+    at least; without octets the message has no object.
+    """
 
     __slots__ = ("octets",)
 
@@ -128,13 +130,13 @@ class Serialized:
 
 class EncodedText:
     """The body of a TextMessage as the wire has it: Java's modified UTF-8, the same as ASCII where that is enough. What
-    it holds is not looked at again.
+    it holds is not looked at again. Without octets it is the null text, which Java tells from an empty one.
     """
 
     __slots__ = ("octets",)
 
-    def __init__(self, octets: bytes) -> None:
-        self.octets: Final[bytes] = octets
+    def __init__(self, octets: bytes | None) -> None:
+        self.octets: Final[bytes | None] = octets
 
 
 def typed_properties(properties: Mapping[str, object]) -> dict[str, PropertyValue]:

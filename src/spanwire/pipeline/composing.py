@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from spanwire.client.outgoing import Outgoing, text_octets
-from spanwire.client.values import EncodedText
+from spanwire.client.values import EncodedText, Serialized
 from spanwire.model.destination import Destination
 from spanwire.model.errors import ConfigurationError
 from spanwire.model.message_view import LIST_VALUE, MAP_VALUE
@@ -147,7 +147,7 @@ def _number(column: list[int | None] | None, row: int) -> int | None:
 
 
 def _body(columns: Columns, row: int) -> object:
-    """The body as the client takes it: a text, bytes, dict, list or None."""
+    """The body as the client takes it: a text, bytes, dict, list, Java object or None."""
     told = _octets(columns.body_types, row)
     if told is None:
         return _only_body(columns, row)
@@ -158,11 +158,15 @@ def _body(columns: Columns, row: int) -> object:
         return _octets(columns.bytes, row) or b""
     if kind == MAP_BODY or kind == STREAM_BODY:
         return _structured(columns, row, kind)
+    if kind == OBJECT_BODY:
+        return Serialized(_octets(columns.bytes, row) or b"")
     if kind == MESSAGE_BODY:
         return None
-    if kind == OBJECT_BODY or kind == UNREADABLE:
-        raise ConfigurationError(f"spanwire: a body of type {kind} cannot be sent; filter such rows out")
-    raise ConfigurationError(f"spanwire: body_type is {kind!r}, not text, bytes, map, stream or message")
+    if kind == UNREADABLE:
+        raise ConfigurationError(
+            "spanwire: a body that could not be read cannot be sent; filter such rows out, or give a route a deadLetter"
+        )
+    raise ConfigurationError(f"spanwire: body_type is {kind!r}, not text, bytes, map, stream, object or message")
 
 
 def _only_body(columns: Columns, row: int) -> object:
@@ -191,11 +195,9 @@ def _octets(column: Run | None, row: int) -> bytes | None:
     return None if column is None or column.is_null(row) else column.at(row)
 
 
-def _text_body(columns: Columns, row: int) -> EncodedText | None:
+def _text_body(columns: Columns, row: int) -> EncodedText:
     octets = _octets(columns.texts, row)
-    if octets is None:
-        return None
-    if is_plain_text(octets):
+    if octets is None or is_plain_text(octets):
         return EncodedText(octets)
     try:
         text = octets.decode("utf-8")

@@ -16,12 +16,10 @@ from spanwire.client import blocking
 from spanwire.client.message import Message
 from spanwire.model.destination import Destination
 from spanwire.model.errors import ConfigurationError
-from spanwire.model.message_view import LIST_VALUE, MAP_VALUE, PropertyValue
 from spanwire.pipeline.control import CONTROL
 from spanwire.pipeline.options import ReadOptions, target_named
 from spanwire.pipeline.property_maps import client_value
 from spanwire.pipeline.schema import NON_PERSISTENT
-from spanwire.protocols.primitive_map import decode_map, decode_stream
 
 CAUSE: Final = "dlqDeliveryFailureCause"
 ORIGINAL_MODE: Final = "originalDeliveryMode"  # of a message that was not persistent before it was a dead letter
@@ -128,22 +126,14 @@ def send_back(producer: blocking.Producer, message: Message, to: Destination | N
     )
 
 
-def body_of(message: Message) -> object:
-    """The body with the types that it has on the wire."""
-    if message.kind in ("text", "bytes", "message"):
-        return message.body
-    octets = message.neutral_body()
-    entry: PropertyValue
-    if message.kind == "map":
-        entry = (MAP_VALUE, decode_map(octets or b""))
-    elif message.kind == "stream":
-        entry = (LIST_VALUE, decode_stream(octets or b""))
-    else:
+def body_of(message: Message) -> Message:
+    """The message, whose body goes as it came. Raises `ConfigurationError` for one whose body is elsewhere."""
+    if message.kind == "blob":
         raise ConfigurationError(
-            f"spanwire: the dead letter {message.message_id} is of kind {message.kind}, which cannot be sent from "
-            "here; ask its broker with spanwire dlq retry, or leave it out with --selector"
+            f"spanwire: the dead letter {message.message_id} is of kind blob, which cannot be sent from here; ask its "
+            "broker with spanwire dlq retry, or leave it out with --selector"
         )
-    return client_value(entry)
+    return message
 
 
 def blocking_connection(options: ReadOptions) -> blocking.Connection:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Final, Protocol
 
 from spanwire.client.outgoing import Outgoing
-from spanwire.client.values import EncodedText
+from spanwire.client.values import EncodedText, Serialized
 from spanwire.model.errors import ConfigurationError
 from spanwire.pipeline.options import WriteOptions
 
@@ -53,8 +53,8 @@ def portions(messages: Iterable[Outgoing], limit: int) -> Iterator[list[Outgoing
 
 def octets_of(value: object) -> int:
     """How much memory a body or properties take, about."""
-    if isinstance(value, EncodedText):
-        return len(value.octets)
+    if isinstance(value, (EncodedText, Serialized)):
+        return len(value.octets or b"")
     if isinstance(value, (bytes, str)):
         return len(value)
     if isinstance(value, dict):
