@@ -29,7 +29,7 @@ def reading(spark: SparkSession, **options: str) -> Callable[[], object]:
 
 def test_an_option_that_nobody_knows_is_named_with_the_closest(spark: SparkSession) -> None:
     assert told(reading(spark, destination="Q", selektor="a = 1")) == (
-        "spanwire: there is no option 'selektor'; the closest is 'selector'"
+        "spanwire: there is no option 'selektor'; did you mean selector?"
     )
 
 
@@ -61,7 +61,7 @@ def test_a_schema_of_ones_own_is_refused(spark: SparkSession) -> None:
         (
             ["'x' AS txt"],
             "append",
-            "spanwire: a message has no column 'txt'; the closest is 'text'; drop it or rename it",
+            "spanwire: a message has no column 'txt'; did you mean text?; drop it or rename it",
         ),
         (["'x' AS text"], "overwrite", 'spanwire: what is in a queue cannot be overwritten; use the mode "append"'),
     ],

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final, NoReturn
 
 from spanwire.client.redaction import redacted
-from spanwire.documents.spelling import closest
+from spanwire.documents.spelling import suggestion
 
 USAGE_ERROR: Final = 2
 CONFIGURATION_VARIABLE: Final = "SPANWIRE_CONFIGURATION"
@@ -77,9 +77,7 @@ class Parser(argparse.ArgumentParser):
         if not name.startswith("-"):
             return f"{redacted(name)[:60]!r} is one argument too many"
         known = {option for action in self._actions for option in action.option_strings}
-        close = closest(name, sorted(known))
-        hint = "" if close is None else f", did you mean {close}?"
-        return f"unknown option {name[:60]}{hint}"
+        return f"unknown option {name[:60]}{suggestion(name, known, ', ', 0)}"
 
 
 def placement(parser: Parser, names_others: bool = False, starts: bool = False) -> None:

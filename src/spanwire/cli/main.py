@@ -11,7 +11,7 @@ from typing import Final, cast
 
 from spanwire import registry
 from spanwire._build import version_text
-from spanwire.documents.spelling import closest
+from spanwire.documents.spelling import suggestion
 from spanwire.model.errors import SpanwireError
 
 FAILURE: Final = 1
@@ -60,8 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     found = COMMANDS.get(words[0])
     if found is None:
-        close = closest(words[0], COMMANDS)
-        hint = "" if close is None else f", did you mean {close}?"
+        hint = suggestion(words[0], COMMANDS, ", ", 0)
         sys.stderr.write(f"spanwire: unknown command {words[0][:60]!r}{hint}; spanwire --help lists them\n")
         return USAGE_ERROR
     run = cast(Callable[[Sequence[str]], int], registry.load(found[0]))

@@ -22,7 +22,7 @@ from spanwire.cli.arguments import Parser
 from spanwire.cli.pipeline_cursors import run_cursors, run_forget, run_release, run_sinks
 from spanwire.cli.pipeline_progress import progress
 from spanwire.cli.pipeline_report import run_report
-from spanwire.documents.spelling import ANY, closest
+from spanwire.documents.spelling import suggestion
 from spanwire.extras import install_command
 from spanwire.model.errors import ConfigurationError
 
@@ -70,8 +70,8 @@ def run(arguments: Sequence[str]) -> int:
         raise SystemExit(0)
     found = COMMANDS.get(words[0])
     if found is None:
-        close = closest(words[0], COMMANDS, ANY)
-        sys.stderr.write(f"spanwire pipeline: there is no command {words[0][:60]!r}; the closest is {close!r}\n")
+        hint = suggestion(words[0], COMMANDS)
+        sys.stderr.write(f"spanwire pipeline: there is no command {words[0][:60]!r}{hint}\n")
         return USAGE_ERROR
     missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
     if missing and words[0] not in WITHOUT_SPARK:

@@ -17,7 +17,7 @@ from typing import Final
 from spanwire.cli.arguments import Parser, placement
 from spanwire.cli.objects import TYPES, ViewedObject, all_objects, chosen
 from spanwire.cli.running import control_client
-from spanwire.documents.spelling import closest
+from spanwire.documents.spelling import suggestion
 from spanwire.model.errors import ConfigurationError
 
 ADVISORIES: Final = ("Topic", "ActiveMQ.Advisory.*")
@@ -78,9 +78,7 @@ def _choice(option: str, value: str) -> tuple[str, str]:
     if not equals or not name:
         raise ConfigurationError(f"write {option}TYPE=NAME, for example {option}Queue=ORDERS.*")
     if kind not in TYPES:
-        close = closest(kind, TYPES)
-        hint = f", did you mean {close}?" if close else f"; there are {', '.join(TYPES)}"
-        raise ConfigurationError(f"{option}: there is no type {kind[:60]}{hint}")
+        raise ConfigurationError(f"{option}: there is no type {kind[:60]}{suggestion(kind, TYPES)}")
     return kind, name
 
 
@@ -88,8 +86,7 @@ def _check_known(wanted: Sequence[str], objects: Sequence[ViewedObject]) -> None
     known = sorted({name for each in objects for name in each.attributes})
     for name in wanted:
         if objects and name not in known:
-            close = closest(name, known)
-            hint = f", did you mean {close}?" if close else f"; there are {', '.join(known)}"
+            hint = suggestion(name, known)
             raise ConfigurationError(f"--view: none of these objects has an attribute {name[:60]}{hint}")
 
 

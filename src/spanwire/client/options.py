@@ -5,11 +5,11 @@ An option that nobody knows is an error with the closest known one; so is one wi
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import dataclass, field, replace
 from typing import Final
 
 from spanwire.client.redelivery import RedeliveryPolicy
+from spanwire.documents.spelling import suggestion
 from spanwire.model.errors import ConfigurationError
 from spanwire.model.secret import Secret
 from spanwire.protocols.base import MAX_FRAME_SIZE
@@ -243,9 +243,7 @@ class Options:
 
 def hint(name: str, known: Known) -> str:
     """``, did you mean jms.useAsyncSend?``"""
-    by_lower = {word.lower(): word for word in known}
-    close = difflib.get_close_matches(name[:MAX_WORD].lower(), list(by_lower), n=1)
-    return f", did you mean {by_lower[close[0]]}?" if close else ""
+    return suggestion(name, known, ", ")
 
 
 def _check(where: str, name: str, text: str, kind: str, only: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from typing import Final
 
 from spanwire.client.consumer import AUTO, CLIENT, DUPS_OK, INDIVIDUAL, TRANSACTED, ClientConsumer
@@ -12,6 +11,7 @@ from spanwire.client.options import ClientSettings
 from spanwire.client.producer import ClientProducer, SendDefaults
 from spanwire.client.transaction import LocalTransaction
 from spanwire.client.xa import ReceivedMessages, XaBranches, XaTransaction
+from spanwire.documents.spelling import suggestion
 from spanwire.model.acks import LAST_DELIVERED_UNSET
 from spanwire.model.destination import Destination
 from spanwire.model.environment import Time
@@ -284,7 +284,6 @@ def mode_of(acknowledge: str) -> int:
     """The number of an acknowledgement mode; raises `ConfigurationError` with the closest known word."""
     mode = MODES.get(acknowledge)
     if mode is None:
-        close = difflib.get_close_matches(str(acknowledge)[:40].lower(), list(MODES), n=1)
-        hint = f", did you mean {close[0]}?" if close else f"; there are {', '.join(MODES)}"
-        raise ConfigurationError(f"unknown acknowledgement mode {str(acknowledge)[:40]!r}{hint}")
+        shown = str(acknowledge)[:40]
+        raise ConfigurationError(f"unknown acknowledgement mode {shown!r}{suggestion(shown, MODES, ', ')}")
     return mode

@@ -10,8 +10,8 @@ from typing import Final
 
 from spanwire.client.outgoing import Outgoing, text_octets
 from spanwire.client.values import EncodedText, Serialized
-from spanwire.model.destination import Destination
-from spanwire.model.errors import ConfigurationError
+from spanwire.model.destination import Destination, parse_destination
+from spanwire.model.errors import ConfigurationError, InvalidDestinationError
 from spanwire.model.message_view import LIST_VALUE, MAP_VALUE
 from spanwire.pipeline.body_types import (
     BYTES_BODY,
@@ -73,6 +73,7 @@ class MessageComposer:
     def __init__(self, destination: Destination | None) -> None:
         self._destination: Final[Destination | None] = destination
         self._targets: Final[dict[str, Destination]] = {}
+        self._replies: Final[set[str]] = set()  # destinations of answers that are destinations indeed
 
     def messages(self, columns: Columns) -> list[Outgoing]:
         """The messages in order. Raises `ConfigurationError` or `MessageFormatError` for a value that none can have."""
@@ -86,10 +87,22 @@ class MessageComposer:
             if destination is None:
                 destination = self._named(columns.destinations, row)
             if has_headers:
+                self._check_reply(_text(columns.reply_tos, row))
                 found.append(_with_headers(columns, row, body, properties, destination))
             else:
                 found.append(Outgoing(body, properties, destination))
         return found
+
+    def _check_reply(self, name: str | None) -> None:
+        if name is None or name in self._replies:
+            return
+        try:
+            parse_destination(name)
+        except InvalidDestinationError as error:
+            raise ConfigurationError(f"spanwire: JMSReplyTo: {error}") from None
+        if len(self._replies) >= MAX_KNOWN_TARGETS:
+            self._replies.clear()
+        self._replies.add(name)
 
     def _named(self, names: list[str | None] | None, row: int) -> Destination:
         name = None if names is None else names[row]

@@ -32,12 +32,12 @@ Names count in any case, as everywhere in Spark. The password is in no text that
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from spanwire.documents.spelling import suggestion
 from spanwire.model.destination import QUEUE, SCHEMES, TOPIC, Destination
 from spanwire.model.errors import ConfigurationError, InvalidDestinationError
 from spanwire.model.secret import Secret
@@ -346,8 +346,7 @@ class _Words:
         for name in sorted(set(self._given) - set(names) - SPARKS_OWN):
             if name in others:
                 raise ConfigurationError(f"spanwire: the option {others[name]} has no meaning for a {use}")
-            close = difflib.get_close_matches(name[:60], list(names), n=1, cutoff=0.0)
-            raise ConfigurationError(f"spanwire: there is no option {name[:60]!r}; the closest is {names[close[0]]!r}")
+            raise ConfigurationError(f"spanwire: there is no option {name[:60]!r}{suggestion(name, names.values())}")
 
     def text(self, name: str) -> str | None:
         """None when it is not given or empty."""

@@ -18,7 +18,6 @@ So a row that was read can be written as it is.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import Final
@@ -27,7 +26,8 @@ import pyarrow as pa
 
 from spanwire.client.outgoing import Outgoing
 from spanwire.client.values import Typed
-from spanwire.model.errors import ConfigurationError
+from spanwire.documents.spelling import suggestion
+from spanwire.model.errors import ConfigurationError, SpanwireError
 from spanwire.model.message_view import (
     BYTE_VALUE,
     DOUBLE_VALUE,
@@ -107,9 +107,8 @@ def check_columns(columns: Sequence[tuple[str, str]], options: WriteOptions) -> 
     for name, kind in columns:
         allowed = COLUMN_TYPES.get(name)
         if allowed is None:
-            close = difflib.get_close_matches(name[:60], list(COLUMN_TYPES), n=1, cutoff=0.0)
             raise ConfigurationError(
-                f"spanwire: a message has no column {name[:60]!r}; the closest is {close[0]!r}; drop it or rename it"
+                f"spanwire: a message has no column {name[:60]!r}, drop it or rename it{suggestion(name, COLUMN_TYPES)}"
             )
         if kind not in allowed:
             raise ConfigurationError(f"spanwire: the column {name} is {kind}; it must be {' or '.join(allowed)}")
@@ -165,6 +164,25 @@ class RowReader:
         if pa.types.is_struct(array.type.item_type) or pa.types.is_string(array.type.item_type):
             return self._maps.of_columns(_property_runs(array), count)
         return self._maps.of_values(_typed_maps(array))
+
+
+def refusals(batch: pa.RecordBatch, options: WriteOptions) -> list[str | None]:
+    """The reasons why no messages can be made of rows; None for a row of which one can be made."""
+    try:
+        for _ in RowReader(options).portions(batch):
+            pass
+    except SpanwireError:
+        return [_refusal(batch.slice(row, 1), options) for row in range(batch.num_rows)]
+    return [None] * batch.num_rows
+
+
+def _refusal(row: pa.RecordBatch, options: WriteOptions) -> str | None:
+    try:
+        for _ in RowReader(options).portions(row):
+            pass
+    except SpanwireError as error:
+        return str(error).removeprefix("spanwire: ")
+    return None
 
 
 def _take_body(columns: Columns, name: str, array: pa.Array) -> None:

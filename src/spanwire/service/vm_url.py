@@ -17,7 +17,7 @@ from typing import Final
 
 from spanwire.client.address import BROKER_URI
 from spanwire.documents.element import Attribute, Element
-from spanwire.documents.spelling import closest
+from spanwire.documents.spelling import suggestion
 from spanwire.model.errors import ConfigurationError, JmsError
 from spanwire.service.config.decryption import Decryption
 from spanwire.service.config.document import Findings
@@ -126,9 +126,7 @@ def vm_url(name: str, options: Mapping[str, str]) -> VmUrl:
         elif option in KNOWN:
             plain[option] = value
         else:
-            close = closest(option, KNOWN)
-            hint = f"; did you mean {close}?" if close else ""
-            raise JmsError(f"vm://{name}: unknown option {option[:60]!r}{hint}")
+            raise JmsError(f"vm://{name}: unknown option {option[:60]!r}{suggestion(option, KNOWN)}")
     return VmUrl(
         name=name,
         create=_flag(name, "create", plain.get("create", "true")),

@@ -85,7 +85,8 @@ def test_lint_knows_clients_that_are_described(tmp_path: Path, capsys: pytest.Ca
     assert last == "2 brokers, 1 links: 1 faults, 0 hints"
     clients.write_text("[[client]]\nwho = 1\n", "utf-8")
     assert main(["network", "lint", "--clients", str(clients), *paths]) == 1
-    assert capsys.readouterr().err == f"spanwire network: {clients}:1: unknown word 'who'\n"
+    told = f"spanwire network: {clients}:1: unknown word 'who'; there are broker, consumers, consumes, group_size"
+    assert capsys.readouterr().err.startswith(told)
 
 
 def test_lint_compares_with_the_files_of_before(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

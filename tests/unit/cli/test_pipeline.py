@@ -31,14 +31,14 @@ def test_a_mistake_in_the_file_is_one_line(tmp_path: Path, capsys: pytest.Captur
     assert main(["pipeline", "run", str(file), "--dry-run", "-D", "out=/x"]) == 1
     told = capsys.readouterr()
     assert told.out == "" and told.err.count("\n") == 1
-    assert f"{file}:1: there is no endpoint scheme 'shop'; the closest is" in told.err
+    assert f"{file}:1: there is no endpoint scheme 'shop'; there are activemq, csv, " in told.err
     assert main(["pipeline", "run", str(tmp_path / "none.yaml"), "--dry-run"]) == 1
     assert "No such file" in capsys.readouterr().err
 
 
 def test_a_command_that_nobody_knows_is_told_with_the_closest(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["pipeline", "replai"]) == 2
-    assert capsys.readouterr().err == "spanwire pipeline: there is no command 'replai'; the closest is 'replay'\n"
+    assert capsys.readouterr().err == "spanwire pipeline: there is no command 'replai'; did you mean replay?\n"
 
 
 @pytest.mark.parametrize(

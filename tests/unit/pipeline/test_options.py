@@ -21,8 +21,8 @@ def test_names_count_in_any_case_and_the_rest_has_defaults() -> None:
     ("given", "told"),
     [
         ({}, r'a reader needs .option\("destination", "queue://NAME"\)'),
-        ({"destination": "Q", "selektor": "a = 1"}, "there is no option 'selektor'; the closest is 'selector'"),
-        ({"destination": "Q", "maxRowPerBatch": "1"}, "the closest is 'maxRowsPerBatch'"),
+        ({"destination": "Q", "selektor": "a = 1"}, "there is no option 'selektor'; did you mean selector?"),
+        ({"destination": "Q", "maxRowPerBatch": "1"}, "did you mean maxRowsPerBatch?"),
         ({"destination": "Q", "priority": "1"}, "the option priority has no meaning for a read"),
         ({"destination": "topic://T"}, "topic://T keeps messages for a durable subscription only: set the options"),
         ({"destination": "topic://T", "subscription": "s"}, "set the options subscription and clientId"),

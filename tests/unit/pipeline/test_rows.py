@@ -81,7 +81,7 @@ def one_row(columns: dict[str, pa.Array]) -> Outgoing:
             "the column properties is map<int,string>; it must be map<string,variant>",
         ),
         ([("JMSPriority", "double")], "it must be tinyint or smallint or int or bigint"),
-        ([("txt", "string")], "a message has no column 'txt'; the closest is 'text'"),
+        ([("txt", "string")], "a message has no column 'txt', drop it or rename it; did you mean text?"),
         ([("body", "string")], "the column body is string; it must be variant"),
     ],
 )

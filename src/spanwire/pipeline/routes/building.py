@@ -13,7 +13,9 @@ from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from spanwire.pipeline.body_types import BYTES_BODY, OBJECT_BODY, TEXT_BODY, UNREADABLE
+from spanwire.model.errors import ConfigurationError
+from spanwire.pipeline.body_types import BYTES_BODY, TEXT_BODY, UNREADABLE
+from spanwire.pipeline.options import write_options
 from spanwire.pipeline.routes.format_jars import jars_told_of
 from spanwire.pipeline.routes.functions import TextFunction
 from spanwire.pipeline.routes.masking import masked
@@ -36,16 +38,18 @@ from spanwire.pipeline.routes.model import (
     Transform,
 )
 from spanwire.pipeline.routes.nodes import Place
-from spanwire.pipeline.rows import BODY_COLUMNS, COLUMN_TYPES
+from spanwire.pipeline.rows import BODY_COLUMNS, COLUMN_TYPES, check_columns, refusals
 from spanwire.pipeline.selecting import property_entry
 from spanwire.pipeline.selector_column import selector_column
 
 ERROR: Final = "_spanwire_error"
+REASON: Final = "_spanwire_reason"  # why a row failed, while it is asked whether it can be a message at all
 CALLED: Final = "_spanwire_called"
 KEY: Final = "_spanwire_key"
 CAUSE: Final = "dlqDeliveryFailureCause"  # the property by which ActiveMQ tells why a message is a dead letter
 MAX_CAUSE: Final = 500  # characters
-EMPTY: Final = "cast(map() AS map<string, variant>)"
+PROPERTIES: Final = "map<string,variant>"
+EMPTY: Final = f"cast(map() AS {PROPERTIES})"
 HEADER_TYPES: Final = {
     name: kinds[0] for name, kinds in COLUMN_TYPES.items() if name.startswith("JMS") and name != "JMSDestination"
 }
@@ -71,6 +75,14 @@ class StepBuilder:
         errors are kept.
         """
         return called(frame, self._functions[step.module, step.name], step, keeps_errors)
+
+    def sendable(self, frame: DataFrame, endpoint: Endpoint) -> tuple[DataFrame, DataFrame, DataFrame]:
+        """The rows of which a broker takes a message, the others with their reasons, and both together, which whoever
+        uses them keeps in memory meanwhile.
+        """
+        marked = refused(frame, endpoint).persist()
+        good = marked.where(F.col(ERROR).isNull()).drop(ERROR)
+        return good, marked.where(F.col(ERROR).isNotNull()), marked
 
     def condition(self, frame: DataFrame, expression: Expression) -> Column:
         """Where a condition is true. Raises `ConfigurationError`."""
@@ -226,24 +238,59 @@ def plain_properties(items: list[tuple[str, dict[str, bytes] | None]] | None) ->
     return found
 
 
-def split_by_body(frame: DataFrame) -> tuple[DataFrame, DataFrame]:
-    """The rows that a broker takes, and those whose bodies cannot be sent."""
-    if "body_type" not in frame.columns:
-        return frame, frame.where(F.lit(False)).withColumn(ERROR, F.lit(""))
-    is_bad = F.coalesce(F.col("body_type").isin(OBJECT_BODY, UNREADABLE), F.lit(False))
-    reason = F.concat(F.lit("a body of type "), F.col("body_type"), F.lit(" cannot be sent"))
-    return frame.where(~is_bad), frame.where(is_bad).withColumn(ERROR, reason)
+def refused(frame: DataFrame, endpoint: Endpoint) -> DataFrame:
+    """The rows with the column `ERROR`: the reason why none of them can be a message for an endpoint; null where one
+    can. The same code decides as when they are sent.
+    """
+    options = write_options(endpoint.options)
+
+    def reasons(rows: pa.Array) -> pa.Array:
+        return pa.array(refusals(pa.RecordBatch.from_struct_array(rows), options), pa.string())
+
+    columns = message_columns(frame, endpoint.place).columns
+    given = F.struct(*[F.col(f"`{name}`") for name in columns])
+    return frame.withColumn(ERROR, F.arrow_udf(reasons, "string")(given))
 
 
-def dead_letters(frame: DataFrame) -> DataFrame:
-    """Failed rows with their cause in a property; a body that cannot be sent as it is goes as its octets."""
+def dead_letters(frame: DataFrame, endpoint: Endpoint) -> DataFrame:
+    """Failed rows as they are, with their cause in a property; an unreadable body goes as its octets. Of a row of which
+    no message can be made all columns go as JSON, in a text.
+    """
     failed = frame
-    if "properties" in failed.columns:
-        failed = set_header(failed, CAUSE, F.substring(F.col(ERROR), 1, MAX_CAUSE))
+    if "properties" not in failed.columns:
+        failed = failed.withColumn("properties", F.expr(EMPTY))
+    if failed.schema["properties"].dataType.simpleString() != PROPERTIES:
+        failed = failed.withColumn(
+            "properties", F.transform_values("properties", lambda _, value: value.cast("variant"))
+        )
+    cause = F.substring(F.col(ERROR), 1, MAX_CAUSE)
+    failed = set_header(failed, CAUSE, cause)
     if "body_type" in failed.columns:
-        kind = F.when(F.col("body_type").isin(OBJECT_BODY, UNREADABLE), F.lit(BYTES_BODY))
-        failed = failed.withColumn("body_type", kind.otherwise(F.col("body_type")))
-    return failed.drop(ERROR)
+        is_octets = F.col("body_type") == UNREADABLE
+        failed = failed.withColumn("body_type", F.when(is_octets, F.lit(BYTES_BODY)).otherwise(F.col("body_type")))
+    if endpoint.kind != BROKER:
+        return failed.drop(ERROR)
+    failed = failed.withColumnRenamed(ERROR, REASON)
+    for name in ("text", "body_type"):
+        if name not in failed.columns:
+            failed = failed.withColumn(name, F.lit(None).cast("string"))
+    return as_texts(refused(failed, endpoint), [name for name in frame.columns if name != ERROR])
+
+
+def as_texts(marked: DataFrame, names: list[str]) -> DataFrame:
+    """Rows with an `ERROR` as JSON of the columns of these names; the others as they are."""
+    is_good = F.col(ERROR).isNull()
+    replaced: dict[str, Column] = {
+        "text": F.to_json(F.struct(*[F.col(f"`{name}`") for name in names])),
+        "body_type": F.lit(TEXT_BODY),
+        "properties": F.create_map(F.lit(CAUSE), F.substring(F.col(REASON), 1, MAX_CAUSE).cast("variant")),
+    }
+    columns = [
+        F.when(is_good, F.col(f"`{name}`")).otherwise(replaced.get(name, F.lit(None))).alias(name)
+        for name in marked.columns
+        if name not in (ERROR, REASON)
+    ]
+    return marked.select(*columns)
 
 
 def message_columns(frame: DataFrame, place: Place) -> DataFrame:
@@ -260,6 +307,17 @@ def message_columns(frame: DataFrame, place: Place) -> DataFrame:
 def for_endpoint(frame: DataFrame, endpoint: Endpoint) -> DataFrame:
     """What an endpoint gets of the rows."""
     return message_columns(frame, endpoint.place) if endpoint.kind == BROKER else frame
+
+
+def check_endpoint(frame: DataFrame, endpoint: Endpoint) -> None:
+    """Raise `ConfigurationError` for columns that an endpoint does not take, before it gets a row."""
+    if endpoint.kind != BROKER:
+        return
+    fields = message_columns(frame, endpoint.place).schema.fields
+    try:
+        check_columns([(one.name, one.dataType.simpleString()) for one in fields], write_options(endpoint.options))
+    except ConfigurationError as error:
+        raise endpoint.place.error(str(error).removeprefix("spanwire: ")) from None
 
 
 def first_line(error: Exception) -> str:

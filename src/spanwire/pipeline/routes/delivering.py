@@ -22,7 +22,6 @@ from spanwire.pipeline.routes.building import (
     dead_letters,
     for_endpoint,
     split_by_answer,
-    split_by_body,
 )
 from spanwire.pipeline.routes.model import (
     BROKER,
@@ -165,13 +164,14 @@ class Delivery:
 
     def _to(self, frame: DataFrame, endpoint: Endpoint) -> None:
         if self._dead is not None and endpoint.kind == BROKER:
-            frame, failed = split_by_body(frame)
+            frame, failed, together = self._builder.sendable(frame, endpoint)
+            self._cached.append(together)
             self._fail(failed)
         self._writer.write(for_endpoint(frame, endpoint), endpoint)
 
     def _fail(self, failed: DataFrame) -> None:
         assert self._dead is not None
-        self._writer.write(for_endpoint(dead_letters(failed), self._dead), self._dead, is_rare=True)
+        self._writer.write(for_endpoint(dead_letters(failed, self._dead), self._dead), self._dead, is_rare=True)
 
 
 def must_agree(route: Route) -> bool:

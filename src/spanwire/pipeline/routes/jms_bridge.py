@@ -41,6 +41,8 @@ WORDS: Final = (
     "subscriptionName",
     "clientID",
     "addMessageIDInHeader",
+    "errorHandler",
+    "deadLetter",
     *REMARKS,
 )
 FOREVER: Final = -1

@@ -1,7 +1,7 @@
 """What a route file holds before anybody knows what it means: words, lists and mappings, each with its line.
 
 Readers of formats (`yaml_file`, `camel_xml`) make nodes; `parsing` and `endpoints` give them meaning. Every error says
-file, line, word, and the closest word that is known.
+file, line, word, and the known word that may be meant.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from spanwire.documents.spelling import ANY, closest
+from spanwire.documents.spelling import suggestion
 from spanwire.model.errors import ConfigurationError
 from spanwire.pipeline.routes.masking import masked, name_of
 
@@ -31,17 +31,18 @@ class Place:
     def unknown(self, kind: str, word: str, known: Collection[str]) -> ConfigurationError:
         """An error about a word that nobody knows."""
         shown = name_of(word)[:MAX_SHOWN]
-        close = closest(shown, sorted(known), ANY)
-        hint = "" if close is None else f"; the closest is {close!r}"
-        return self.error(f"there is no {kind} {shown!r}{hint}")
+        return self.error(f"there is no {kind} {shown!r}{suggestion(shown, known)}")
 
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """A text, number or truth value, as it was written; None for none."""
+    """A text, number or truth value, as it was written; None for none. ``missing`` is a placeholder in it that has no
+    value, which is told when somebody asks for the text.
+    """
 
     place: Place
     text: str | None
+    missing: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,9 +80,9 @@ class Mapping:
         return None if entry is None else entry.value
 
     def text(self, name: str) -> str | None:
-        """The word of that name, if it is there."""
+        """The word of that name, if it is there and not null."""
         node = self.node(name)
-        return None if node is None else text_of(node, name)
+        return None if node is None or is_null(node) else text_of(node, name)
 
     def needed(self, name: str, owner: str) -> str:
         """The word of that name, which must be there."""
@@ -94,10 +95,19 @@ class Mapping:
 Node = Word | Items | Mapping
 
 
+def is_null(node: Node) -> bool:
+    """Return True for a word without a text, such as YAML's null."""
+    return isinstance(node, Word) and node.text is None
+
+
 def text_of(node: Node, name: str) -> str:
-    """The text of a word. Raises `ConfigurationError` for a list, a mapping or nothing."""
+    """The text of a word. Raises `ConfigurationError` for a list, a mapping or nothing, and for a placeholder without a
+    value.
+    """
     if not isinstance(node, Word) or node.text is None:
         raise node.place.error(f"{name} must be a text or a number")
+    if node.missing:
+        raise node.place.error(f"{node.missing} has no value: give it with -D {node.missing[2:-1]}=VALUE")
     return node.text
 
 
@@ -110,7 +120,7 @@ def mapping_of(node: Node, name: str) -> Mapping:
 
 def items_of(node: Node | None, name: str) -> list[Node]:
     """The members of a list; none for nothing. Raises `ConfigurationError` for anything else."""
-    if node is None or (isinstance(node, Word) and node.text is None):
+    if node is None or is_null(node):
         return []
     if not isinstance(node, Items):
         raise node.place.error(f"{name} must be a list")

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping as AnyMapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from spanwire.pipeline.routes.beans import Bean, beans_of, brokers_of, with_beans
@@ -31,7 +31,7 @@ from spanwire.pipeline.routes.model import (
     endpoints_of,
     is_branching,
 )
-from spanwire.pipeline.routes.nodes import Entry, Node, Place, Word, items_of, mapping_of
+from spanwire.pipeline.routes.nodes import Entry, Mapping, Node, Place, Word, items_of, mapping_of
 from spanwire.pipeline.routes.placeholders import Placeholders
 from spanwire.pipeline.routes.steps import REMARKS, StepReader, parameters_of
 from spanwire.pipeline.routes.yaml_file import read_yaml
@@ -104,7 +104,7 @@ class _Parser:
             elif name == "from":
                 found.append(self._from(entry.value, default, dead_letters))
             elif name == "jmsBridge":
-                found.append(bridge_route(mapping_of(entry.value, name), self._endpoints, default))
+                found.append(self._bridge(mapping_of(entry.value, name), default, dead_letters))
         if not found:
             raise Place(self._file, 1).error("there is no route")
         if len(found) > MAX_ROUTES:
@@ -131,12 +131,18 @@ class _Parser:
         source = mapping.node("from")
         if source is None:
             raise mapping.place.error("a route needs from")
+        return self._from(source, mapping.text("id") or default, self._dead_letters(mapping, dead_letters))
+
+    def _bridge(self, words: Mapping, default: str, dead_letters: Endpoint | None) -> Route:
+        route = bridge_route(words, self._endpoints, default)
+        return replace(route, dead_letters=self._dead_letters(words, dead_letters))
+
+    def _dead_letters(self, mapping: Mapping, default: Endpoint | None) -> Endpoint | None:
+        """Those of the route, if it says so, else those of the file."""
         handler, letter = mapping.node("errorHandler"), mapping.node("deadLetter")
-        if handler is not None:
-            dead_letters = self._error_handler(handler, mapping.place)
         if letter is not None:
-            dead_letters = self._steps.endpoint(letter, mapping.place)
-        return self._from(source, mapping.text("id") or default, dead_letters)
+            return self._steps.endpoint(letter, mapping.place)
+        return default if handler is None else self._error_handler(handler, mapping.place)
 
     def _from(self, node: Node, name: str, dead_letters: Endpoint | None) -> Route:
         if isinstance(node, Word):

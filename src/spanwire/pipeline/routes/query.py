@@ -18,12 +18,23 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from spanwire.pipeline.parquet import with_parquet_options
 from spanwire.pipeline.routes.batch_rows import BatchRows, unkept_column
-from spanwire.pipeline.routes.building import StepBuilder, for_endpoint, place_of
+from spanwire.pipeline.routes.building import StepBuilder, check_endpoint, for_endpoint, place_of
 from spanwire.pipeline.routes.delivering import Delivery, gives_the_same, must_agree, must_keep
 from spanwire.pipeline.routes.endpoints import FILE_FORMATS
 from spanwire.pipeline.routes.format_jars import jars_told_of
 from spanwire.pipeline.routes.functions import TextFunction
-from spanwire.pipeline.routes.model import BROKER, CallFunction, Endpoint, Route, Step, To, is_branching
+from spanwire.pipeline.routes.model import (
+    BROKER,
+    CallFunction,
+    Choice,
+    Endpoint,
+    Filter,
+    Route,
+    Step,
+    To,
+    branches_of,
+    is_branching,
+)
 from spanwire.pipeline.routes.nodes import Place
 from spanwire.pipeline.routes.route_state import RouteState
 from spanwire.pipeline.routes.supervisor import told
@@ -109,10 +120,24 @@ class RouteQuery:
                     raise place_of(step).error(fault)
                 repeat = True
             repeat = repeat and (is_branching(step) or gives_the_same(step))
-            if not is_branching(step):
-                frame = self._builder.applied(frame, step)
-            elif isinstance(step, To):
-                for_endpoint(frame, step.endpoint)
+            frame = self._checked(frame, step)
+
+    def _checked(self, frame: DataFrame, step: Step) -> DataFrame:
+        """The rows behind a step, which is tried with all that its branches do."""
+        if not is_branching(step):
+            return self._builder.applied(frame, step)
+        if isinstance(step, To):
+            check_endpoint(frame, step.endpoint)
+        conditions = [step.condition] if isinstance(step, Filter) else []
+        if isinstance(step, Choice):
+            conditions = [condition for condition, _ in step.branches]
+        for condition in conditions:
+            self._builder.condition(frame, condition)
+        for branch in branches_of(step):
+            rows = frame
+            for inner in branch:
+                rows = self._checked(rows, inner)
+        return frame
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from spanwire.documents.element import MAX_DOCUMENT_BYTES
-from spanwire.documents.spelling import closest
+from spanwire.documents.spelling import suggestion
 from spanwire.model.errors import ConfigurationError
 
 MAX_OBSTACLES: Final = 100  # lines of one error; the rest are counted
@@ -85,11 +85,9 @@ class Findings:
     def unknown(self, line: int, what: str, word: str, known: Iterable[str], spelt: bool = False) -> None:
         """A word nobody knows, with the closest one that is known. ``spelt`` words are the same in every language."""
         shown = word if len(word) <= MAX_WORD else word[:MAX_WORD] + "…"
-        close = closest(word, known)
         if self.source.endswith(".toml") and not spelt:
-            shown, close = snake_case(shown), None if close is None else snake_case(close)
-        hint = f"; did you mean {close}?" if close else ""
-        self.error(line, f"unknown {what} {shown!r}{hint}")
+            shown, known = snake_case(shown), map(snake_case, known)
+        self.error(line, f"unknown {what} {shown!r}{suggestion(shown, known)}")
 
     def warn(self, line: int, text: str) -> None:
         """Something that holds, but not as its writer may think."""

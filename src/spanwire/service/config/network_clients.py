@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from spanwire.documents.spelling import closest
+from spanwire.documents.spelling import suggestion
 from spanwire.model.destination import Destination, parse_destination
 from spanwire.model.errors import ConfigurationError, InvalidDestinationError
 from spanwire.service.config.document import read_text_file
@@ -75,8 +75,7 @@ class _Reader:
         """The client in it."""
         for word in self._table:
             if word not in WORDS:
-                near = closest(word, WORDS)
-                raise self._error(f"unknown word {word!r}{f'; did you mean {near}?' if near else ''}")
+                raise self._error(f"unknown word {word!r}{suggestion(word, WORDS)}")
         broker, uri = self._text("broker"), self._text("uri")
         if bool(broker) == bool(uri):
             raise self._error("a client needs a broker or a uri")

@@ -11,7 +11,7 @@ from typing import Final, Protocol
 from spanwire.broker.authentication import SUFFICIENT
 from spanwire.broker.authorization_map import AccessList, AuthorizationEntry
 from spanwire.documents.element import Element
-from spanwire.documents.spelling import closest
+from spanwire.documents.spelling import suggestion
 from spanwire.model.destination import QUEUE, TOPIC, Destination
 from spanwire.model.errors import ConfigurationError
 from spanwire.service.config import words
@@ -172,8 +172,7 @@ class SecurityInterpreter:
             return ()
         entries = realms.get(realm)
         if not entries:
-            close = closest(realm, realms)
-            hint = f"; did you mean {close}?" if close else ""
+            hint = suggestion(realm, realms)
             self.findings.error(plugin.line, f"{source} has no login modules for {realm[:MAX_WORD]!r}{hint}")
             return ()
         modules: list[LoginModuleConfiguration] = []
@@ -283,8 +282,7 @@ def _groups(element: Element, name: str) -> frozenset[str]:
 def _check_options(entry: LoginModuleEntry, known: frozenset[str]) -> None:
     for name in entry.options:
         if name not in known:
-            close = closest(name, known)
-            hint = f"; did you mean {close}?" if close else ""
+            hint = suggestion(name, known)
             raise ConfigurationError(f"unknown option {name[:MAX_WORD]!r} of {entry.class_name}{hint}")
 
 

@@ -150,12 +150,14 @@ def test_every_obstacle_is_told_at_once(tmp_path: Path) -> None:
         [
             "the static: uri names no broker; write static:(tcp://host:port)",
             '<networkConnector> has no uri; write uri="static:(tcp://host:port)"',
-            "unknown discovery agent 'tcp'",
+            "unknown discovery agent 'tcp'; there are discovery, fabric, masterslave, multicast, rendezvous, simple, "
+            "static, zeroconf",
             "the uri http: of <networkConnector> is not yet supported (later feature: links over HTTP); "
             "write static:(tcp://host:port) or start with --skip-unsupported",
             "unknown attribute of <networkConnector> 'nam'; did you mean name?",
             "prefetchSize of <networkConnector> is '0', it must be a whole number from 1 to 32766",
-            "unknown transport of a network connector 'stomp'",
+            "unknown transport of a network connector 'stomp'; there are auto, auto+nio, auto+nio+ssl, auto+ssl, nio, "
+        "nio+ssl, ssl, tcp",
             "unknown option of static: 'maxDelay'; did you mean maxReconnectDelay?",
             "useCompression of <networkConnector> is 'yes', it must be true or false",
             "networkTTL of <networkConnector> is 'many', it must be a whole number from -1 to 64",
@@ -477,7 +479,11 @@ def test_what_activemq_has_anyway_is_written_without_a_word(tmp_path: Path) -> N
         ("masterslave:(tcp://a:1,vm://b)", "vm: is no address of one broker"),
         ("multicast://10.0.0.1", "no multicast address"),
         ("multicast://default?initialReconnectDelay=x", "initialReconnectDelay of multicast: must be a whole number"),
-        ("discovery:(tcp://a:1)", "unknown discovery agent 'tcp'"),
+        (
+            "discovery:(tcp://a:1)",
+            "unknown discovery agent 'tcp'; there are discovery, fabric, masterslave, multicast, rendezvous, simple, "
+            "static, zeroconf",
+        ),
         ("discovery:(multicast://default", "parentheses of the discovery: uri do not match"),
         ("discovery:", "names no agent"),
         ("discovery:(multicast://a,multicast://b)", "discovery: has one agent"),
