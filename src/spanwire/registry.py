@@ -1,7 +1,7 @@
 """One table of what can be plugged in: names to ``"module:attribute"`` strings, so that nothing is imported before its
 use.
 
-Importing a module never registers anything; an entry point of the group ``spanwire`` may add names.
+Importing a module never registers anything, and nothing adds names but this table.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from spanwire.model.errors import ConfigurationError
 from spanwire.pipeline.routes.query import AVAILABLE_NOW
 from spanwire.pipeline.routes.running import run_routes
 from spanwire.pipeline.routes.supervisor import News
-from tests.spark.test_routes import routes, run
+from tests.spark.test_routes import END_S, routes, run
 from tests.support.broker_process import BrokerProcess
 from tests.support.queues import take_all
 
@@ -100,6 +100,47 @@ def test_a_jms_bridge_delivers_all_kinds_of_bodies_with_their_headers(
         assert len(arrived) == len(sent)
         for message in sent:
             assert described(arrived[message.message_id]) == described(message)
+
+
+TOPIC = """
+- jmsBridge:
+    name: news
+    source: {uri: "jms:topic:NEWS?brokerURL={{from}}"}
+    target: {uri: "jms:queue:NEWS.COPY?brokerURL={{to}}"}
+"""
+
+
+def test_a_bridge_from_a_topic_without_a_subscription_forwards_while_it_runs_and_no_temporary_reply_to(
+    spark: SparkSession, spanwire: BrokerProcess, classic: BrokerProcess, tmp_path: Path
+) -> None:
+    ours, theirs = spanwire.openwire_uri(), classic.openwire_uri()
+    file = routes(TOPIC, **{"from": ours, "to": theirs})
+    with pytest.raises(ConfigurationError, match="topic://NEWS keeps nothing for a subscription that is not durable"):
+        run(spark, file, tmp_path)
+    stop = threading.Event()
+    news: list[News] = []
+    thread = threading.Thread(
+        target=lambda: run_routes(spark, file, tmp_path, "100 milliseconds", {}, news.append, stop)
+    )
+    count = 0
+    with blocking.connect(ours) as connection, connection.session() as session:
+        producer = session.create_producer("topic://NEWS")
+        answers = session.create_temporary_queue()
+        thread.start()
+        try:
+            while not news:  # what is sent before the bridge has subscribed is for nobody
+                producer.send(f"text {count}", reply_to=answers, properties={"n": count})
+                count += 1
+                stop.wait(0.1)
+        finally:
+            stop.set()
+            thread.join(END_S)
+        assert not thread.is_alive()
+        producer.send("after the end", properties={"n": -1})
+    arrived = take_all(theirs, "NEWS.COPY")
+    numbers = [int(str(message.properties["n"])) for message in arrived]
+    assert numbers and numbers == list(range(numbers[0], numbers[0] + len(numbers)))
+    assert {message.reply_to for message in arrived} == {None}
 
 
 REFUSED = """

@@ -61,7 +61,7 @@ def test_a_schema_of_ones_own_is_refused(spark: SparkSession) -> None:
         (
             ["'x' AS txt"],
             "append",
-            "spanwire: a message has no column 'txt'; did you mean text?; drop it or rename it",
+            "spanwire: a message has no column 'txt', drop it or rename it; did you mean text?",
         ),
         (["'x' AS text"], "overwrite", 'spanwire: what is in a queue cannot be overwritten; use the mode "append"'),
     ],

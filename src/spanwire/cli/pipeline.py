@@ -52,6 +52,12 @@ DEFAULT_URL: Final = "tcp://127.0.0.1:61616"
 PASSWORD: Final = "SPANWIRE_PASSWORD"
 
 
+class RouteFile(Protocol):
+    """What is told of a file before its routes run."""
+
+    warnings: list[str]
+
+
 class Group(Protocol):
     """What is shown of a group of dead letters."""
 
@@ -96,7 +102,10 @@ def run_routes(arguments: Sequence[str]) -> int:
     parser.flag("dryRun", "tell what would be done, and do nothing")
     options = parser.parse(arguments)
     placeholders = load(PLACEHOLDERS)(dict(options.definitions), os.environ)
-    file = load(READ_ROUTES)(content_of(options.file), str(options.file), placeholders, dict(options.broker))
+    routes = load(READ_ROUTES)(content_of(options.file), str(options.file), placeholders, dict(options.broker))
+    file = cast(RouteFile, routes)
+    for warning in file.warnings:
+        sys.stderr.write(f"spanwire pipeline: {warning}\n")
     if options.dry_run:
         sys.stdout.write(str(load(PLAN)(file)))
         return 0

@@ -32,6 +32,7 @@ class Element:
     attributes: dict[str, Attribute] = field(default_factory=dict)
     children: list[Element] = field(default_factory=list)
     text: str = field(default="", repr=False)
+    foreign: dict[tuple[str, str], Attribute] = field(default_factory=dict)  # by namespace and name
 
     def value(self, name: str) -> str | None:
         """The text of a setting, or None when it is not there."""

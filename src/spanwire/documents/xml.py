@@ -18,6 +18,8 @@ from spanwire.documents.element import (
 )
 from spanwire.model.errors import ConfigurationError
 
+# xsi:schemaLocation and xml:space are for editors.
+FOR_EDITORS: Final = ("http://www.w3.org/2001/XMLSchema-instance", "http://www.w3.org/XML/1998/namespace")
 SEPARATOR: Final = " "  # between namespace and name; no URI holds a blank
 
 
@@ -43,8 +45,11 @@ class _Builder:
         namespace, _, name = tag.rpartition(SEPARATOR)
         element = Element(name, line, namespace)
         for key, value in attributes.items():
-            if SEPARATOR not in key:  # xsi:schemaLocation and its like are for editors
+            space, _, local = key.rpartition(SEPARATOR)
+            if not space:
                 element.attributes[key] = Attribute(value, line)
+            elif space not in FOR_EDITORS:
+                element.foreign[space, local] = Attribute(value, line)
         if self._open:
             self._open[-1].children.append(element)
         else:

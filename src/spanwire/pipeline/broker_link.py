@@ -21,23 +21,24 @@ from spanwire.pipeline.sending import MessageSink
 
 def consume(options: ReadOptions) -> MessageSource:
     """A consumer of the queue that the options name. Raises `JmsError` or `ConfigurationError`."""
-    return QueueSource(_connect(options.login), options)
+    return QueueSource(connect(options.login), options)
 
 
 def browse(options: ReadOptions) -> Iterator[list[Message]]:
     """One look at the queue that the options name. Raises `JmsError` or `ConfigurationError`."""
-    with _connect(options.login) as connection, connection.session() as session:
+    with connect(options.login) as connection, connection.session() as session:
         yield from session.create_browser(options.destination, selector=options.selector).portions()
 
 
 def produce(options: WriteOptions) -> MessageSink:
     """A producer in a transaction. Raises `JmsError` or `ConfigurationError`."""
-    return QueueSink(_connect(options.login), options)
+    return QueueSink(connect(options.login), options)
 
 
-def _connect(login: Login) -> blocking.Connection:
+def connect(login: Login) -> blocking.Connection:
+    """A connection to the broker of a login. Raises `JmsError` or `ConfigurationError`."""
     password = None if login.password is None else login.password.reveal()
-    return blocking.connect(login.url, user_name=login.user, password=password, client_id=login.client_id)
+    return blocking.connect(login.url, login.user, password, login.client_id, login.tls)
 
 
 class QueueSource(MessageSource):

@@ -29,6 +29,7 @@ from spanwire.pipeline.property_maps import client_value, decoded
 MAX_KNOWN_TARGETS: Final = 1024  # destinations of rows that are remembered
 DELIVERY_MODES: Final[dict[str, bool]] = {"PERSISTENT": True, "NON_PERSISTENT": False}
 TEXT_OCTETS: Final = TEXT_BODY.encode()
+TEMPORARY: Final = ("temp-queue://", "temp-topic://")
 
 
 class Columns:
@@ -70,7 +71,9 @@ class Columns:
 class MessageComposer:
     """Makes messages for one destination, or each for that which its row names."""
 
-    def __init__(self, destination: Destination | None) -> None:
+    def __init__(self, destination: Destination | None, drops_temporary_reply: bool = False) -> None:
+        """A temporary destination ends with the connection that made it, and is known to its own broker alone."""
+        self._drops_temporary_reply: Final[bool] = drops_temporary_reply
         self._destination: Final[Destination | None] = destination
         self._targets: Final[dict[str, Destination]] = {}
         self._replies: Final[set[str]] = set()  # destinations of answers that are destinations indeed
@@ -87,22 +90,24 @@ class MessageComposer:
             if destination is None:
                 destination = self._named(columns.destinations, row)
             if has_headers:
-                self._check_reply(_text(columns.reply_tos, row))
-                found.append(_with_headers(columns, row, body, properties, destination))
+                reply_to = self._reply_to(_text(columns.reply_tos, row))
+                found.append(_with_headers(columns, row, body, properties, destination, reply_to))
             else:
                 found.append(Outgoing(body, properties, destination))
         return found
 
-    def _check_reply(self, name: str | None) -> None:
-        if name is None or name in self._replies:
-            return
-        try:
-            parse_destination(name)
-        except InvalidDestinationError as error:
-            raise ConfigurationError(f"spanwire: JMSReplyTo: {error}") from None
-        if len(self._replies) >= MAX_KNOWN_TARGETS:
-            self._replies.clear()
-        self._replies.add(name)
+    def _reply_to(self, name: str | None) -> str | None:
+        if name is None or (self._drops_temporary_reply and name.startswith(TEMPORARY)):
+            return None
+        if name not in self._replies:
+            try:
+                parse_destination(name)
+            except InvalidDestinationError as error:
+                raise ConfigurationError(f"spanwire: JMSReplyTo: {error}") from None
+            if len(self._replies) >= MAX_KNOWN_TARGETS:
+                self._replies.clear()
+            self._replies.add(name)
+        return name
 
     def _named(self, names: list[str | None] | None, row: int) -> Destination:
         name = None if names is None else names[row]
@@ -117,7 +122,9 @@ class MessageComposer:
         return known
 
 
-def _with_headers(columns: Columns, row: int, body: object, properties: bytes, destination: Destination) -> Outgoing:
+def _with_headers(
+    columns: Columns, row: int, body: object, properties: bytes, destination: Destination, reply_to: str | None
+) -> Outgoing:
     micros = _number(columns.expirations, row)
     sequence = _number(columns.group_sequences, row)
     return Outgoing(
@@ -126,7 +133,7 @@ def _with_headers(columns: Columns, row: int, body: object, properties: bytes, d
         destination,
         _text(columns.types, row),
         _text(columns.correlation_ids, row),
-        _text(columns.reply_tos, row),
+        reply_to,
         _persistent(_text(columns.modes, row)),
         _priority(_number(columns.priorities, row)),
         None,

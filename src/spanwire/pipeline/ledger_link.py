@@ -139,7 +139,7 @@ def connected(login: Login, client_id: str | None) -> blocking.Connection:
     policy = replace(url.settings.redelivery, maximum_redeliveries=-1)
     machine = Machine()
     settings = replace(url.settings, redelivery=policy)
-    shared = CoreConnection(ClientConnection(replace(url, settings=settings), machine), machine, None)
+    shared = CoreConnection(ClientConnection(replace(url, settings=settings), machine), machine, login.tls)
     shared.open()
     return blocking.Connection(shared)
 

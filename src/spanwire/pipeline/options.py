@@ -5,9 +5,11 @@
 | url | all | tcp://127.0.0.1:61616 |
 | destination | all | required to read; for a write, the column JMSDestination when there is none |
 | user, password, clientId | all | none |
+| trustStore, keyStore, …Password, keyStoreKey | all, with ssl | the system's authorities, no certificate |
 | selector | read | none: every message |
 | mode | batch read | browse |
 | subscription | read of a topic | required there, with clientId: the durable subscription |
+| subscriptionDurable | stream read of a topic | true; with false only what is sent while the query is connected |
 | filterPushdown | browse | false |
 | stagingDirectory | stream read, mode consume | required, but with a cursor |
 | cursor, exclusive | stream read from Spanwire | none, false: the broker keeps what a batch holds |
@@ -26,6 +28,7 @@
 | ledger, ledgerBatch | batch write | the name of a series of batches and the number of this one |
 | firstLedgerBatch | write | 0: the batch before which there is no ledger |
 | persistent, priority, timeToLiveMs | write | true, 4, 0 |
+| dropTemporaryReplyTo | write | false |
 
 Names count in any case, as everywhere in Spark. The password is in no text that these classes give.
 """
@@ -35,14 +38,18 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
+from spanwire.client.address import parse_url
+from spanwire.client.redaction import redacted
 from spanwire.documents.spelling import suggestion
 from spanwire.model.destination import QUEUE, SCHEMES, TOPIC, Destination
 from spanwire.model.errors import ConfigurationError, InvalidDestinationError
 from spanwire.model.secret import Secret
 from spanwire.model.written_destination import written_destination
 from spanwire.pipeline.body_types import BODY_KINDS
+from spanwire.tls.settings import ClientTlsSettings, KeyStore, TrustStore
 
 MIB: Final = 1024 * 1024
 DEFAULT_URL: Final = "tcp://127.0.0.1:61616"
@@ -76,11 +83,20 @@ MAX_TRANSACTION_ROWS: Final = 100_000  # held by the broker until the commit
 MAX_TIME_TO_LIVE_MS: Final = 2**63 - 1
 MAX_PRIORITY: Final = 9  # JMS 1.1, section 3.4.10
 
-COMMON: Final = ("url", "destination", "user", "password", "clientId")
+STORES: Final = (
+    "trustStore",
+    "trustStorePassword",
+    "keyStore",
+    "keyStorePassword",
+    "keyStoreKey",
+    "keyStoreKeyPassword",
+)
+COMMON: Final = ("url", "destination", "user", "password", "clientId", *STORES)
 READ: Final = (
     "selector",
     "mode",
     "subscription",
+    "subscriptionDurable",
     "filterPushdown",
     "stagingDirectory",
     "cursor",
@@ -105,18 +121,20 @@ WRITE: Final = (
     "persistent",
     "priority",
     "timeToLiveMs",
+    "dropTemporaryReplyTo",
 )
 SPARKS_OWN: Final = frozenset({"checkpointlocation", "queryname"})  # Spark hands these on; they are not for the source
 
 
 @dataclass(frozen=True, slots=True)
 class Login:
-    """Which broker, and as whom."""
+    """Which broker, and as whom. ``tls`` are the stores, if any are named."""
 
     url: str
     user: str | None
     password: Secret | None
     client_id: str | None
+    tls: ClientTlsSettings | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +181,7 @@ class WriteOptions:
     persistent: bool
     priority: int
     time_to_live_ms: int
+    drops_temporary_reply: bool = False
 
     @property
     def is_committed_once(self) -> bool:
@@ -177,9 +196,10 @@ def read_options(given: Mapping[str, str]) -> ReadOptions:
     if name is None:
         raise ConfigurationError('spanwire: a reader needs .option("destination", "queue://NAME")')
     login, mode, subscription = words.login(), words.choice("mode", (BROWSE, CONSUME)), words.text("subscription")
+    is_durable = words.flag("subscriptionDurable", True)
     found = ReadOptions(
         login=login,
-        destination=source_named(name, subscription, login.client_id),
+        destination=source_named(name, subscription, login.client_id, is_durable),
         selector=words.text("selector"),
         mode=mode,
         subscription=subscription,
@@ -218,6 +238,7 @@ def write_options(given: Mapping[str, str]) -> WriteOptions:
         persistent=words.flag("persistent", True),
         priority=words.number("priority", 4, 0, MAX_PRIORITY),
         time_to_live_ms=words.number("timeToLiveMs", 0, 0, MAX_TIME_TO_LIVE_MS),
+        drops_temporary_reply=words.flag("dropTemporaryReplyTo", False),
     )
     _check_ledger(found)
     return found
@@ -240,9 +261,21 @@ def _check_cursor(options: ReadOptions) -> None:
         )
     if options.quality == AT_MOST_ONCE:
         raise ConfigurationError("spanwire: a cursor loses nothing; for AT_MOST_ONCE use a stagingDirectory")
+    if options.destination.kind == TOPIC and options.subscription is None:
+        raise ConfigurationError("spanwire: a cursor reads a durable subscription; set subscription and clientId")
     if options.selector is not None or options.has_many_sources:
         raise ConfigurationError(
             "spanwire: a cursor reads one queue or subscription as a whole; filter in Spark, or use a stagingDirectory"
+        )
+
+
+def check_batch(options: ReadOptions) -> None:
+    """Raise `ConfigurationError` for a source that has nothing from before it is read."""
+    found = options.destination
+    if found.kind == TOPIC and options.subscription is None and not found.name.startswith(ADVISORIES):
+        raise ConfigurationError(
+            f"spanwire: {found} keeps nothing for a subscription that is not durable, so there is nothing that a batch "
+            "could read; use a stream that goes on, or the options subscription and clientId"
         )
 
 
@@ -289,17 +322,24 @@ def check_browsable(options: ReadOptions) -> None:
         )
 
 
-def source_named(name: str, subscription: str | None, client_id: str | None) -> Destination:
-    """What is read: a queue, a pattern of queues, several queues, a topic with a durable subscription, or advisories.
+def source_named(name: str, subscription: str | None, client_id: str | None, is_durable: bool = True) -> Destination:
+    """What is read: a queue, a pattern of queues, several queues, a topic with or without a durable subscription, or
+    advisories.
 
     Raises `ConfigurationError` for anything else.
     """
     found = _permanent(name)
     is_advisory = found.name.startswith(ADVISORIES)  # brokers refuse durable subscriptions there
-    if found.kind == TOPIC and not is_advisory and (subscription is None or client_id is None):
+    if found.kind == TOPIC and is_durable and not is_advisory and (subscription is None or client_id is None):
         raise ConfigurationError(
             f"spanwire: {found} keeps messages for a durable subscription only: set the options subscription and "
-            f"clientId, or read the queue of a virtual topic ({SCHEMES[QUEUE]}Consumer.<group>.VirtualTopic.<topic>)"
+            f"clientId, or read the queue of a virtual topic ({SCHEMES[QUEUE]}Consumer.<group>.VirtualTopic.<topic>); "
+            "with subscriptionDurable=false a stream gets what is sent while it is connected"
+        )
+    if found.kind == TOPIC and not is_durable and subscription is not None:
+        raise ConfigurationError(
+            f"spanwire: the subscription {subscription[:60]!r} has a name, so it is durable; leave out either the "
+            "option subscription or subscriptionDurable"
         )
     if found.kind == QUEUE and subscription is not None:
         raise ConfigurationError(f"spanwire: {found} is a queue; the option subscription is for topics")
@@ -353,13 +393,56 @@ class _Words:
         return self._given.get(name.lower()) or None
 
     def login(self) -> Login:
-        password = self.text("password")
-        return Login(
-            url=self.text("url") or DEFAULT_URL,
-            user=self.text("user"),
-            password=None if password is None else Secret(password),
-            client_id=self.text("clientId"),
+        """The broker and its credentials. Raises `ConfigurationError` for a URL that this client does not speak."""
+        password, url, user, client_id = (
+            self.text("password"),
+            self.text("url"),
+            self.text("user"),
+            self.text("clientId"),
         )
+        found = Login(
+            url or DEFAULT_URL, user, None if password is None else Secret(password), client_id, self._stores()
+        )
+        try:
+            broker = parse_url(found.url, user, password, client_id)
+        except ConfigurationError as error:
+            raise ConfigurationError(f"spanwire: {error}") from None
+        shown = redacted(found.url)
+        if any(one.is_in_process and one.inner is None for one in broker.addresses):
+            raise ConfigurationError(
+                f"spanwire: {shown} is a broker inside another process, which Spark's processes do not reach; write "
+                "the address where it listens, such as tcp://host:61616"
+            )
+        if found.tls is not None and not broker.may_use_tls:
+            raise ConfigurationError(
+                f"spanwire: {shown} is not encrypted, so the stores are of no use; write ssl://host:port"
+            )
+        return found
+
+    def _stores(self) -> ClientTlsSettings | None:
+        """The stores that are named. Raises `ConfigurationError` for what belongs to one that is not."""
+        trust, key = self.text("trustStore"), self.text("keyStore")
+        for name in STORES:
+            if self.text(name) is not None and (trust if name.startswith("trustStore") else key) is None:
+                store = "trustStore" if name.startswith("trustStore") else "keyStore"
+                raise ConfigurationError(f"spanwire: the option {name} needs the option {store}")
+        if trust is None and key is None:
+            return None
+        private = self.text("keyStoreKey")
+        return ClientTlsSettings(
+            None if trust is None else TrustStore(Path(trust), self._secret("trustStorePassword")),
+            None
+            if key is None
+            else KeyStore(
+                Path(key),
+                self._secret("keyStorePassword"),
+                None if private is None else Path(private),
+                self._secret("keyStoreKeyPassword"),
+            ),
+        )
+
+    def _secret(self, name: str) -> Secret:
+        return Secret(self.text(name) or "")
 
     def number(self, name: str, default: int, low: int, high: int) -> int:
         text = self.text(name)

@@ -16,6 +16,7 @@ from spanwire.client import blocking
 from spanwire.client.message import Message
 from spanwire.model.destination import Destination
 from spanwire.model.errors import ConfigurationError
+from spanwire.pipeline.broker_link import connect
 from spanwire.pipeline.control import CONTROL
 from spanwire.pipeline.options import ReadOptions, target_named
 from spanwire.pipeline.property_maps import client_value
@@ -44,7 +45,7 @@ class Group:
 def groups(options: ReadOptions) -> list[Group]:
     """The dead letters of a queue, the largest group first. Nothing is taken. Raises `JmsError`."""
     counts: dict[tuple[str, str], int] = {}
-    with blocking_connection(options) as connection, connection.session() as session:
+    with connect(options.login) as connection, connection.session() as session:
         for message in session.create_browser(options.destination, selector=options.selector):
             first = message.original_destination
             key = (cause_of(message), "unknown" if first is None else str(first))
@@ -77,7 +78,7 @@ def redrive(
     to = None if target is None else target_named(target)
     count = 0
     started = now()
-    with blocking_connection(options) as connection, connection.session(acknowledge="transacted") as session:
+    with connect(options.login) as connection, connection.session(acknowledge="transacted") as session:
         consumer = session.create_consumer(options.destination, selector=options.selector)
         producer = session.create_producer(None)
         while limit is None or count < limit:
@@ -134,10 +135,3 @@ def body_of(message: Message) -> Message:
             "broker with spanwire dlq retry, or leave it out with --selector"
         )
     return message
-
-
-def blocking_connection(options: ReadOptions) -> blocking.Connection:
-    """A connection to the broker of the options."""
-    login = options.login
-    password = None if login.password is None else login.password.reveal()
-    return blocking.connect(login.url, user_name=login.user, password=password, client_id=login.client_id)

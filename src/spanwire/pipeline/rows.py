@@ -124,7 +124,7 @@ class RowReader:
     def __init__(self, options: WriteOptions, ids: str = "") -> None:
         """``ids``: what the ids of the rows begin with, if the options want them to have ids."""
         self._is_addressed: Final = options.destination is not None
-        self._composer: Final = MessageComposer(options.destination)
+        self._composer: Final = MessageComposer(options.destination, options.drops_temporary_reply)
         self._maps: Final = PropertyMapWriter(options.duplicate_id_property, ids)
 
     def rows(self, batch: pa.RecordBatch) -> Iterator[Outgoing]:

@@ -157,6 +157,7 @@ ELSEWHERE: Final[dict[str, str]] = {
     },
     "lim-max-consumers": "tests/unit/broker/test_limit_dialogues.py",
     "lim-max-producers": "tests/unit/broker/test_limit_dialogues.py",
+    "lim-max-destinations": "tests/unit/broker/test_limit_dialogues.py",
     "conn-max-connections": "tests/unit/transports/test_connector.py",
 }  # fmt: skip
 # Rows that nothing checks yet, each with the reason.
@@ -165,5 +166,4 @@ UNCHECKED: Final[dict[str, str]] = {
         f"lim-frame-{name}": "the Java client refuses by the limit that the broker announces; no test shows it one"
         for name in ("sync", "async", "client", "client-no-check")
     },
-    "lim-max-destinations": "quotas of destinations are a later feature",
 }

@@ -26,6 +26,18 @@ def test_names_count_in_any_case_and_the_rest_has_defaults() -> None:
         ({"destination": "Q", "priority": "1"}, "the option priority has no meaning for a read"),
         ({"destination": "topic://T"}, "topic://T keeps messages for a durable subscription only: set the options"),
         ({"destination": "topic://T", "subscription": "s"}, "set the options subscription and clientId"),
+        (
+            {"destination": "topic://T", "subscriptionDurable": "false", "subscription": "s", "clientId": "c"},
+            "the subscription 's' has a name, so it is durable",
+        ),
+        ({"destination": "topic://T", "subscriptionDurable": "false", "cursor": "c"}, "a cursor reads a durable"),
+        ({"destination": "Q", "url": "amqp://h:5672"}, "the client speaks OpenWire"),
+        ({"destination": "Q", "url": "vm://b"}, "is a broker inside another process"),
+        ({"destination": "Q", "trustStore": "t.pem"}, "is not encrypted, so the stores are of no use"),
+        (
+            {"destination": "Q", "url": "ssl://h:1", "keyStorePassword": "x"},
+            "keyStorePassword needs the option keyStore",
+        ),
         ({"destination": "Q", "subscription": "s"}, "queue://Q is a queue; the option subscription is for topics"),
         (
             {"destination": "topic://ActiveMQ.Advisory.>", "subscription": "s", "clientId": "c"},

@@ -32,7 +32,7 @@ from spanwire.pipeline.columns import record_batch
 from spanwire.pipeline.gathering import MessageGatherer
 from spanwire.pipeline.octet_column import MAX_MICROS_MS
 from spanwire.pipeline.options import write_options
-from spanwire.pipeline.rows import RowReader, check_columns
+from spanwire.pipeline.rows import RowReader, check_columns, refusals
 from spanwire.pipeline.schema import TIMESTAMP, VARIANT
 from spanwire.pipeline.sending import SENT_AT_ONCE, portions, send_all
 from spanwire.pipeline.variant import encode_variant
@@ -125,6 +125,22 @@ def test_headers_come_from_their_columns() -> None:
     assert (body_of(row), row.correlation_id, row.message_type, row.reply_to) == ("hello", "c", "t", "queue://R")
     assert (row.group_id, row.group_sequence, row.priority, row.persistent) == ("g", 2, 7, False)
     assert row.expires_at_ms == NOW_MS + 5000
+
+
+def test_a_temporary_destination_for_answers_can_be_left_out() -> None:
+    names = ["queue://R", "temp-queue://ID:1", "temp-topic://ID:2", None]
+    batch = pa.record_batch({"text": ["x"] * 4, "JMSReplyTo": names})
+    assert [row.reply_to for row in rows_of(batch)] == names
+    assert [row.reply_to for row in rows_of(batch, dropTemporaryReplyTo="true")] == ["queue://R", None, None, None]
+
+
+def test_rows_of_which_no_message_can_be_made_are_told_with_their_reasons() -> None:
+    batch = pa.record_batch(
+        {"text": ["x"] * 4, "JMSPriority": [1, 10, 2, 3], "JMSReplyTo": [None, None, None, "queue://"]}
+    )
+    first, second, third, fourth = refusals(batch, write_options({"destination": "OUT"}))
+    assert (first, second, third) == (None, "JMSPriority is 10; it must lie between 0 and 9", None)
+    assert fourth is not None and fourth.startswith("JMSReplyTo: ")
 
 
 def sent_expirations(row: Outgoing, *times_ms: int) -> list[int]:

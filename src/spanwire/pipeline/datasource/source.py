@@ -19,7 +19,14 @@ from spanwire.pipeline.datasource.reader import SpanwireReader
 from spanwire.pipeline.datasource.stream_reader import SpanwireStreamReader
 from spanwire.pipeline.datasource.stream_writer import SpanwireStreamWriter
 from spanwire.pipeline.datasource.writer import SpanwireWriter
-from spanwire.pipeline.options import BROWSE, check_browsable, read_options, staging_directory, write_options
+from spanwire.pipeline.options import (
+    BROWSE,
+    check_batch,
+    check_browsable,
+    read_options,
+    staging_directory,
+    write_options,
+)
 from spanwire.pipeline.rows import check_columns
 from spanwire.pipeline.schema import COLUMNS, DDL
 
@@ -46,6 +53,7 @@ class SpanwireDataSource(DataSource):
         if options.cursor is not None:
             raise ConfigurationError("spanwire: a cursor is for a stream; spark.readStream can end with availableNow")
         if options.mode != BROWSE:
+            check_batch(options)
             staging_directory(options)
             return SpanwireReader(dict(self.options))
         check_browsable(options)

@@ -11,17 +11,30 @@ Parameters may stand behind the question mark or, in YAML, under ``parameters``.
 
 from __future__ import annotations
 
+import os
 import re
+from collections.abc import Callable
 from collections.abc import Mapping as AnyMapping
 from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import unquote_plus
 
+from spanwire.client.address import parse_url
 from spanwire.model.errors import ConfigurationError
-from spanwire.pipeline.options import COMMON, DEFAULT_URL, READ, WRITE, read_options, write_options
+from spanwire.pipeline.options import (
+    COMMON,
+    DEFAULT_URL,
+    READ,
+    WRITE,
+    ReadOptions,
+    WriteOptions,
+    read_options,
+    write_options,
+)
 from spanwire.pipeline.routes.masking import masked
 from spanwire.pipeline.routes.model import BROKER, FORMAT, Endpoint
 from spanwire.pipeline.routes.nodes import Place
+from spanwire.tls.context import client_context
 
 FILE_FORMATS: Final = ("parquet", "csv", "json", "orc", "text")
 BUILT_IN_BROKERS: Final = ("activemq", "spanwire", "jms")
@@ -60,8 +73,10 @@ WITHOUT_EFFECT: Final = (
     "cacheLevelName",
     "disableReplyTo",
     "preserveMessageQos",
-    "subscriptionDurable",
 )
+PATHS: Final = ("trustStore", "keyStore", "keyStoreKey")
+THIS_MACHINE: Final = ("localhost", "127.0.0.1", "::1", "0.0.0.0")
+LOCAL: Final = "localhost"
 OWN_STATE: Final = ("stagingDirectory", "mode", "filterPushdown", "duplicateIdPrefix")  # set by whoever runs routes
 
 
@@ -72,6 +87,8 @@ class Broker:
     place: Place
     options: dict[str, str] = field(repr=False)  # a password may be among them
     reason: str = ""
+    reading: dict[str, str] = field(default_factory=dict)  # options of those who read from it
+    sending: dict[str, str] = field(default_factory=dict)  # options of those who send to it
 
 
 class EndpointReader:
@@ -80,13 +97,24 @@ class EndpointReader:
     def __init__(self, brokers: AnyMapping[str, Broker]) -> None:
         self._brokers: Final[AnyMapping[str, Broker]] = brokers
 
-    def source(self, uri: str, parameters: AnyMapping[str, str], place: Place, route: str) -> Endpoint:
-        """The endpoint of a ``from``. Raises `ConfigurationError`."""
-        return self._endpoint(uri, parameters, place, route)
+    def source(
+        self, uri: str, parameters: AnyMapping[str, str], place: Place, route: str, is_durable: bool = True
+    ) -> Endpoint:
+        """The endpoint of a ``from``; ``is_durable`` tells how a topic is read whose subscription has no name. Raises
+        `ConfigurationError`.
+        """
+        found = self._endpoint(uri, parameters, place, route)
+        if found.kind == BROKER:
+            _subscribe(found.options, route, is_durable)
+            _check(found, read_options)
+        return found
 
     def target(self, uri: str, parameters: AnyMapping[str, str], place: Place) -> Endpoint:
         """The endpoint of a ``to``. Raises `ConfigurationError`."""
-        return self._endpoint(uri, parameters, place, None)
+        found = self._endpoint(uri, parameters, place, None)
+        if found.kind == BROKER:
+            _check(found, write_options)
+        return found
 
     def _endpoint(self, uri: str, parameters: AnyMapping[str, str], place: Place, route: str | None) -> Endpoint:
         scheme, colon, rest = uri.partition(":")
@@ -114,7 +142,9 @@ class EndpointReader:
         broker = self._brokers.get(scheme)
         if broker is not None and broker.reason:
             raise place.error(f"{scheme} {broker.reason}")
-        base = {"url": DEFAULT_URL} if broker is None else broker.options
+        base = {"url": DEFAULT_URL}
+        if broker is not None:
+            base = broker.options | (broker.sending if route is None else broker.reading)
         names = READ_NAMES if route is not None else WRITE_NAMES
         allowed = READ if route is not None else WRITE
         known = {name for name in (*COMMON, *allowed) if name not in OWN_STATE and name != "destination"}
@@ -127,17 +157,46 @@ class EndpointReader:
                 raise place.unknown("parameter", name, {*known, *names, *WITHOUT_EFFECT})
             options[own] = value
         options["destination"] = _destination(path, place)
-        if route is not None and options["destination"].startswith("topic://"):
-            options.setdefault("subscription", route)
-            options.setdefault("clientId", f"spanwire.{route}")
-        try:
-            if route is not None:
-                read_options(options)
-            else:
-                write_options(options)
-        except ConfigurationError as error:
-            raise place.error(str(error).removeprefix("spanwire: ")) from None
+        for name in PATHS:
+            if name in options:
+                options[name] = os.path.abspath(options[name])  # executors of Spark work in directories of their own
         return Endpoint(place, f"{scheme}:{path}", BROKER, "spanwire", options)
+
+
+def _subscribe(options: dict[str, str], route: str, is_durable: bool) -> None:
+    """Complete the options of a reader for the subscription of a topic, if it is one."""
+    if not options["destination"].startswith("topic://"):
+        options.pop("subscriptionDurable", None)
+        return
+    if "subscription" in options or is_durable:
+        is_durable = options.get("subscriptionDurable", "true").lower() != "false"
+    options["subscriptionDurable"] = str(is_durable).lower()
+    if is_durable:
+        options.setdefault("subscription", route)
+        options.setdefault("clientId", f"spanwire.{route}")
+
+
+def _check(endpoint: Endpoint, read: Callable[[AnyMapping[str, str]], ReadOptions | WriteOptions]) -> None:
+    """Read the options, and the stores they name, before anything is connected. Raises `ConfigurationError`."""
+    try:
+        tls = read(endpoint.options).login.tls
+        if tls is not None:
+            client_context(tls)
+    except ConfigurationError as error:
+        raise endpoint.place.error(str(error).removeprefix("spanwire: ")) from None
+
+
+def is_same_broker(one: Endpoint, other: Endpoint) -> bool:
+    """Whether two endpoints may be of one broker: their URLs have an address in common."""
+    urls = one.options["url"], other.options["url"]
+    first, second = (
+        {
+            (LOCAL if address.host in THIS_MACHINE else address.host, address.port)
+            for address in parse_url(url).addresses
+        }
+        for url in urls
+    )
+    return urls[0] == urls[1] or not first.isdisjoint(second)
 
 
 def _destination(path: str, place: Place) -> str:

@@ -9,7 +9,8 @@
 
 Every message goes across as it is, with its remaining time to live. DUPLICATES_OK acknowledges a batch when it is on
 disk and sends it until the target has stored it, ONCE_AND_ONLY_ONCE has the target commit it once, and AT_MOST_ONCE
-acknowledges it before anything else.
+acknowledges it before anything else. A topic is read through a durable subscription when ``subscriptionName`` names
+one, else through one that is not durable.
 """
 
 from __future__ import annotations
@@ -73,7 +74,8 @@ def bridge_route(words: Mapping, endpoints: EndpointReader, default_name: str) -
     if (words.text("addMessageIDInHeader") or "false").lower() == "true":
         steps.append(SetHeader(place, ID_LIST, Expression(place, SQL, APPENDED_IDS)))
     steps.append(To(endpoints.target(target_uri, target, place)))
-    return Route(place, name, endpoints.source(source_uri, source, place, name), steps, None, _patience(words))
+    found = endpoints.source(source_uri, source, place, name, is_durable=False)
+    return Route(place, name, found, steps, None, _patience(words))
 
 
 def _mode(words: Mapping) -> str:
@@ -121,7 +123,7 @@ def _patience(words: Mapping) -> Patience:
     assert retries is not None and interval is not None
     if interval == 0 or (interval == FOREVER and retries not in (FOREVER, 0)):
         raise words.place.error("failureRetryInterval must be above 0, or -1 with maxRetries -1 or 0")
-    return Patience(retries, Patience().interval_ms if interval == FOREVER else interval)
+    return Patience(retries, Patience().interval_ms if interval == FOREVER else interval, grows=False)
 
 
 def _number(words: Mapping, name: str, default: int | None, low: int, high: int) -> int | None:

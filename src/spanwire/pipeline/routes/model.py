@@ -177,10 +177,13 @@ Step = (
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """How often, and after which pause, a route that has failed is started again; -1 for without end."""
+    """The number of times that a failed route is started again, -1 for no limit, and the pause before each start, which
+    doubles from failure to failure if it ``grows``.
+    """
 
     retries: int = 10
     interval_ms: int = 1000
+    grows: bool = True
 
 
 @dataclass(frozen=True, slots=True)

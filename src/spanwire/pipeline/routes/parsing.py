@@ -14,12 +14,13 @@ from collections.abc import Mapping as AnyMapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from spanwire.pipeline.routes.beans import Bean, beans_of, brokers_of, with_beans
+from spanwire.pipeline.routes.beans import Bean, BeanReader, beans_of, brokers_of, with_overrides
 from spanwire.pipeline.routes.camel_xml import read_camel_xml
-from spanwire.pipeline.routes.endpoints import JDBC, Broker, EndpointReader
+from spanwire.pipeline.routes.endpoints import JDBC, Broker, EndpointReader, is_same_broker
 from spanwire.pipeline.routes.jms_bridge import bridge_route
 from spanwire.pipeline.routes.masking import name_of
 from spanwire.pipeline.routes.model import (
+    BROKER,
     Aggregate,
     CallFunction,
     Deduplicate,
@@ -39,16 +40,18 @@ from spanwire.pipeline.routes.yaml_file import read_yaml
 MAX_ROUTES: Final = 100  # each is a query with workers of its own
 ROUTE_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")  # a directory has this name
 TOP_WORDS: Final = ("route", "from", "jmsBridge", "brokers", "beans", "errorHandler")
+ROUTE_WORDS: Final = ("id", "from", "errorHandler", "deadLetter", "autoStartup", "description")
 FROM_WORDS: Final = ("uri", "parameters", "steps", *REMARKS)
 XML_SUFFIX: Final = ".xml"
 
 
 @dataclass(frozen=True, slots=True)
 class RouteFile:
-    """The routes of a file, each with a name of its own."""
+    """The routes of a file, each with a name of its own. What of the file has no effect is in ``warnings``."""
 
     file: str
     routes: list[Route]
+    warnings: list[str]
 
     def functions(self) -> list[CallFunction]:
         """All Python functions that routes call."""
@@ -66,15 +69,17 @@ def read_routes(
     Raises `ConfigurationError` in one line with file, line and word.
     """
     is_xml = file.endswith(XML_SUFFIX) or content.lstrip().startswith(b"<")
-    node = placeholders.filled(read_camel_xml(content, file) if is_xml else read_yaml(content, file))
-    return _Parser(node, file, overrides or {}).routes()
+    camel = read_camel_xml(content, file) if is_xml else None
+    node = placeholders.filled(read_yaml(content, file) if camel is None else camel.node, is_xml)
+    return _Parser(node, file, overrides or {}, [] if camel is None else camel.warnings).routes()
 
 
 class _Parser:
     """Reads one file: names first, then routes."""
 
-    def __init__(self, node: Node, file: str, overrides: AnyMapping[str, str]) -> None:
+    def __init__(self, node: Node, file: str, overrides: AnyMapping[str, str], warnings: list[str]) -> None:
         self._file: Final = file
+        self._warnings: Final = warnings
         entries: list[tuple[str, Entry]] = []
         for item in items_of(node, "a route file"):
             mapping = mapping_of(item, "a member of a route file")
@@ -88,7 +93,10 @@ class _Parser:
                 brokers |= brokers_of(entry.value)
             elif name == "beans":
                 beans |= beans_of(entry.value)
-        self._endpoints: Final = EndpointReader(with_beans(brokers, beans, overrides, file))
+        components = BeanReader(beans)
+        brokers |= components.brokers(overrides)
+        self._warnings += components.warnings
+        self._endpoints: Final = EndpointReader(with_overrides(brokers, overrides, file))
         self._steps: Final = StepReader(self._endpoints)
 
     def routes(self) -> RouteFile:
@@ -97,22 +105,37 @@ class _Parser:
             if name == "errorHandler":
                 dead_letters = self._error_handler(entry.value, entry.place)
         found: list[Route] = []
+        count = 0
         for name, entry in self._entries:
-            default = f"route{len(found) + 1}"
-            if name == "route":
-                found.append(self._route(entry.value, default, dead_letters))
-            elif name == "from":
-                found.append(self._from(entry.value, default, dead_letters))
-            elif name == "jmsBridge":
-                found.append(self._bridge(mapping_of(entry.value, name), default, dead_letters))
+            if name in ("route", "from", "jmsBridge"):
+                count += 1
+                found += self._started(name, entry.value, f"route{count}", dead_letters)
         if not found:
-            raise Place(self._file, 1).error("there is no route")
+            raise Place(self._file, 1).error("there is no route" + (" with autoStartup" if count else ""))
         if len(found) > MAX_ROUTES:
             raise found[MAX_ROUTES].place.error(f"more than {MAX_ROUTES} routes")
         names: set[str] = set()
         for route in found:
             _check(route, names)
-        return RouteFile(self._file, found)
+            _leave_replies_behind(route)
+        return RouteFile(self._file, found, self._warnings)
+
+    def _started(self, name: str, node: Node, default: str, dead_letters: Endpoint | None) -> list[Route]:
+        """The route of an entry, if it is to run."""
+        if name == "from":
+            return [self._from(node, default, dead_letters)]
+        if name == "jmsBridge":
+            return [self._bridge(mapping_of(node, name), default, dead_letters)]
+        route = self._route(node, default, dead_letters)
+        return [route] if self._is_started(mapping_of(node, name), route) else []
+
+    def _is_started(self, mapping: Mapping, route: Route) -> bool:
+        text = (mapping.text("autoStartup") or "true").lower()
+        if text not in ("true", "false"):
+            raise mapping.entries["autoStartup"].place.error(f"autoStartup is {text[:60]!r}, neither true nor false")
+        if text == "false":
+            self._warnings.append(str(route.place.error(f"{route.name} has autoStartup=false, so it is not run")))
+        return text == "true"
 
     def _error_handler(self, node: Node, place: Place) -> Endpoint:
         handler = mapping_of(node, "errorHandler")
@@ -127,7 +150,7 @@ class _Parser:
 
     def _route(self, node: Node, default: str, dead_letters: Endpoint | None) -> Route:
         mapping = mapping_of(node, "route")
-        mapping.check("word of route", ("id", "from", "errorHandler", "deadLetter", "description"))
+        mapping.check("word of route", ROUTE_WORDS)
         source = mapping.node("from")
         if source is None:
             raise mapping.place.error("a route needs from")
@@ -169,6 +192,14 @@ def _check(route: Route, names: set[str]) -> None:
     _check_state(route.steps, may_keep=True)
     if route.dead_letters is not None:
         _check_dead_letters(route.steps)
+
+
+def _leave_replies_behind(route: Route) -> None:
+    """A temporary destination for answers is known to the broker of its connection alone, so it goes to no other."""
+    endpoints = endpoints_of(route.steps) + ([] if route.dead_letters is None else [route.dead_letters])
+    for endpoint in endpoints:
+        if route.source.kind == endpoint.kind == BROKER and not is_same_broker(route.source, endpoint):
+            endpoint.options.setdefault("dropTemporaryReplyTo", "true")
 
 
 def _check_dead_letters(steps: list[Step]) -> None:

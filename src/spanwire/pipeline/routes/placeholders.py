@@ -1,5 +1,5 @@
 """``{{NAME}}`` and ``{{env:NAME:default}}`` in the words of a route file, as in Camel, so that no password need stand
-there.
+there. In Spring's XML ``${NAME}`` and ``${NAME:default}`` as well, whose value may also come from the environment.
 """
 
 from __future__ import annotations
@@ -9,8 +9,9 @@ from collections.abc import Mapping as AnyMapping
 from dataclasses import replace
 from typing import Final
 
-from spanwire.pipeline.routes.nodes import Entry, Items, Mapping, Node, Place
+from spanwire.pipeline.routes.nodes import Entry, Items, Mapping, Node, Place, Word
 
+SPRINGS: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_.-]*)(?::([^{}]*))?\}")
 PLACEHOLDER: Final = re.compile(r"\{\{(env:)?([A-Za-z_][A-Za-z0-9_.-]*)(?::([^{}]*))?\}\}")
 
 
@@ -21,14 +22,34 @@ class Placeholders:
         self._definitions: Final[AnyMapping[str, str]] = definitions
         self._environment: Final[AnyMapping[str, str]] = environment
 
-    def filled(self, node: Node) -> Node:
-        """The same nodes with values instead of placeholders. Raises `ConfigurationError` for one without a value."""
+    def filled(self, node: Node, is_spring: bool = False) -> Node:
+        """The same nodes with values instead of placeholders. Raises `ConfigurationError` for one without a value; one
+        of Spring's is noted in its word, for it may be part of an expression of Camel that nobody asks for.
+        """
         if isinstance(node, Items):
-            return Items(node.place, [self.filled(item) for item in node.items])
+            return Items(node.place, [self.filled(item, is_spring) for item in node.items])
         if isinstance(node, Mapping):
-            entries = {name: Entry(entry.place, self.filled(entry.value)) for name, entry in node.entries.items()}
-            return Mapping(node.place, entries)
-        return node if node.text is None else replace(node, text=self._text(node.text, node.place))
+            return Mapping(
+                node.place,
+                {name: Entry(entry.place, self.filled(entry.value, is_spring)) for name, entry in node.entries.items()},
+            )
+        if node.text is None:
+            return node
+        found = replace(node, text=self._text(node.text, node.place))
+        return self._springs(found) if is_spring else found
+
+    def _springs(self, word: Word) -> Word:
+        missing = ""
+
+        def value(match: re.Match[str]) -> str:
+            nonlocal missing
+            found = self._definitions.get(match[1], self._environment.get(match[1], match[2]))
+            if found is None:
+                missing = missing or match[0]
+            return match[0] if found is None else found
+
+        text = SPRINGS.sub(value, word.text or "")
+        return replace(word, text=text, missing=missing)
 
     def _text(self, text: str, place: Place) -> str:
         found: list[str] = []

@@ -63,7 +63,7 @@ def described(endpoint: Endpoint) -> str:
 
 
 def _of_broker(name: str, value: str) -> str:
-    if name == "password":
+    if name.lower().endswith("password"):
         return HIDDEN
     return without_secrets(value) if name == "url" else value
 

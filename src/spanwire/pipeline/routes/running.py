@@ -21,7 +21,7 @@ from pyspark.sql import SparkSession
 from spanwire.model.errors import ConfigurationError
 from spanwire.pipeline.routes.functions import TextFunction, load_functions
 from spanwire.pipeline.routes.parsing import RouteFile
-from spanwire.pipeline.routes.query import RouteQuery
+from spanwire.pipeline.routes.query import AVAILABLE_NOW, RouteQuery
 from spanwire.pipeline.routes.route_state import open_state
 from spanwire.pipeline.routes.supervisor import JAVA_IS_GONE, News, Supervised, run_all, told
 from spanwire.pipeline.session import local_session, machine_cores, prepare_environment, started_session
@@ -131,6 +131,8 @@ def run_routes(
 
     Raises `ConfigurationError` for what can be known before the first batch.
     """
+    if trigger == AVAILABLE_NOW:
+        check_durable(file)
     routes = [
         Supervised(
             route.name, RouteQuery(spark, route, open_state(state, route), functions, trigger), route.patience, tell
@@ -138,6 +140,16 @@ def run_routes(
         for route in file.routes
     ]
     return run_all(routes, stop, time.monotonic)
+
+
+def check_durable(file: RouteFile) -> None:
+    """Raise `ConfigurationError` for a source that has nothing when a run begins, where the run is to end with that."""
+    for route in file.routes:
+        if route.source.options.get("subscriptionDurable") == "false":
+            raise route.source.place.error(
+                f"{route.source.destination} keeps nothing for a subscription that is not durable, so available-now "
+                "would end without a message; name a subscription, or run it with --trigger interval"
+            )
 
 
 def run(

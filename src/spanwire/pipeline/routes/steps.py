@@ -36,6 +36,29 @@ from spanwire.pipeline.selecting import parsed
 SIMPLE: Final = "simple"
 REMARKS: Final = ("id", "description")
 ENDPOINT_WORDS: Final = ("uri", "parameters", *REMARKS)
+JAVA: Final = "it calls Java; write transform: {function: module.name} for Python, or sql"
+FIXED: Final = "endpoints are fixed here; write choice with a to for each"
+FORMATS: Final = "write transform with sql, such as to_json or from_json"
+FAILURES: Final = "rows that fail go to the deadLetter of the route"
+LEFT_OUT: Final = "leave it out"
+# Steps of Camel that are known and not there, and what to write instead.
+CAMELS: Final[dict[str, str]] = {
+    **dict.fromkeys(("process", "bean", "script", "transformer", "claimCheck"), JAVA),
+    **dict.fromkeys(("toD", "recipientList", "routingSlip", "dynamicRouter", "loadBalance", "serviceCall"), FIXED),
+    **dict.fromkeys(
+        ("marshal", "unmarshal", "convertBodyTo", "removeProperties", "setHeaders", "setVariable"), FORMATS
+    ),
+    **dict.fromkeys(("onException", "doTry", "doCatch", "doFinally", "onFallback", "circuitBreaker"), FAILURES),
+    **dict.fromkeys(("rollback", "saga", "throwException", "validate"), FAILURES),
+    **dict.fromkeys(("enrich", "pollEnrich"), "write join with a table"),
+    **dict.fromkeys(("inOnly", "inOut"), "write to"),
+    **dict.fromkeys(("resequence", "sort"), "rows of a batch have no order"),
+    **dict.fromkeys(("throttle", "delay", "sample"), "maxRowsPerBatch and --trigger say how much is read and when"),
+    **dict.fromkeys(
+        ("log", "step", "stop", "loop", "threads", "transacted", "setExchangePattern", "kamelet"), LEFT_OUT
+    ),
+    **dict.fromkeys(("onCompletion", "intercept", "interceptFrom", "interceptSendToEndpoint", "policy"), LEFT_OUT),
+}
 DEFAULT_KEY: Final = "JMSMessageID"
 BODY: Final = "text"
 
@@ -83,6 +106,8 @@ class StepReader:
             raise mapping.place.error("a step has one name, such as filter or to; put a dash before each step")
         ((name, entry),) = mapping.entries.items()
         reader = self._readers.get(name)
+        if reader is None and name in CAMELS:
+            raise entry.place.error(f"the step {name} of Camel is not supported; {CAMELS[name]}")
         if reader is None:
             raise entry.place.unknown("step", name, list(self._readers))
         return reader(entry.value, entry.place)

@@ -21,7 +21,7 @@ from spanwire.pipeline.routes.model import Patience
 
 POLL_S: Final = 0.25  # while a batch is waited for
 LOOK_S: Final = 0.5  # between two looks: each asks Java, which is most of what an idle route takes
-MAX_PAUSE_S: Final = 60.0  # between two starts, however often it has failed
+MAX_PAUSE_S: Final = 60.0  # between two starts, where the pause grows
 DRAIN_S: Final = 60.0  # for the batch at hand when told to stop
 OURS: Final = "spanwire: "
 REFUSED: Final = "ConfigurationError: "  # of ours
@@ -169,7 +169,9 @@ class Supervised:
             self.has_failed = self.is_over = True
             self._tell(News(self.name, reason, is_failure=True))
             return
-        pause_s = min(self._patience.interval_ms / 1000 * 2 ** min(self._failures - 1, 16), MAX_PAUSE_S)
+        pause_s = self._patience.interval_ms / 1000
+        if self._patience.grows:
+            pause_s = min(pause_s * 2 ** min(self._failures - 1, 16), MAX_PAUSE_S)
         self._start_at = now + pause_s
         if reason != self._said:
             self._said = reason

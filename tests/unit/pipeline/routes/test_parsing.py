@@ -5,14 +5,17 @@ from pathlib import Path
 import pytest
 
 from spanwire.model.errors import ConfigurationError
-from spanwire.pipeline.routes.model import Aggregate, Choice, Filter, Multicast, Route, SetHeader, To
+from spanwire.pipeline.options import write_options
+from spanwire.pipeline.routes.model import Aggregate, Choice, Filter, Multicast, Patience, Route, SetHeader, To
 from spanwire.pipeline.routes.parsing import RouteFile, read_routes
 from spanwire.pipeline.routes.placeholders import Placeholders
 from spanwire.pipeline.routes.plan import plan_of
+from tests.support.certificates import Authority
 
 SAMPLES = Path(__file__).resolve().parents[3] / "vectors/configurations"
 CANARY = "canary-6b1f"
 NOTHING = Placeholders({}, {})
+URL = "tcp://127.0.0.1:61616"
 TO = 'steps: [{to: "json:/x"}]'
 
 
@@ -156,6 +159,83 @@ def test_the_jms_bridge_is_a_route() -> None:
     assert isinstance(to, To) and to.endpoint.destination == "queue://B"
 
 
+def test_a_bridge_reads_a_topic_durably_only_if_its_subscription_has_a_name() -> None:
+    plain = only("- jmsBridge: {source: 'jms:topic:T', target: 'jms:B', clientID: c}").source.options
+    assert plain == {"url": URL, "destination": "topic://T", "clientId": "c", "subscriptionDurable": "false"}
+    named = only(
+        "- jmsBridge: {source: 'jms:topic:T', target: 'jms:B', subscriptionName: s, clientID: c}"
+    ).source.options
+    assert (named["subscription"], named["clientId"], named["subscriptionDurable"]) == ("s", "c", "true")
+    assert "subscriptionDurable" not in only("- jmsBridge: {source: 'jms:A', target: 'jms:B'}").source.options
+    route = only(f'- from: {{uri: "jms:topic:T?subscriptionDurable=false", {TO}}}').source.options
+    assert "subscription" not in route
+    with pytest.raises(ConfigurationError, match="the subscription 's' has a name, so it is durable"):
+        parse(f'- from: {{uri: "jms:topic:T?subscriptionDurable=false&subscription=s", {TO}}}')
+
+
+def test_parameters_without_a_value_are_as_if_they_were_not_there() -> None:
+    words = "selector: null, clientID:, maxRetries: ~, sourceUsername:, failureRetryInterval:"
+    route = only(f"- jmsBridge: {{source: {{uri: 'jms:A', parameters: {{user: }}}}, target: 'jms:B', {words}}}")
+    assert route.source.options == {"url": URL, "destination": "queue://A"}
+    assert route.patience == Patience(grows=False)
+
+
+def test_a_bridge_has_the_error_handler_of_its_file_or_its_own() -> None:
+    handler = '- errorHandler: {deadLetterChannel: {deadLetterUri: "jms:DEAD"}}\n'
+    bridge = "- jmsBridge: {source: 'jms:A', target: 'jms:B'"
+    assert only(bridge + "}").dead_letters is None
+    for text, queue in ((handler + bridge + "}", "DEAD"), (handler + bridge + ", deadLetter: 'jms:OWN'}", "OWN")):
+        (route,) = parse(text).routes
+        assert route.dead_letters is not None and route.dead_letters.destination == f"queue://{queue}"
+
+
+@pytest.mark.parametrize(
+    ("url", "is_left"),
+    [
+        ("tcp://a:1", False),
+        ("failover:(tcp://b:1,tcp://a:1)", False),
+        ("nio://a:1?keepAlive=true", False),
+        ("tcp://a:2", True),
+        ("ssl://b:1", True),
+    ],
+)
+def test_a_temporary_destination_for_answers_goes_to_its_own_broker_alone(url: str, is_left: bool) -> None:
+    brokers = f'- brokers: {{here: {{url: "tcp://a:1"}}, there: {{url: "{url}"}}}}\n'
+    (route,) = parse(brokers + "- jmsBridge: {source: 'here:A', target: 'there:B'}").routes
+    (to,) = route.steps
+    assert isinstance(to, To)
+    assert to.endpoint.options.get("dropTemporaryReplyTo") == ("true" if is_left else None)
+    assert write_options(to.endpoint.options).drops_temporary_reply is is_left
+
+
+def test_stores_are_opened_before_anything_is_connected(tmp_path: Path) -> None:
+    authority = Authority()
+    trust = authority.issue().write_trust_pkcs12(tmp_path / "trust.p12", "secret-1")
+    key = authority.issue().write_pkcs12(tmp_path / "key.p12", "secret-2")
+    stores = f"trustStore: {trust}, trustStorePassword: %s, keyStore: {key}, keyStorePassword: secret-2"
+    text = f'- brokers: {{b: {{url: "ssl://h:1", {stores}}}}}\n- jmsBridge: {{source: "b:A", target: "b:B"}}'
+    file = parse(text % "secret-1")
+    tls = write_options(file.routes[0].steps[0].endpoint.options).login.tls  # type: ignore[union-attr]
+    assert tls is not None and tls.key_store is not None and tls.key_store.path == key
+    plan = plan_of(file)
+    assert "secret" not in plan and f"trustStore={trust}, trustStorePassword=***" in plan
+    with pytest.raises(ConfigurationError, match=r"^r\.yaml:2: .*trust\.p12"):
+        parse(text % "wrong")
+    with pytest.raises(ConfigurationError, match="tcp://h:1 is not encrypted, so the stores are of no use"):
+        parse(text.replace("ssl:", "tcp:") % "secret-1")
+
+
+def test_stores_of_a_camel_factory_are_those_of_its_broker(tmp_path: Path) -> None:
+    trust = Authority().issue().write_certificate(tmp_path / "trust.pem")
+    xml = f"""<beans><bean id="activemq" class="x.ActiveMQComponent"><property name="connectionFactory">
+<bean class="org.apache.activemq.ActiveMQSslConnectionFactory"><property name="brokerURL" value="ssl://h:1"/>
+<property name="trustStore" value="{trust}"/><property name="trustStoreType" value="pkcs12"/></bean></property></bean>
+<camelContext><route><from uri="activemq:A"/><to uri="activemq:B"/></route></camelContext></beans>"""
+    file = read_routes(xml.encode(), "r.xml", NOTHING)
+    assert file.routes[0].source.options["trustStore"] == str(trust)
+    assert file.warnings == ["r.xml:2: trustStoreType of ActiveMQSslConnectionFactory has no effect here"]
+
+
 def test_camels_four_routes_say_which_broker_they_lack() -> None:
     sample = SAMPLES / "25-camel-four-routes.xml"
     with pytest.raises(ConfigurationError, match=r"xml:31: activemq is vm://local\?….*--broker activemq=URL"):
@@ -163,6 +243,11 @@ def test_camels_four_routes_say_which_broker_they_lack() -> None:
     with pytest.raises(ConfigurationError, match="websphere is reached through MQConnectionFactory"):
         read_routes(sample.read_bytes(), "four.xml", NOTHING, {"activemq": "tcp://a:1"})
     file = read_routes(sample.read_bytes(), "four.xml", NOTHING, {"activemq": "tcp://a:1", "websphere": "tcp://b:2"})
+    assert [line.split(": ", 1)[1] for line in file.warnings] == [
+        "concurrentConsumers of JmsConfiguration has no effect here",
+        "concurrentConsumers of JmsConfiguration has no effect here",
+        "transportType, hostName, port, queueManager of MQConnectionFactory have no effect here",
+    ]
     ends = [(route.source.destination, route.source.options["url"]) for route in file.routes]
     assert ends == [
         ("queue://QueueA", "tcp://a:1"),
@@ -215,7 +300,7 @@ def test_the_plan_says_what_would_be_done_and_no_password() -> None:
 
 def test_a_password_inside_a_url_is_in_no_plan() -> None:
     text = f"""
-- brokers: {{shop: {{url: "ssl://h:1?transport.keyStorePassword={CANARY}&a=1"}}}}
+- brokers: {{shop: {{url: "ssl://h:1?jms.password={CANARY}&keepAlive=true"}}}}
 - from:
     uri: shop:queue:A
     steps:
@@ -223,8 +308,38 @@ def test_a_password_inside_a_url_is_in_no_plan() -> None:
 """
     plan = plan_of(parse(text))
     assert CANARY not in plan + repr(parse(text))
-    assert "url=ssl://h:1?transport.keyStorePassword=***&a=1" in plan
+    assert "url=ssl://h:1?jms.password=***&keepAlive=true" in plan
     assert "url=jdbc:postgresql:***" in plan
+
+
+@pytest.mark.parametrize(
+    ("url", "told"),
+    [
+        ("amqp://h:5672", "the client speaks OpenWire; write tcp://host:port or ssl://host:port"),
+        ("stomp://h:61613", "STOMP is for other clients"),
+        ("${broker.url}", "is no broker URL"),
+        ("h:61616", "write tcp://host:port"),
+        ("tcp://h", "names no port"),
+        ("tcp://h:0", "is not between 1 and 65535"),
+        ("tcp://h:1?tcpNodelay=true", "did you mean tcpNoDelay?"),
+        ("vm://local", "is a broker inside another process, which Spark's processes do not reach"),
+        ("failover:(tcp://a:1,vm://b)", "is a broker inside another process"),
+        (f"tcp://u:a/{CANARY}@h:1", "is no broker URL"),
+        (f"tcp://h:1?wireFormat.passphrase={CANARY}", "unknown option 'wireFormat.passphrase'"),
+    ],
+)
+@pytest.mark.parametrize("side", ["from", "to", "dead"])
+def test_an_address_that_the_client_cannot_speak_is_told_by_the_plan(side: str, url: str, told: str) -> None:
+    uris = {
+        one: f"jms:queue:A?brokerURL=RAW({url})" if one == side else "jms:queue:B" for one in ("from", "to", "dead")
+    }
+    with pytest.raises(ConfigurationError) as caught:
+        parse(f"""
+- errorHandler: {{deadLetterChannel: {{deadLetterUri: "{uris["dead"]}"}}}}
+- jmsBridge: {{source: "{uris["from"]}", target: "{uris["to"]}"}}
+""")
+    assert told in str(caught.value) and CANARY not in str(caught.value)
+    assert str(caught.value).startswith(f"r.yaml:{2 if side == 'dead' else 3}: ")
 
 
 @pytest.mark.parametrize(
@@ -245,8 +360,7 @@ def test_a_password_inside_a_url_is_in_no_plan() -> None:
         (f"jdbc:db2://h:50000/b:password={CANARY};user=u;", "url=jdbc:db2://h:50000/b:***"),
         (f"jdbc:mysql://address=(host=h)(password={CANARY})/b", "url=jdbc:mysql://***"),
         ("jdbc:postgresql://h:5432/b", "url=jdbc:postgresql://h:5432/b"),
-        (f"jms:queue:B?brokerURL=RAW(tcp://h:1?wireFormat.passphrase={CANARY})", "wireFormat.passphrase=***"),
-        (f"jms:queue:B?brokerURL=RAW(tcp://u:a/{CANARY}@h:1)", "url=tcp://***@h:1"),
+        (f"jms:queue:B?brokerURL=RAW(tcp://h:1?jms.password={CANARY})", "jms.password=***"),
     ],
 )
 def test_credentials_of_any_endpoint_are_in_no_plan(endpoint: str, shown: str) -> None:

@@ -99,6 +99,20 @@ def test_what_has_failed_is_started_again_ever_later_and_said_once() -> None:
     assert route.is_over and route.has_failed and news[-1].text == "JmsError: the broker is away"
 
 
+def test_a_fixed_pause_does_not_grow_however_long_it_is() -> None:
+    route, startable, _ = supervised(Patience(retries=-1, interval_ms=3_600_000, grows=False))
+    now = 0.0
+    for _ in range(20):
+        startable.queries[-1].fail("JmsError: the broker is away")
+        route.look(now)
+        count = len(startable.queries)
+        route.look(now + 3599.9)
+        assert len(startable.queries) == count
+        now += 3600.0
+        route.look(now)
+        assert len(startable.queries) == count + 1
+
+
 def test_a_batch_that_went_well_ends_the_count_of_failures() -> None:
     route, startable, news = supervised(Patience(retries=1, interval_ms=1000))
     for now in (0.0, 10.0, 20.0):

@@ -157,7 +157,7 @@ def test_every_obstacle_is_told_at_once(tmp_path: Path) -> None:
             "unknown attribute of <networkConnector> 'nam'; did you mean name?",
             "prefetchSize of <networkConnector> is '0', it must be a whole number from 1 to 32766",
             "unknown transport of a network connector 'stomp'; there are auto, auto+nio, auto+nio+ssl, auto+ssl, nio, "
-        "nio+ssl, ssl, tcp",
+            "nio+ssl, ssl, tcp",
             "unknown option of static: 'maxDelay'; did you mean maxReconnectDelay?",
             "useCompression of <networkConnector> is 'yes', it must be true or false",
             "networkTTL of <networkConnector> is 'many', it must be a whole number from -1 to 64",
