@@ -10,9 +10,10 @@ from typing import Final
 
 from spanwire.client.outgoing import Outgoing, text_octets
 from spanwire.client.values import EncodedText, Serialized
-from spanwire.model.destination import Destination, parse_destination
+from spanwire.model.destination import Destination
 from spanwire.model.errors import ConfigurationError, InvalidDestinationError
 from spanwire.model.message_view import LIST_VALUE, MAP_VALUE
+from spanwire.model.written_destination import written_destination
 from spanwire.pipeline.body_types import (
     BYTES_BODY,
     MAP_BODY,
@@ -101,7 +102,7 @@ class MessageComposer:
             return None
         if name not in self._replies:
             try:
-                parse_destination(name)
+                written_destination(name)
             except InvalidDestinationError as error:
                 raise ConfigurationError(f"spanwire: JMSReplyTo: {error}") from None
             if len(self._replies) >= MAX_KNOWN_TARGETS:

@@ -319,12 +319,11 @@ def test_a_password_inside_a_url_is_in_no_plan() -> None:
         ("stomp://h:61613", "STOMP is for other clients"),
         ("${broker.url}", "is no broker URL"),
         ("h:61616", "write tcp://host:port"),
-        ("tcp://h", "names no port"),
         ("tcp://h:0", "is not between 1 and 65535"),
         ("tcp://h:1?tcpNodelay=true", "did you mean tcpNoDelay?"),
         ("vm://local", "is a broker inside another process, which Spark's processes do not reach"),
         ("failover:(tcp://a:1,vm://b)", "is a broker inside another process"),
-        (f"tcp://u:a/{CANARY}@h:1", "is no broker URL"),
+        (f"tcp://u:a/{CANARY}@h:1", "has a user before the host"),
         (f"tcp://h:1?wireFormat.passphrase={CANARY}", "unknown option 'wireFormat.passphrase'"),
     ],
 )
