@@ -59,7 +59,9 @@ def rows_of(batch: pa.RecordBatch, **options: str) -> list[Outgoing]:
 
 def body_of(row: Outgoing) -> object:
     """A text as text, everything else as it is sent."""
-    return decode_text(row.body.octets) if isinstance(row.body, EncodedText) else row.body
+    if not isinstance(row.body, EncodedText):
+        return row.body
+    return None if row.body.octets is None else decode_text(row.body.octets)
 
 
 def properties_of(row: Outgoing) -> dict[str, PropertyValue]:

@@ -139,9 +139,9 @@ class _CamelDocument:
         if kind in PLACEHOLDER_BEANS:
             self._warn_of_placeholders(element, kind)
             return ""
-        for attribute in element.attributes:
-            if attribute not in BEAN_ATTRIBUTES:
-                raise place.error(f"{attribute} of a bean is not understood; write its class and properties out")
+        for word in element.attributes:
+            if word not in BEAN_ATTRIBUTES:
+                raise place.error(f"{word} of a bean is not understood; write its class and properties out")
         properties: dict[str, Entry] = {}
         for child in element.children:
             if child.name == "property":

@@ -95,7 +95,7 @@ class _Parser:
                 beans |= beans_of(entry.value)
         components = BeanReader(beans)
         brokers |= components.brokers(overrides)
-        self._warnings += components.warnings
+        warnings += components.warnings
         self._endpoints: Final = EndpointReader(with_overrides(brokers, overrides, file))
         self._steps: Final = StepReader(self._endpoints)
 
