@@ -23,8 +23,8 @@ from spanwire.pipeline.body_types import (
     TEXT_BODY,
     UNREADABLE,
 )
+from spanwire.pipeline.destinations import MAX_PRIORITY, target_named
 from spanwire.pipeline.octet_runs import Run, is_plain_text
-from spanwire.pipeline.options import MAX_PRIORITY, target_named
 from spanwire.pipeline.property_maps import client_value, decoded
 
 MAX_KNOWN_TARGETS: Final = 1024  # destinations of rows that are remembered

@@ -44,11 +44,11 @@ from typing import Final
 from spanwire.client.address import parse_url
 from spanwire.client.redaction import redacted
 from spanwire.documents.spelling import suggestion
-from spanwire.model.destination import QUEUE, SCHEMES, TOPIC, Destination
-from spanwire.model.errors import ConfigurationError, InvalidDestinationError
+from spanwire.model.destination import TOPIC, Destination
+from spanwire.model.errors import ConfigurationError
 from spanwire.model.secret import Secret
-from spanwire.model.written_destination import written_destination
 from spanwire.pipeline.body_types import BODY_KINDS
+from spanwire.pipeline.destinations import ADVISORIES, MAX_PRIORITY, source_named, target_named
 from spanwire.tls.settings import ClientTlsSettings, KeyStore, TrustStore
 
 MIB: Final = 1024 * 1024
@@ -70,7 +70,6 @@ MAX_CURSOR_NAME: Final = 100  # characters
 MAX_BATCH: Final = 2**63 - 1
 DUPLICATE_ID: Final = "_AMQ_DUPL_ID"  # the header by which ActiveMQ Artemis detects duplicates
 
-ADVISORIES: Final = "ActiveMQ.Advisory."  # topics on which a broker tells about itself, to whoever is there
 # Artemis refuses an id that a staged attempt has had already, and what is committed once needs none.
 DEFAULT_IDS: Final = {DUPLICATES_OK: DUPLICATE_ID, ONCE_AND_ONLY_ONCE: "", AT_MOST_ONCE: ""}
 
@@ -81,7 +80,6 @@ MAX_BATCH_MS: Final = 60_000
 MAX_PARTITIONS: Final = 1024
 MAX_TRANSACTION_ROWS: Final = 100_000  # held by the broker until the commit
 MAX_TIME_TO_LIVE_MS: Final = 2**63 - 1
-MAX_PRIORITY: Final = 9  # JMS 1.1, section 3.4.10
 
 STORES: Final = (
     "trustStore",
@@ -320,60 +318,6 @@ def check_browsable(options: ReadOptions) -> None:
             f"spanwire: {options.destination} cannot be looked at; name one queue, or read with a stream or the mode "
             "consume"
         )
-
-
-def source_named(name: str, subscription: str | None, client_id: str | None, is_durable: bool = True) -> Destination:
-    """What is read: a queue, a pattern of queues, several queues, a topic with or without a durable subscription, or
-    advisories.
-
-    Raises `ConfigurationError` for anything else.
-    """
-    found = _permanent(name)
-    is_advisory = found.name.startswith(ADVISORIES)  # brokers refuse durable subscriptions there
-    if found.kind == TOPIC and is_durable and not is_advisory and (subscription is None or client_id is None):
-        raise ConfigurationError(
-            f"spanwire: {found} keeps messages for a durable subscription only: set the options subscription and "
-            f"clientId, or read the queue of a virtual topic ({SCHEMES[QUEUE]}Consumer.<group>.VirtualTopic.<topic>); "
-            "with subscriptionDurable=false a stream gets what is sent while it is connected"
-        )
-    if found.kind == TOPIC and not is_durable and subscription is not None:
-        raise ConfigurationError(
-            f"spanwire: the subscription {subscription[:60]!r} has a name, so it is durable; leave out either the "
-            "option subscription or subscriptionDurable"
-        )
-    if found.kind == QUEUE and subscription is not None:
-        raise ConfigurationError(f"spanwire: {found} is a queue; the option subscription is for topics")
-    if is_advisory and found.kind == TOPIC and subscription is not None:
-        raise ConfigurationError(f"spanwire: {found} has no durable subscriptions; leave the option subscription out")
-    for part in _parts(found):
-        if part.kind != found.kind or (part.kind == TOPIC and found.is_composite):
-            raise ConfigurationError(f"spanwire: {found} joins what one consumer cannot read; use one query for each")
-    return found
-
-
-def target_named(name: str) -> Destination:
-    """The queue or topic to send to. Raises `ConfigurationError` for anything else."""
-    found = _permanent(name)
-    if found.is_pattern or found.is_composite:
-        raise ConfigurationError(f"spanwire: {found} names more than one destination; write to each of them")
-    return found
-
-
-def _permanent(name: str) -> Destination:
-    try:
-        found = written_destination(name)
-    except InvalidDestinationError as error:
-        raise ConfigurationError(f"spanwire: {error}") from None
-    if found.is_temporary:
-        raise ConfigurationError(f"spanwire: {found} ends with its connection; use a queue or topic that stays")
-    return found
-
-
-def _parts(found: Destination) -> list[Destination]:
-    try:
-        return found.parts()
-    except InvalidDestinationError as error:
-        raise ConfigurationError(f"spanwire: {error}") from None
 
 
 class _Words:

@@ -18,7 +18,8 @@ from spanwire.model.destination import Destination
 from spanwire.model.errors import ConfigurationError
 from spanwire.pipeline.broker_link import connect
 from spanwire.pipeline.control import CONTROL
-from spanwire.pipeline.options import ReadOptions, target_named
+from spanwire.pipeline.destinations import target_named
+from spanwire.pipeline.options import ReadOptions
 from spanwire.pipeline.property_maps import client_value
 from spanwire.pipeline.schema import NON_PERSISTENT
 
