@@ -16,7 +16,7 @@ from spanwire.client.machine import not_connected, not_openwire
 from spanwire.client.other_protocol import OtherProtocolError
 from spanwire.client.outgoing import Outgoing
 from spanwire.model.errors import ConfigurationError, InvalidDestinationError, JmsError, RemoteProtocolError
-from spanwire.pipeline.options import source_named, target_named
+from spanwire.pipeline.destinations import source_named, target_named
 from spanwire.testing import Broker
 from tests.support.client_dialogue import PlayedBroker
 from tests.support.client_shells import SHELLS, opened
