@@ -99,13 +99,13 @@ class Acknowledgements:
         count: int,
         cause: str,
     ) -> None:
-        front = last if ack_type == INDIVIDUAL_ACK else first
-        place = 0 if front is None else subscription.place_of(front)
+        transaction.check_full()
         references = self._take(subscription, ack_type, first, last, count)
+        ack = TransactedAck(subscription, references, ack_type, subscription.taken_at, subscription.taken_apart, cause)
         try:
-            transaction.add_ack(TransactedAck(subscription, references, ack_type, place, cause))
+            transaction.add_ack(ack)
         except JmsError as error:
-            subscription.put_back(references, place)
+            subscription.put_back(references, ack.numbers())
             transaction.spoil(error)
             raise
         subscription.acknowledged_later(len(references))

@@ -228,7 +228,7 @@ class Advisories(News):
             if topic_name in subscription.info.destination.parts():
                 return
         for subscription in topic.subscriptions:
-            subscription.homes.remove(topic)
+            del subscription.homes[topic]
         topic.subscriptions.clear()
         self._destinations.remove(topic_name)
 

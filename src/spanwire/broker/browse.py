@@ -129,7 +129,7 @@ class Browse(BrowserHome):
         self._gone = False
         queue.visitors += 1
         queue.visits += 1
-        subscription.homes.append(self)
+        subscription.homes[self] = None
 
     def _begin(self) -> list[LineBrowse]:
         """Hold what is out, so that its bodies count as memory as long as they are kept for the browser."""
@@ -157,8 +157,7 @@ class Browse(BrowserHome):
             if new == 0:
                 continue
             self._dispatched[subscription] = total
-            start = max(subscription.first, len(subscription.dispatched) - new)
-            for reference in subscription.dispatched[start:]:
+            for reference in subscription.out_of_last(new):
                 if reference.home is self._queue:
                     self._note_dispatched(reference)
 

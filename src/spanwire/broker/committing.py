@@ -13,10 +13,11 @@ from spanwire.broker.flow_control import FlowControl
 from spanwire.broker.ports import NO_TOKEN, Principal
 from spanwire.broker.producer_audit import ProducerAudit
 from spanwire.broker.queue import Queue
-from spanwire.broker.reference import give_back
+from spanwire.broker.reference import MessageReference, give_back
 from spanwire.broker.schedule import Plans
 from spanwire.broker.sending import Sending
-from spanwire.broker.transactions import LocalTransaction, Stager, Transaction
+from spanwire.broker.subscription import Subscription
+from spanwire.broker.transactions import LocalTransaction, Stager, TransactedAck, Transaction
 from spanwire.broker.unstored import Unstored
 from spanwire.broker.waiting import Waiting, WithheldMessage
 from spanwire.model.acks import EXPIRED_ACK, POISON_ACK
@@ -132,22 +133,32 @@ class Committing:
         self.undo(transaction)
 
     def undo(self, transaction: Transaction) -> None:
-        """Put acknowledged references back, newest acknowledgement first, so that they stand in their old order.
+        """Put acknowledged references back, so that they stand in their old order.
 
         Those whose consumer is gone go back in line; it had seen them.
         """
         transaction.end()
+        returned: dict[Subscription, list[TransactedAck]] = {}
+        left: list[MessageReference] = []
         for ack in reversed(transaction.acks):
             subscription = ack.subscription
             if subscription is not None and not subscription.removed:
-                subscription.put_back(ack.references, ack.place)
-                subscription.transaction_ended(len(ack.references))
+                returned.setdefault(subscription, []).append(ack)
                 continue
             for reference in ack.references:
                 home = reference.home
                 if isinstance(home, Queue):
                     home.note_redelivery(reference)
-            give_back(ack.references)
+            left.extend(ack.references)
+        give_back(left)
+        for subscription, acks in returned.items():
+            references: list[MessageReference] = []
+            numbers: list[int] = []
+            for ack in acks:
+                references.extend(ack.references)
+                numbers.extend(ack.numbers())
+            subscription.put_back(references, numbers)
+            subscription.transaction_ended(len(references))
 
     def _sends(self, state: ConnectionState, transaction: Transaction) -> list[WithheldMessage]:
         """The messages with their destinations as they are now: one that was removed meanwhile is made again if the

@@ -231,7 +231,7 @@ class Destinations:
             subscriptions = home.subscriptions()
         for subscription in list(subscriptions):
             detach(home, subscription)
-            subscription.homes.remove(home)
+            del subscription.homes[home]
             self._map.await_again(home.destination, subscription)
         self._drop(home, "")
 

@@ -169,7 +169,7 @@ class Queue(BrokerDestination):
         self.visits += 1
         add_condition(self, subscription, self._consumers, self._arrivals, self._context)
         self._consumers.attach(subscription)
-        subscription.homes.append(self)
+        subscription.homes[self] = None
         if self.slow_consumers is not None:
             self.slow_consumers.join(subscription, self)
         policy = self.policy.queue
@@ -488,7 +488,7 @@ class Queue(BrokerDestination):
         found: list[MessageReference] = []
         for consumer in self._consumers.all:
             subscription = consumer.subscription
-            for reference in subscription.dispatched[subscription.first :]:
+            for reference in subscription.all_out():
                 if len(found) >= at_most:
                     return found
                 if reference.home is self:

@@ -81,7 +81,7 @@ class RangeRead(BrowserHome):
         self._reading: list[int] = []  # sequences that are being read, from the number before ``_next``
         self._request = 0
         self._ended = False
-        subscription.homes.append(self)
+        subscription.homes[self] = None
 
     def fill(self) -> None:
         """Show as much as the browser's window takes; at the end say so once."""

@@ -164,14 +164,14 @@ def settle_all(references: list[MessageReference]) -> None:
 
 def give_back(references: list[MessageReference]) -> None:
     """A consumer is gone: its references go home, and whoever waits there gets them."""
-    homes: list[BrokerDestination] = []
+    homes: dict[BrokerDestination, list[MessageReference]] = {}
     for reference in references:
-        if reference.home not in homes:
-            homes.append(reference.home)
-    for home in homes:
-        own = references
-        if len(homes) > 1:
-            own = [reference for reference in references if reference.home is home]
+        own = homes.get(reference.home)
+        if own is None:
+            homes[reference.home] = [reference]
+        else:
+            own.append(reference)
+    for home, own in homes.items():
         home.given_back(own)
     for home in homes:
         home.fill()

@@ -97,7 +97,7 @@ class Topic(BrokerDestination):
         """Add a subscription; it gets what is sent from now on."""
         self.visits += 1
         self.subscriptions.append(subscription)
-        subscription.homes.append(self)
+        subscription.homes[self] = None
 
     def detach(self, subscription: Subscription) -> None:
         """Remove a subscription that leaves; what waits in it is released with it."""

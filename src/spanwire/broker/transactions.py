@@ -43,12 +43,12 @@ class TransactedSend:
 
 
 class TransactedAck:
-    """References that a consumer acknowledged; still its own until the commit. ``place`` is how many references stood
-    before them at the consumer, ``cause`` why it gave up on poisoned ones, ``kept`` those of them that become dead
-    letters. ``subscription`` is None where the broker was started anew meanwhile.
+    """References that a consumer acknowledged; still its own until the commit. They went out to it under numbers in a
+    row from ``place`` on, or under those of ``apart``. ``cause`` is why it gave up on poisoned ones, ``kept`` those of
+    them that become dead letters. ``subscription`` is None where the broker was started anew meanwhile.
     """
 
-    __slots__ = ("ack_type", "cause", "kept", "place", "references", "subscription")
+    __slots__ = ("ack_type", "apart", "cause", "kept", "place", "references", "subscription")
 
     def __init__(
         self,
@@ -56,14 +56,21 @@ class TransactedAck:
         references: list[MessageReference],
         ack_type: int,
         place: int,
+        apart: list[int] | None,
         cause: str,
     ) -> None:
         self.subscription: Final[Subscription | None] = subscription
         self.place: Final[int] = place
+        self.apart: Final[list[int] | None] = apart
         self.references: Final[list[MessageReference]] = references
         self.ack_type: Final[int] = ack_type
         self.cause: Final[str] = cause
         self.kept: Final[dict[MessageReference, None]] = {}
+
+    def numbers(self) -> list[int]:
+        """The number under which each reference went out to its consumer."""
+        apart = self.apart
+        return list(range(self.place, self.place + len(self.references))) if apart is None else apart
 
 
 class Stager(Protocol):
@@ -93,6 +100,7 @@ class Transaction:
         self.acks: Final[list[TransactedAck]] = []
         self.count = 0
         self.refusal: JmsError | None = None  # of a message or acknowledgement: it can only be rolled back then
+        self._full: JmsError | None = None
         self.prepared = False
         self.messages = 0
         self.lettered = 0
@@ -110,8 +118,19 @@ class Transaction:
 
     def add_ack(self, ack: TransactedAck) -> None:
         """Some more acknowledged messages; raises `ResourceAllocationError` over the limit."""
-        self._grow(len(ack.references))
+        try:
+            self._grow(len(ack.references))
+        except ResourceAllocationError as error:
+            self._full = error
+            raise
         self.acks.append(ack)
+
+    def check_full(self) -> None:
+        """Raises `ResourceAllocationError` once an acknowledgement was over the limit: it takes no others then, each of
+        which would have to be found and put back.
+        """
+        if self._full is not None:
+            raise ResourceAllocationError(str(self._full))
 
     def spoil(self, error: JmsError) -> None:
         """Something of it was refused. Kept without its traceback, which would keep the message alive."""

@@ -314,7 +314,7 @@ class RecoveredBranches:
                 home.hold(message)
                 count = acks.redeliveries.get(sequence, 0)
                 references.append(MessageReference(home, message, sequence, acks.first_order + index, count))
-            branch.acks.append(TransactedAck(None, references, STANDARD_ACK, 0, ""))
+            branch.acks.append(TransactedAck(None, references, STANDARD_ACK, 0, None, ""))
 
     def committed(self, branch: Branch) -> None:
         """What the branch had acknowledged is gone from the store."""

@@ -352,10 +352,7 @@ class LocalBroker:
         subscription = entry.demand.subscription
         if subscription is None or subscription.removed:
             return None
-        for reference in subscription.dispatched[subscription.first :]:
-            if reference.message.message_id == entry.message_id:
-                return reference
-        return None
+        return subscription.find(entry.message_id)
 
     def settle(self, now: Time) -> None:
         """Acknowledge here what the remote broker has answered."""

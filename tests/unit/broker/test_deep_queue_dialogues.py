@@ -19,7 +19,7 @@ DEEP = 3 * MAX_RESIDENT_MESSAGES
 
 
 def queue_of(listener: Listener) -> Queue:
-    home = listener.subscription.homes[0]
+    home = next(iter(listener.subscription.homes))
     assert isinstance(home, Queue)
     return home
 

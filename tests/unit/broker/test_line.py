@@ -239,7 +239,7 @@ def test_the_holes_of_a_selective_queue_do_not_pile_up() -> None:
     late = stage.peer("l").consumes("queue://Q", selector="kind = 'c'")
     producer = stage.peer("p")
     producer.sends("queue://Q", "first", properties={"kind": "b"})
-    queue = listener.subscription.homes[0]
+    queue = next(iter(listener.subscription.homes))
     for _ in range(60_000):
         producer.sends("queue://Q", "x", properties={"kind": "a"})
         listener.acknowledges("x", count=1)

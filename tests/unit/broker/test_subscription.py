@@ -81,3 +81,24 @@ def test_what_the_client_was_told_of_before_does_not_move_the_window_back() -> N
     assert subscription.extension == 3
     with pytest.raises(IllegalStateError):
         subscription.delivered(MessageId(PRODUCER, 99))
+
+
+@pytest.mark.parametrize("undo", [False, True])
+def test_acknowledgements_in_reverse_order_look_at_each_message_a_few_times(undo: bool) -> None:
+    count = 3_000
+    values = BoundMessageValues(MessageFormats({}))
+    info = ConsumerInfo(ConsumerId("ID:c", 1, 1), ORDERS, prefetch_size=count)
+    outlet = Outlet(SilentConnection(), [], MemoryUsage(0))
+    subscription = Subscription(info, SilentConsumer(), outlet, Principal("p"), None, values, False)
+    references = [reference(number) for number in range(count)]
+    for one in references:
+        subscription.dispatch(one)
+    numbers = []
+    for one in reversed(references):
+        assert subscription.take_one(one.message.message_id) is one
+        numbers.append(subscription.taken_at)
+    assert subscription.dispatched_count == 0
+    if undo:
+        subscription.put_back(list(reversed(references)), numbers)
+        assert subscription.all_out() == references
+    assert subscription.steps < 6 * count
