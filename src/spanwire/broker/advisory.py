@@ -428,6 +428,8 @@ class Advisories(News):
             if not listeners:
                 return None
             topic = self._make(topic_name, listeners)
+        elif self._context.joins:
+            self._context.complete_joins(topic)
         return topic if topic.subscriptions else None
 
     def _make(self, topic_name: Destination, listeners: list[Subscription]) -> Topic:
@@ -451,7 +453,9 @@ class Advisories(News):
         topic = self._destinations.topic(topic_name)
         if topic is None:
             topic = self._make(topic_name, self._destinations.pattern_subscriptions(topic_name))
-        if subscription not in topic.subscriptions:
+        elif self._context.joins:
+            self._context.complete_joins(topic)
+        if topic not in subscription.homes:
             return False
         message = self._message(topic_name, subject, properties)
         topic.hold(message)

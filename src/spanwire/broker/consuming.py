@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import Final, Protocol
 
 from spanwire.broker.advisory import Advisories
@@ -12,14 +13,16 @@ from spanwire.broker.control_destination import is_control
 from spanwire.broker.destination_map import DestinationMap
 from spanwire.broker.destinations import Destinations, attach, detach
 from spanwire.broker.durables import Durables
+from spanwire.broker.joining import Joining
 from spanwire.broker.message_values import BoundMessageValues
-from spanwire.broker.policy import PolicyMap
+from spanwire.broker.policy import PolicyEntry, PolicyMap
 from spanwire.broker.ports import MessageConsumer
 from spanwire.broker.queue import Queue
 from spanwire.broker.reference import BrokerDestination, MessageReference, give_back, settle_all
 from spanwire.broker.rights import Rights
 from spanwire.broker.subscription import MAX_PREFETCH, Subscription
 from spanwire.broker.told import ToldConsumer
+from spanwire.broker.usage import MemoryUsage
 from spanwire.model.acks import LAST_DELIVERED_UNKNOWN, LAST_DELIVERED_UNSET
 from spanwire.model.destination import Destination
 from spanwire.model.errors import IllegalStateError, InvalidDestinationError, JmsError, ResourceAllocationError
@@ -31,6 +34,8 @@ CLIENT_QUEUE_PREFETCH: Final = 1_000  # what clients ask for when nobody chose (
 CLIENT_TOPIC_PREFETCHES: Final = (32_766, 32_767)  # Spanwire's and other clients', and Java's
 CLIENT_BROWSER_PREFETCH: Final = 500
 CLIENT_DURABLE_PREFETCHES: Final = (100, 1_000)  # the second with jms.optimizeAcknowledge
+REFILLS_AT_ONCE: Final = 16  # places where messages wait that are looked at for each acknowledgement
+REFILLS_IN_SLICE: Final = 250  # the same in a slice of its own, when the consumer still has room then
 PAGE_WAIT: Final = 1.0  # seconds a pull that wants no waiting waits for a page that is being read
 
 
@@ -176,9 +181,9 @@ class Consuming(ConsumerRemover):
             attach(home, subscription)
         for part in parts:
             if part.is_pattern:
-                for home in self._map.matching(part):
-                    self._destinations.attach(home, subscription)
                 self._map.add_pattern(part, subscription)
+                homes = self._map.of_kind(part)
+                Joining(part, homes, [subscription], self._destinations, self._context).start()
         self._announce(subscription, parts)
 
     def _announce(self, subscription: Subscription, parts: list[Destination]) -> None:
@@ -200,8 +205,31 @@ class Consuming(ConsumerRemover):
         """The window of ``subscription`` may have opened: dispatch what waits."""
         if subscription.pending:
             subscription.drain(self._context.wall_ms)
+        if subscription.shared:
+            self._refill_shared(subscription)
+            return
         for home in subscription.homes:
             home.fill()
+
+    def _refill_shared(self, subscription: Subscription) -> None:
+        """Look only where messages wait, at a few places at once: the others have their turn in slices."""
+        if self.refilled(subscription, REFILLS_AT_ONCE) and not subscription.refilling:
+            subscription.refilling = True
+            self._context.schedule(Refilling(subscription, self))
+
+    def refilled(self, subscription: Subscription, at_most: int) -> bool:
+        """Look for messages at ``at_most`` of the places where some wait for ``subscription``; those come behind the
+        others then. True when it can take more and there are others.
+        """
+        others = len(subscription.busy)
+        for home in list(islice(subscription.busy, at_most)):
+            if not subscription.can_take():
+                return False
+            home.fill()
+            others -= 1
+            if subscription.busy.pop(home, True) is None and not home.confirms_idle():
+                subscription.busy[home] = None
+        return others > 0 and subscription.can_take()
 
     def set_prefetch(self, subscription: Subscription, prefetch_size: int) -> None:
         """The consumer asks for another window."""
@@ -218,7 +246,7 @@ class Consuming(ConsumerRemover):
         self.refill(subscription)
         if subscription.pulled == 0 or timeout_ms == 0:
             return
-        if timeout_ms < 0 and not any(home.is_searching() for home in subscription.homes):
+        if timeout_ms < 0 and not _is_searching(subscription):
             self._pull_over(subscription)
             return
         wait = PAGE_WAIT if timeout_ms < 0 else timeout_ms / 1000
@@ -293,6 +321,35 @@ class Consuming(ConsumerRemover):
             if isinstance(home, Queue):
                 home.note_left(reference)
         give_back(references)
+
+
+class Refilling(BrokerDestination):
+    """Goes around the many places where messages wait for a consumer that can take some, a slice at a time. A job of
+    the broker and no place for messages.
+    """
+
+    def __init__(self, subscription: Subscription, consuming: Consuming) -> None:
+        destination = subscription.info.destination
+        super().__init__(destination, PolicyEntry(destination), MemoryUsage(0))
+        self._subscription: Final[Subscription] = subscription
+        self._consuming: Final[Consuming] = consuming
+        self._left = len(subscription.busy)
+
+    def work(self) -> bool:
+        """One slice; False after one time around, or when the consumer can take no more."""
+        subscription = self._subscription
+        more = not subscription.removed and self._consuming.refilled(subscription, REFILLS_IN_SLICE)
+        self._left -= REFILLS_IN_SLICE
+        if more and self._left > 0:
+            return True
+        subscription.refilling = False
+        return False
+
+
+def _is_searching(subscription: Subscription) -> bool:
+    """Whether a message may turn up for it without anything being sent."""
+    homes = subscription.busy if subscription.shared else subscription.homes
+    return subscription.refilling or any(home.is_searching() for home in homes)
 
 
 def _delivered_count(references: list[MessageReference], last_delivered_sequence: int) -> int:

@@ -35,6 +35,14 @@ class ConsumerRemover(Protocol):
         ...
 
 
+class PendingJoin(Protocol):
+    """Wildcard consumers that are being attached to destinations in slices."""
+
+    def complete(self, home: BrokerDestination) -> None:
+        """Attach to ``home`` now who is not attached yet."""
+        ...
+
+
 class EventObserver(Protocol):
     """Who wants to know what happens that no client asked the broker's facade for."""
 
@@ -57,6 +65,7 @@ class BrokerContext:
         self.observer: EventObserver | None = None
         self.news: News | None = None  # None on a broker without advisories
         self.remover: ConsumerRemover | None = None
+        self.joins: Final[list[PendingJoin]] = []  # under way
         self.wall_ms = 0
         self.monotonic = 0.0
         self._order = 0
@@ -116,6 +125,11 @@ class BrokerContext:
             self._alarms[:] = [alarm for alarm in self._alarms if alarm[0] > self.monotonic]
             for alarm in due:
                 alarm[1].wake()
+
+    def complete_joins(self, home: BrokerDestination) -> None:
+        """``home`` is about to hand on a message: all who want it are to get it."""
+        for join in self.joins:
+            join.complete(home)
 
     def is_scheduled(self, home: BrokerDestination) -> bool:
         """Whether ``home.work`` goes on in a later turn."""

@@ -47,7 +47,7 @@ class DestinationMap:
         self.advisory_usage: Final[MemoryUsage] = MemoryUsage(usage.limit_bytes * ADVISORY_SHARE // 100, usage)
         self.queues: Final[dict[str, Queue]] = {}
         self.topics: Final[dict[str, Topic]] = {}
-        self._patterns: Final[list[PatternSubscription]] = []
+        self._patterns: Final[dict[Subscription, list[PatternSubscription]]] = {}
         self._memory: Final[RecoveryMemory] = RecoveryMemory(usage, context)
         self._slow_consumers: Final[dict[str, SlowConsumerWatch]] = {}  # by the policy that has a strategy for them
         self._limited: Final[dict[str, int]] = {}  # destinations under each policy that limits their number
@@ -222,42 +222,46 @@ class DestinationMap:
         if not pattern.is_pattern:
             found = self.find(pattern)
             return [] if found is None else [found]
+        return [home for home in self.of_kind(pattern) if pattern.matches(home.destination)]
+
+    def of_kind(self, pattern: Destination) -> list[BrokerDestination]:
+        """All queues, or all topics, whatever ``pattern`` is one for, oldest first."""
         homes: list[BrokerDestination] = []
         if pattern.is_queue:
-            homes.extend(queue for queue in self.queues.values() if pattern.matches(queue.destination))
+            homes.extend(self.queues.values())
         else:
-            homes.extend(topic for topic in self.topics.values() if pattern.matches(topic.destination))
+            homes.extend(self.topics.values())
         return homes
 
     def add_pattern(self, pattern: Destination, subscription: Subscription) -> None:
         """Offer every new destination under ``pattern`` to ``subscription``."""
-        self._patterns.append(PatternSubscription(pattern, subscription))
+        self._patterns.setdefault(subscription, []).append(PatternSubscription(pattern, subscription))
         self.changes += 1
 
     def await_again(self, destination: Destination, subscription: Subscription) -> None:
         """Offer ``destination``, which is removed, to ``subscription`` when it is made again."""
-        for entry in self._patterns:
-            if entry.subscription is subscription and entry.pattern.matches(destination):
+        for entry in self._patterns.get(subscription, []):
+            if entry.pattern.matches(destination):
                 return
         self.add_pattern(destination, subscription)
 
     def remove_patterns(self, subscription: Subscription) -> None:
         """Stop offering new destinations to ``subscription``."""
-        kept = [entry for entry in self._patterns if entry.subscription is not subscription]
-        if len(kept) != len(self._patterns):
-            self._patterns[:] = kept
+        if self._patterns.pop(subscription, None) is not None:
             self.changes += 1
 
     def patterns(self) -> list[PatternSubscription]:
-        """The patterns that somebody listens to, oldest first."""
-        return self._patterns.copy()
+        """The patterns that somebody listens to, by who came first."""
+        return [entry for entries in self._patterns.values() for entry in entries]
 
     def pattern_subscriptions(self, destination: Destination) -> list[Subscription]:
         """The subscriptions with wildcards that want ``destination``, each once."""
         found: list[Subscription] = []
-        for entry in self._patterns:
-            if entry.subscription not in found and entry.pattern.matches(destination):
-                found.append(entry.subscription)
+        for subscription, entries in self._patterns.items():
+            for entry in entries:
+                if entry.pattern.matches(destination):
+                    found.append(subscription)
+                    break
         return found
 
 

@@ -14,6 +14,7 @@ from spanwire.broker.connection_state import ConnectionState
 from spanwire.broker.context import BrokerContext
 from spanwire.broker.control_destination import is_control
 from spanwire.broker.destination_map import DestinationMap, check_physical
+from spanwire.broker.joining import Attaching, Joining
 from spanwire.broker.queue import Queue
 from spanwire.broker.reference import BrokerDestination
 from spanwire.broker.rights import Rights
@@ -35,7 +36,7 @@ MAX_REMOTE_TEMPORARY: Final = 10_000  # of all clients beyond one bridge: as man
 logger = logging.getLogger(__name__)
 
 
-class Destinations:
+class Destinations(Attaching):
     """Makes and removes destinations on behalf of connections and of the broker itself."""
 
     def __init__(
@@ -259,8 +260,11 @@ class Destinations:
         store = self._context.store
         if store is not None and isinstance(home, Queue) and not destination.is_temporary:
             store.add_destination(destination)
-        for subscription in self._map.pattern_subscriptions(destination):
-            self.attach(home, subscription)
+        listeners = self._map.pattern_subscriptions(destination)
+        if len(listeners) == 1:
+            self.attach(home, listeners[0])
+        elif listeners:
+            Joining(destination, [home], listeners, self, self._context).start()
         if self._advisories is not None:
             self._advisories.destination_added(destination, connection_id)
         return home

@@ -64,6 +64,8 @@ class Queue(BrokerDestination):
         self.slow_consumers: SlowConsumerWatch | None = None  # where its policy ends those
         self.cursors = 0  # that hold messages of it, or may
         self._reserved = False  # for one of them: consumers get nothing
+        self._shared: Final[dict[Subscription, None]] = {}  # its consumers that have other homes besides
+        self._told_shared = False  # each of them knows that messages wait here
 
     # -- messages in ---------------------------------------------------------------------------------------------------
 
@@ -81,6 +83,8 @@ class Queue(BrokerDestination):
         line = self._line
         if line.loaded != line.count or (sequence > 0 and self._backlog.is_full()):
             self._backlog.spill(line, message, sequence)
+            if self._shared:
+                self._tell_shared()
             self._read_ahead()
             return
         reference = MessageReference(self, message, sequence, self._context.next_order(), delivered)
@@ -93,6 +97,22 @@ class Queue(BrokerDestination):
                 subscription.dispatch(reference)
                 return
         line.append(reference)
+        if self._shared:
+            self._tell_shared()
+
+    def _tell_shared(self) -> None:
+        """Messages wait here: consumers that have other homes besides come back when they can take some."""
+        if not self._told_shared and self._backlog.waiting() > 0:
+            self._told_shared = True
+            for subscription in self._shared:
+                subscription.busy[self] = None
+
+    def confirms_idle(self) -> bool:
+        """Whether nothing waits here; consumers that have other homes besides are told again when something does."""
+        if self._backlog.waiting() > 0:
+            return False
+        self._told_shared = False
+        return True
 
     def note_arrival(self, sequence: int) -> None:
         """The message that comes next does so now, if anybody wants to know."""
@@ -113,6 +133,8 @@ class Queue(BrokerDestination):
             self.start_expiry()
         if self._mode == LOOKING:
             self._context.schedule(self)
+        if self._shared:
+            self._tell_shared()
         self.fill()
 
     def _accept_in_mode(self, message: Message, sequence: int) -> None:
@@ -126,6 +148,8 @@ class Queue(BrokerDestination):
             self.hold(message)
             order = self._context.next_order()
             line.append(MessageReference(self, message, sequence, order, message.redelivery_count))
+        if self._shared:
+            self._tell_shared()
         if self._mode == LOOKING:
             self._looking.came()
         else:
@@ -148,6 +172,8 @@ class Queue(BrokerDestination):
     def recover(self, found: RecoveredDestination, clean: bool) -> None:
         """The messages that the store kept."""
         self._backlog.recover(found, clean)
+        if self._shared:
+            self._tell_shared()
 
     def note_uncertain(self) -> None:
         """Before a stop in order: what an earlier run may have delivered must still say so in the next one."""
@@ -170,6 +196,10 @@ class Queue(BrokerDestination):
         add_condition(self, subscription, self._consumers, self._arrivals, self._context)
         self._consumers.attach(subscription)
         subscription.homes[self] = None
+        if subscription.shared:
+            self._shared[subscription] = None
+            if self._backlog.waiting() > 0:
+                subscription.busy[self] = None
         if self.slow_consumers is not None:
             self.slow_consumers.join(subscription, self)
         policy = self.policy.queue
@@ -189,6 +219,8 @@ class Queue(BrokerDestination):
         """Remove a consumer; what it had is given back separately, and what waited because of it goes on in a later
         turn.
         """
+        self._shared.pop(subscription, None)
+        subscription.busy.pop(self, None)
         gone = self._consumers.detach(subscription)
         if gone is not None:
             self._looking.forget(gone)
@@ -337,6 +369,8 @@ class Queue(BrokerDestination):
         for reference in references:
             reference.told = UNTOLD
         self._backlog.give_back(references)
+        if self._shared:
+            self._tell_shared()
 
     def note_left(self, reference: MessageReference) -> None:
         """The consumer that has seen the message leaves: that was a delivery, unless it has told of it."""
@@ -403,6 +437,8 @@ class Queue(BrokerDestination):
         self._backlog.spare(sequences)
         self.in_flight -= len(sequences)
         self._context.schedule(self)
+        if self._shared:
+            self._tell_shared()
         self.fill()
 
     def note_deliveries(self, sequence: int, count: int) -> None:

@@ -123,6 +123,10 @@ class BrokerDestination:
         """How many messages wait for a consumer."""
         return 0
 
+    def confirms_idle(self) -> bool:
+        """Whether nothing waits here for a consumer that has other homes besides."""
+        return True
+
     def is_searching(self) -> bool:
         """Whether a message may turn up without anything being sent: a page is being read, or the line has not been
         looked through yet.

@@ -98,8 +98,12 @@ class Subscription:
         self.pull_deadline = 0.0
         self.started = False
         self.removed = False
+        self.refilling = False  # a job looks where messages wait for it
+        self.left = False  # it is removed, and has nothing any more
         self.discarding = False  # messages that wait for it are being given up
         self.homes: Final[dict[BrokerDestination, None]] = {}
+        self.shared: Final[bool] = info.destination.is_pattern or info.destination.is_composite
+        self.busy: Final[dict[BrokerDestination, None]] = {}  # its homes in which messages wait, if it is ``shared``
         self.pending: Final[deque[MessageReference]] = _pending_of(info.destination)
         self.dispatched_total = 0
         self.acknowledged_total = 0

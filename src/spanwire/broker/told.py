@@ -176,6 +176,8 @@ class ToldTopic(TunedTopic):
 
     def accept(self, message: Message, sequence: int = 0) -> None:
         """Hand ``message`` on and tell that it came, whether nobody wants it, and who is slow."""
+        if self._context.joins:
+            self._context.complete_joins(self)
         told = self.policy.advisories
         if told.slow_consumers:
             self._look_for_slow()
@@ -227,6 +229,8 @@ class ToldClientIdTopic(ToldTopic):
 
     def accept(self, message: Message, sequence: int = 0) -> None:
         """Hand ``message`` to those for whom it is, and tell."""
+        if self._context.joins:
+            self._context.complete_joins(self)
         chosen = ClientIdFilter(self._context.formats)
         self._recipients = chosen.recipients(self._dispatch, self.destination, message, self.subscriptions)
         super().accept(message, sequence)

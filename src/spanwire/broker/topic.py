@@ -43,6 +43,8 @@ class Topic(BrokerDestination):
     def accept(self, message: Message, sequence: int = 0) -> None:
         """Hand ``message`` to every subscription whose selector lets it through."""
         self.enqueued += 1
+        if self._context.joins:
+            self._context.complete_joins(self)
         if not self.subscriptions:
             return
         reference = MessageReference(self, message, 0, self._context.next_order(), 0)

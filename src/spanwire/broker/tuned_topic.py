@@ -61,6 +61,8 @@ class TunedTopic(Topic):
     def accept(self, message: Message, sequence: int = 0) -> None:
         """Keep ``message`` for consumers to come, and hand it to every subscription whose selector lets it through."""
         self.enqueued += 1
+        if self._context.joins:
+            self._context.complete_joins(self)
         kept = self._kept
         if kept is not None:
             message = kept.add(message)
@@ -205,6 +207,8 @@ class ClientIdTopic(TunedTopic):
 
     def accept(self, message: Message, sequence: int = 0) -> None:
         """Hand ``message`` to those for whom it is."""
+        if self._context.joins:
+            self._context.complete_joins(self)
         chosen = ClientIdFilter(self._context.formats)
         self._recipients = chosen.recipients(self._dispatch, self.destination, message, self.subscriptions)
         super().accept(message, sequence)
