@@ -155,6 +155,11 @@ class Advisories(News):
             self._listeners[subscription] = LEAST_BEHIND
             self._unheard.clear()
 
+    @property
+    def listener_count(self) -> int:
+        """How many may have to be told of something: the most steps that telling takes."""
+        return len(self._listeners)
+
     def listener_removed(self, subscription: Subscription) -> None:
         """Somebody left."""
         self._listeners.pop(subscription, None)

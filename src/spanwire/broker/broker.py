@@ -451,6 +451,7 @@ class Broker:
         for state in self._connections.all():
             state.outlet.close_with(JmsError("the broker is stopping"))
             self.remove_connection(state, now)
+        self._departures.finish()
         for queue in [*self._map.queues.values(), *self._durables.lines()]:
             queue.note_uncertain()
 

@@ -13,7 +13,8 @@ from spanwire.broker.flow_control import FlowControl
 from spanwire.broker.ports import NO_TOKEN, Principal
 from spanwire.broker.producer_audit import ProducerAudit
 from spanwire.broker.queue import Queue
-from spanwire.broker.reference import MessageReference, give_back
+from spanwire.broker.reference import MessageReference
+from spanwire.broker.returning import ReturningJob
 from spanwire.broker.schedule import Plans
 from spanwire.broker.sending import Sending
 from spanwire.broker.subscription import Subscription
@@ -102,7 +103,7 @@ class Committing:
             stored = self._store(state, transaction, sends, self.letters(transaction))
         except JmsError:
             if not transaction.prepared:
-                self.undo(transaction)
+                self.undo([transaction])
             raise
         transaction.end()
         self._settle(transaction)
@@ -121,7 +122,7 @@ class Committing:
                     self._audit.withdrawn(known.transaction_id)
                 raise
         except JmsError:
-            self.undo(transaction)
+            self.undo([transaction])
             raise
         transaction.end()
         return self._sending.answer_when_stored(state, token)
@@ -130,33 +131,37 @@ class Committing:
         """Forget the sends; the acknowledged messages are still with their consumers."""
         transaction = self.find(state, transaction_id)
         del state.transactions[str(transaction_id)]
-        self.undo(transaction)
+        self.undo([transaction])
 
-    def undo(self, transaction: Transaction) -> None:
+    def undo(self, transactions: list[Transaction]) -> None:
         """Put acknowledged references back, so that they stand in their old order.
 
         Those whose consumer is gone go back in line; it had seen them.
         """
-        transaction.end()
         returned: dict[Subscription, list[TransactedAck]] = {}
         left: list[MessageReference] = []
-        for ack in reversed(transaction.acks):
+        acks: list[TransactedAck] = []
+        for transaction in transactions:
+            transaction.end()
+            acks.extend(transaction.acks)
+        for ack in reversed(acks):
             subscription = ack.subscription
             if subscription is not None and not subscription.removed:
                 returned.setdefault(subscription, []).append(ack)
                 continue
-            for reference in ack.references:
-                home = reference.home
-                if isinstance(home, Queue):
-                    home.note_redelivery(reference)
             left.extend(ack.references)
-        give_back(left)
-        for subscription, acks in returned.items():
+        if left:
+            ReturningJob(left, self._context).start()
+        for subscription, own in returned.items():
             references: list[MessageReference] = []
             numbers: list[int] = []
-            for ack in acks:
+            for ack in own:
                 references.extend(ack.references)
-                numbers.extend(ack.numbers())
+                if not subscription.leaving:
+                    numbers.extend(ack.numbers())
+            if subscription.leaving:
+                subscription.take_back(references)
+                continue
             subscription.put_back(references, numbers)
             subscription.transaction_ended(len(references))
 

@@ -11,20 +11,21 @@ from spanwire.broker.connection_state import ConnectionState
 from spanwire.broker.context import BrokerContext, ConsumerRemover
 from spanwire.broker.control_destination import is_control
 from spanwire.broker.destination_map import DestinationMap
-from spanwire.broker.destinations import Destinations, attach, detach
+from spanwire.broker.destinations import Destinations, attach
 from spanwire.broker.durables import Durables
 from spanwire.broker.joining import Joining
+from spanwire.broker.leaving import Leaving
 from spanwire.broker.message_values import BoundMessageValues
 from spanwire.broker.policy import PolicyEntry, PolicyMap
 from spanwire.broker.ports import MessageConsumer
 from spanwire.broker.queue import Queue
-from spanwire.broker.reference import BrokerDestination, MessageReference, give_back, settle_all
+from spanwire.broker.reference import BrokerDestination, settle_all
 from spanwire.broker.rights import Rights
 from spanwire.broker.subscription import MAX_PREFETCH, Subscription
 from spanwire.broker.told import ToldConsumer
 from spanwire.broker.usage import MemoryUsage
-from spanwire.model.acks import LAST_DELIVERED_UNKNOWN, LAST_DELIVERED_UNSET
-from spanwire.model.destination import Destination
+from spanwire.model.acks import LAST_DELIVERED_UNKNOWN
+from spanwire.model.destination import QUEUE, Destination
 from spanwire.model.errors import IllegalStateError, InvalidDestinationError, JmsError, ResourceAllocationError
 from spanwire.model.info import ConsumerInfo
 from spanwire.selector.cache import SelectorCache
@@ -36,6 +37,7 @@ CLIENT_BROWSER_PREFETCH: Final = 500
 CLIENT_DURABLE_PREFETCHES: Final = (100, 1_000)  # the second with jms.optimizeAcknowledge
 REFILLS_AT_ONCE: Final = 16  # places where messages wait that are looked at for each acknowledgement
 REFILLS_IN_SLICE: Final = 250  # the same in a slice of its own, when the consumer still has room then
+_NOWHERE: Final = Destination(QUEUE, "-")
 PAGE_WAIT: Final = 1.0  # seconds a pull that wants no waiting waits for a page that is being read
 
 
@@ -282,45 +284,35 @@ class Consuming(ConsumerRemover):
 
     def remove(self, state: ConnectionState, key: str, last_delivered_sequence: int) -> None:
         """A consumer leaves; what it held goes back in line, counted as delivered as far as the client says."""
-        subscription = state.consumers.pop(key, None)
-        if subscription is None:
+        if key not in state.consumers:
             raise JmsError(f"Cannot remove a consumer that had not been registered: {key}")
-        subscription.removed = True
-        self._owners.pop(subscription, None)
-        if subscription.automatic:
-            state.automatic.remove(subscription)
-        self._map.remove_patterns(subscription)
-        if subscription.info.subscription_name is not None:
-            self._durables.release(subscription)
-        for home in subscription.homes:
-            detach(home, subscription)
-            if home.destination.is_advisory and home.consumer_count == 0:
-                self._map.remove(home.destination)  # made by listening, and for each temporary destination another
-        for reference in subscription.pending:
-            reference.home.release(reference.message)
-        subscription.pending.clear()
-        self._give_back(subscription, last_delivered_sequence)
-        if self._advisories is not None and not subscription.info.browser:
-            self._advisories.listener_removed(subscription)
-            for part in subscription.info.destination.parts():
-                self._advisories.consumer_removed(subscription.info, part, self._count(part))
+        self.let_go(state, [key], last_delivered_sequence).start()
+
+    def let_go(self, state: ConnectionState, keys: list[str], last_delivered_sequence: int) -> Leaving:
+        """These consumers get nothing from now on, and are told of nothing; gives the job that does the rest."""
+        leaving: list[Subscription] = []
+        for key in keys:
+            subscription = state.consumers.pop(key)
+            subscription.removed = True
+            subscription.started = False
+            subscription.discarding = True
+            self._owners.pop(subscription, None)
+            self._map.remove_patterns(subscription)
+            if subscription.info.subscription_name is not None:
+                self._durables.release(subscription)
+            if self._advisories is not None and not subscription.info.browser:
+                self._advisories.listener_removed(subscription)
+            leaving.append(subscription)
+        if state.automatic:
+            state.automatic[:] = [one for one in state.automatic if not one.removed]
+        destination = leaving[0].info.destination if leaving else _NOWHERE
+        return Leaving(destination, leaving, last_delivered_sequence, self._context, self._map, self._advisories)
 
     def remove_consumer(self, subscription: Subscription) -> None:
         """What `ConsumerRemover` promises."""
         state = self._owners.get(subscription)
         if state is not None:
             self.remove(state, str(subscription.info.consumer_id), LAST_DELIVERED_UNKNOWN)
-
-    def _give_back(self, subscription: Subscription, last_delivered_sequence: int) -> None:
-        references = subscription.take_all()
-        bridge = subscription.info.network_subscription
-        for reference in references[: _delivered_count(references, last_delivered_sequence)]:
-            home = reference.home
-            if bridge and reference.redelivery_count > 0:
-                continue  # flagged already; links that break often make no poisoned message of it
-            if isinstance(home, Queue):
-                home.note_left(reference)
-        give_back(references)
 
 
 class Refilling(BrokerDestination):
@@ -350,14 +342,3 @@ def _is_searching(subscription: Subscription) -> bool:
     """Whether a message may turn up for it without anything being sent."""
     homes = subscription.busy if subscription.shared else subscription.homes
     return subscription.refilling or any(home.is_searching() for home in homes)
-
-
-def _delivered_count(references: list[MessageReference], last_delivered_sequence: int) -> int:
-    """How many of the dispatched references, in order, the application may have seen."""
-    if last_delivered_sequence == LAST_DELIVERED_UNKNOWN:
-        return len(references)
-    if last_delivered_sequence != LAST_DELIVERED_UNSET:
-        for count, reference in enumerate(references, 1):
-            if reference.order == last_delivered_sequence:
-                return count
-    return 0

@@ -139,6 +139,10 @@ class BrokerContext:
         """Whether some job wants to go on."""
         return len(self._jobs) > 0
 
+    def job_count(self) -> int:
+        """How many jobs want to go on."""
+        return len(self._jobs)
+
     def take_jobs(self, at_most: int) -> list[BrokerDestination]:
         """The jobs of this turn; those with more to do are scheduled again by their slice, behind the others."""
         jobs = list(islice(self._jobs, at_most))

@@ -202,6 +202,8 @@ class DestinationMap:
     def remove(self, destination: Destination) -> None:
         """Forget a queue or topic."""
         found = self.find(destination)
+        if found is not None:
+            found.removed = True
         if found is not None and _counts(found.policy, destination):
             self._limited[found.policy.destination.qualified_name] -= 1
         if destination.is_queue:

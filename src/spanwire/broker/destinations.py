@@ -170,6 +170,9 @@ class Destinations(Attaching):
         self._own(state, destination)
 
     def _own(self, state: ConnectionState, destination: Destination) -> None:
+        before = self._map.find(destination)
+        if before is not None and destination.qualified_name not in self._awaited:
+            self._drop(before, state.connection_id)  # of a connection with the same id, which is on its way out
         awaited = self._awaited.pop(destination.qualified_name, None) is not None
         if not awaited:
             self._map.check_room([destination])
@@ -236,14 +239,30 @@ class Destinations(Attaching):
             self._map.await_again(home.destination, subscription)
         self._drop(home, "")
 
-    def remove_temporary(self, state: ConnectionState) -> None:
-        """The owner is gone: its temporary destinations go with it, and their consumers are ended."""
+    def disown(self, state: ConnectionState) -> list[BrokerDestination]:
+        """The owner is gone: its temporary destinations are nobody's, and go with it (`drop_left`). Their names are
+        free for the same client when it connects again.
+        """
         prefix = state.connection_id + ":"
         awaited = [one for one in self._awaited.values() if one.name.startswith(prefix)]
+        left: list[BrokerDestination] = []
         for destination in [*state.temporary.values(), *awaited]:
+            self._owners.pop(destination.qualified_name, None)
+            self._awaited.pop(destination.qualified_name, None)
             found = self._map.find(destination)
             if found is not None:
-                self._drop(found, state.connection_id)
+                left.append(found)
+        state.temporary.clear()
+        return left
+
+    def drop_left(self, home: BrokerDestination, connection_id: str) -> int:
+        """A temporary destination whose owner is gone is removed, unless it was already; gives how many steps that
+        took.
+        """
+        if home.removed:
+            return 0
+        self._drop(home, connection_id)
+        return 1 if self._advisories is None else 1 + self._advisories.listener_count
 
     def attach(self, home: BrokerDestination, subscription: Subscription) -> None:
         """Attach a wildcard subscription to one destination that it may read, and, being a bridge's, forward."""

@@ -207,10 +207,12 @@ class Durables:
 
     def release(self, subscription: Subscription) -> None:
         """The consumer left; what it had not acknowledged goes back to the line separately."""
-        for durable in self._map.durables.values():
-            if durable.line in subscription.homes:
-                durable.active = False
-                durable.offline_since = self._context.monotonic
+        durable = self._map.durables.get(
+            subscription_key(subscription.client_id, subscription.info.subscription_name or "")
+        )
+        if durable is not None and durable.line in subscription.homes:
+            durable.active = False
+            durable.offline_since = self._context.monotonic
 
     def unsubscribe(self, state: ConnectionState, name: str) -> None:
         """Delete a subscription of this client with all that waits for it. Raises `InvalidDestinationError` when there

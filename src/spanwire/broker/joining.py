@@ -1,8 +1,8 @@
 """Wildcard consumers and destinations find each other: many of them a slice at a time.
 
-A consumer of a wildcard may match all destinations, and a new destination all consumers of wildcards. What is over the
-first slice is done in later turns. A queue loses nothing by that, for its messages wait. A topic completes what concerns
-itself before it hands a message on, so that nobody misses one.
+A consumer of a wildcard may match all destinations, and a new destination all consumers of wildcards. What is over
+the first slice is done in later turns. A queue loses nothing by that, for its messages wait. A topic completes what
+concerns itself before it hands a message on, so that nobody misses one.
 """
 
 from __future__ import annotations

@@ -60,18 +60,25 @@ class Producing:
         self._destinations.ensure_all(state, parts, True)
         return parts
 
-    def remove(self, state: ConnectionState, key: str) -> None:
-        """A producer leaves; raises `JmsError` when it was never registered."""
+    def remove(self, state: ConnectionState, key: str) -> int:
+        """A producer leaves; gives how many steps that took, of telling most of all. Raises `JmsError` when it was
+        never registered.
+        """
         info = state.producers.pop(key, None)
         if info is None:
             raise JmsError(f"Cannot remove a producer that had not been registered: {key}")
         if info.destination is None:
             if self._advisories is not None:
                 self._advisories.anonymous_producer_removed(info)
-            return
-        for part in info.destination.parts():
+            return self._telling()
+        parts = info.destination.parts()
+        for part in parts:
             home = self._map.find(part)
             if home is not None and home.producers > 0:  # 0 in one that was removed and made again
                 home.producers -= 1
                 if self._advisories is not None:
                     self._advisories.producer_removed(info, part, home.producers)
+        return len(parts) * self._telling()
+
+    def _telling(self) -> int:
+        return 1 if self._advisories is None else 1 + self._advisories.listener_count

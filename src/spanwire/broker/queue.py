@@ -23,7 +23,7 @@ from spanwire.broker.context import BrokerContext
 from spanwire.broker.line import MessageLine
 from spanwire.broker.looking import Looking
 from spanwire.broker.policy import PolicyEntry
-from spanwire.broker.queue_consumers import QueueConsumers
+from spanwire.broker.queue_consumers import QueueConsumer, QueueConsumers
 from spanwire.broker.queue_jobs import ExpiryWalk, Leftovers, Purge
 from spanwire.broker.recovery import RecoveredDestination
 from spanwire.broker.reference import TOLD, TOLD_BUT_FIRST, UNTOLD, BrokerDestination, MessageReference
@@ -63,6 +63,7 @@ class Queue(BrokerDestination):
         self.in_flight = 0
         self.slow_consumers: SlowConsumerWatch | None = None  # where its policy ends those
         self.cursors = 0  # that hold messages of it, or may
+        self._returning = 0  # consumers that are gone and have not given back all that they had of it
         self._reserved = False  # for one of them: consumers get nothing
         self._shared: Final[dict[Subscription, None]] = {}  # its consumers that have other homes besides
         self._told_shared = False  # each of them knows that messages wait here
@@ -223,8 +224,25 @@ class Queue(BrokerDestination):
         subscription.busy.pop(self, None)
         gone = self._consumers.detach(subscription)
         if gone is not None:
-            self._looking.forget(gone)
-        forget_condition(self, subscription)
+            self._forget(gone)
+        self._go_on_without()
+
+    def detach_left(self) -> list[Subscription]:
+        """The same for all consumers that have left; gives them."""
+        gone = self._consumers.detach_left()
+        for consumer in gone:
+            self._shared.pop(consumer.subscription, None)
+            consumer.subscription.busy.pop(self, None)
+            self._forget(consumer)
+        if gone:
+            self._go_on_without()
+        return [consumer.subscription for consumer in gone]
+
+    def _forget(self, gone: QueueConsumer) -> None:
+        self._looking.forget(gone)
+        forget_condition(self, gone.subscription)
+
+    def _go_on_without(self) -> None:
         self._choose_mode()
         if self._consumers.conditional > 0:
             self._look_anew()
@@ -238,7 +256,13 @@ class Queue(BrokerDestination):
 
     def _choose_mode(self) -> None:
         before = self._mode
-        if self._paused or self._reserved or self._purge.is_under_way() or self._starts_at > self._context.monotonic:
+        if (
+            self._paused
+            or self._reserved
+            or self._returning > 0
+            or self._purge.is_under_way()
+            or self._starts_at > self._context.monotonic
+        ):
             self._mode = HELD
         elif self._consumers.selective > 0 or self._looking.groups is not None:
             self._mode = LOOKING
@@ -371,6 +395,17 @@ class Queue(BrokerDestination):
         self._backlog.give_back(references)
         if self._shared:
             self._tell_shared()
+
+    def hold_back(self) -> None:
+        """What a consumer had comes back in slices: nobody gets what stood behind it meanwhile."""
+        self._returning += 1
+        self._choose_mode()
+
+    def let_go(self) -> None:
+        """All of that is back."""
+        self._returning -= 1
+        self._choose_mode()
+        self.fill()
 
     def note_left(self, reference: MessageReference) -> None:
         """The consumer that has seen the message leaves: that was a delivery, unless it has told of it."""

@@ -71,6 +71,20 @@ class QueueConsumers:
         self._changed()
         return gone
 
+    def detach_left(self) -> list[QueueConsumer]:
+        """Remove the consumers that have left; gives them."""
+        gone = [consumer for consumer in self.all if consumer.subscription.left]
+        if gone:
+            self.all[:] = [consumer for consumer in self.all if not consumer.subscription.left]
+            for consumer in gone:
+                self._close(consumer)
+            if self._leaving is not None and self._leaving.left:
+                self._leaving = None
+            if self._exclusive is not None and self._exclusive.left:
+                self._exclusive = None
+            self._changed()
+        return gone
+
     def _changed(self) -> None:
         consumers = self.all
         self._next = 0

@@ -172,15 +172,16 @@ class Rooms:
             self.flow,
             recovered,
         )
-        self.sessions: Final[Sessions] = Sessions(self.consuming, self.producing)
         self.reopening: Final[Reopening] = Reopening(
             self.xa, self.destinations, self.durables, self.scheduler, self.cursors, self.sinks
         )
         self.dirty: Final[list[Outlet]] = []
         self.connections: Final[Connections] = Connections(name, self.usage, self.dirty, max_uncommitted)
         self.departures: Final[Departures] = Departures(
-            self.connections, self.xa, self.consuming, self.producing, self.flow, self.destinations, self.advisories
-        )
+            self.context, self.connections, self.xa, self.consuming, self.producing, self.flow, self.destinations,
+            self.advisories,
+        )  # fmt: skip
+        self.sessions: Final[Sessions] = Sessions(self.departures)
         self.administration: Final[Administration] = Administration(
             self.context, self.connections, self.departures, self.destinations, self.durables, self.flow
         )

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from spanwire.broker.connection_state import MAX_SESSIONS_PER_CONNECTION, ConnectionState
-from spanwire.broker.consuming import Consuming
-from spanwire.broker.producing import Producing
+from spanwire.broker.departures import Departures
 from spanwire.model.errors import JmsError, ResourceAllocationError
 from spanwire.model.ids import SessionId
 
@@ -16,9 +15,8 @@ HIDDEN_SESSION: Final = -1  # the connection's own session, never announced
 class Sessions:
     """Adds and removes the sessions of all connections. That an id is of the connection itself is checked before."""
 
-    def __init__(self, consuming: Consuming, producing: Producing) -> None:
-        self._consuming: Final[Consuming] = consuming
-        self._producing: Final[Producing] = producing
+    def __init__(self, departures: Departures) -> None:
+        self._departures: Final[Departures] = departures
 
     def add(self, state: ConnectionState, session: int) -> None:
         """A session; announcing it twice changes nothing. Raises `ResourceAllocationError` for too many of them."""
@@ -35,12 +33,7 @@ class Sessions:
         if session not in state.sessions:
             raise JmsError(f"Cannot remove session that had not been registered: {session_id}")
         state.sessions.discard(session)
-        for key, subscription in list(state.consumers.items()):
-            if subscription.info.consumer_id.session_id == session:
-                self._consuming.remove(state, key, last_delivered_sequence)
-        for key, producer in list(state.producers.items()):
-            if producer.producer_id.session_id == session:
-                self._producing.remove(state, key)
+        self._departures.leave_session(state, session, last_delivered_sequence)
 
     def check(self, state: ConnectionState, session: int, request: str) -> None:
         """Raises `JmsError` to a ``request`` that names a session that is not there."""

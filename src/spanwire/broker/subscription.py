@@ -99,6 +99,7 @@ class Subscription:
         self.started = False
         self.removed = False
         self.refilling = False  # a job looks where messages wait for it
+        self.leaving = False  # its connection is gone; it takes nothing more
         self.left = False  # it is removed, and has nothing any more
         self.discarding = False  # messages that wait for it are being given up
         self.homes: Final[dict[BrokerDestination, None]] = {}
@@ -289,6 +290,10 @@ class Subscription:
         """The dispatched reference of this id; None if there is none."""
         position = self._search(message_id, self.first)
         return None if position == NOWHERE else self.dispatched[position]
+
+    def take_back(self, references: list[MessageReference]) -> None:
+        """References of a rolled back transaction, for a consumer that leaves: their order does not matter any more."""
+        self.dispatched.extend(references)
 
     def put_back(self, references: list[MessageReference], numbers: list[int]) -> None:
         """References of a rolled back transaction: still with the client, in the places that their numbers say."""

@@ -217,6 +217,14 @@ class ToldTopic(TunedTopic):
             }
             tell_of_traffic(self._news, DISCARDED_NEWS, self, reference.message, more)
 
+    def detach_left(self) -> list[Subscription]:
+        """Remove the subscriptions that have left, and give them."""
+        gone = super().detach_left()
+        for subscription in gone:
+            self._slow.pop(subscription, None)
+            self._discarded.pop(subscription, None)
+        return gone
+
     def detach(self, subscription: Subscription) -> None:
         """Remove a subscription that leaves."""
         self._slow.pop(subscription, None)

@@ -105,6 +105,13 @@ class Topic(BrokerDestination):
         """Remove a subscription that leaves; what waits in it is released with it."""
         self.subscriptions.remove(subscription)
 
+    def detach_left(self) -> list[Subscription]:
+        """Remove the subscriptions that have left, and give them."""
+        gone = [subscription for subscription in self.subscriptions if subscription.left]
+        if gone:
+            self.subscriptions[:] = [subscription for subscription in self.subscriptions if not subscription.left]
+        return gone
+
     def settled(self, reference: MessageReference) -> None:
         """One subscriber is done with the message."""
         self.dequeued += 1

@@ -105,6 +105,12 @@ class TunedTopic(Topic):
         super().detach(subscription)
         self._choose_recipients()
 
+    def detach_left(self) -> list[Subscription]:
+        """Remove the subscriptions that have left, and give them."""
+        gone = super().detach_left()
+        self._choose_recipients()
+        return gone
+
     def _choose_recipients(self) -> None:
         if self._dispatch is not None:
             self._recipients = recipients(self._dispatch, self.subscriptions)

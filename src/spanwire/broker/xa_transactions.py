@@ -21,6 +21,7 @@ from spanwire.broker.recovery import RecoveredDestination
 from spanwire.broker.reference import BrokerDestination
 from spanwire.broker.rights import Rights
 from spanwire.broker.sending import Sending
+from spanwire.broker.subscription import Subscription
 from spanwire.broker.transactions import TransactedSend, Transaction, Uncommitted
 from spanwire.broker.waiting import WithheldMessage
 from spanwire.broker.xa_branch import Branch, BranchRecord, StoredAcks, encode_record, line_of
@@ -139,7 +140,7 @@ class XaTransactions(Finisher):
                 self._prepare(branch)
             except JmsError:
                 self._forget(branch)
-                self._committing.undo(branch)
+                self._committing.undo([branch])
                 raise
         return XA_OK if self._sending.answer_when_stored(state, token) else LATER
 
@@ -180,8 +181,7 @@ class XaTransactions(Finisher):
 
     def connection_removed(self, state: ConnectionState) -> None:
         """The connection's transactions end with it; branches that are prepared stay, and are anybody's now."""
-        for transaction in list(state.transactions.values()):
-            self._committing.undo(transaction)
+        ended: list[Transaction] = list(state.transactions.values())
         state.transactions.clear()
         for branch in list(state.branches.values()):
             branch.places = [place for place in branch.places if place is not state.branches]
@@ -190,8 +190,9 @@ class XaTransactions(Finisher):
             branch.siblings = None
             if not branch.prepared:
                 self._forget(branch)
-                self._committing.undo(branch)
+                ended.append(branch)
         state.branches.clear()
+        self._committing.undo(ended)
 
     def recover(self, facts: dict[bytes, bytes], recovered: list[RecoveredDestination]) -> list[RecoveredDestination]:
         """The store's descriptions of prepared branches; gives what is left for others of what it ``recovered``.
@@ -279,9 +280,12 @@ class XaTransactions(Finisher):
 
     def refill(self, transaction: Transaction | None) -> None:
         """It took effect: its consumers can take more, and senders that waited for room go on."""
+        subscriptions: dict[Subscription, None] = {}
         for ack in transaction.acks if transaction is not None else []:
-            subscription = ack.subscription
-            if subscription is not None and not subscription.removed:
+            if ack.subscription is not None:
+                subscriptions[ack.subscription] = None
+        for subscription in subscriptions:
+            if not subscription.removed:
                 self._consuming.refill(subscription)
         self._flow.unpark()
 
@@ -291,7 +295,7 @@ class XaTransactions(Finisher):
         if store is not None and kept:
             store.append_unit([], branch.removals, branch.facts)
         self._forget(branch)
-        self._committing.undo(branch)
+        self._committing.undo([branch])
         self._flow.unpark()
         return self._sending.answer_when_stored(state, token) if kept else True
 
