@@ -13,7 +13,7 @@ A method that refuses a request raises a `JmsError` and leaves the state as it w
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NoReturn
 
 from spanwire.broker.advisory import may_hear
 from spanwire.broker.advisory_replay import replay
@@ -306,6 +306,14 @@ class Broker:
         except JmsError as error:
             transaction.spoil(error)
             raise
+
+    def refuse_message(
+        self, state: ConnectionState, transaction_id: AnyTransactionId | None, error: JmsError
+    ) -> NoReturn:
+        """Always raises ``error``: a message is not taken, and its transaction can only be rolled back."""
+        if transaction_id is not None:
+            self.xa.gathering(state, transaction_id).spoil(error)
+        raise error
 
     def acknowledge(
         self,

@@ -43,6 +43,10 @@ DEFAULT_MAX_REPEAT: Final = 1_000  # maxSchedulerRepeatAllowed of ActiveMQ
 MAX_REPEAT: Final = 10_000  # what maxSchedulerRepeatAllowed may allow: copies that one message can become
 MAX_JOBS: Final = 100_000  # of one broker: each costs about 1 KiB of memory beside its message on the disk
 MAX_DELAY_MS: Final = 100 * 366 * 24 * 3_600_000  # a century: what is longer is a mistake
+MIN_ENDLESS_PERIOD_MS: Final = 100  # of a message that repeats for ever, which nothing else ends
+MAX_REPEATED_BYTES_PER_SECOND: Final = (
+    4 * 1024 * 1024
+)  # that the copies of one message that repeats may write: a disk takes those of many
 STALE_TIMES: Final = 64  # times of jobs that are gone, beside those of jobs, before the heap is made anew
 
 
@@ -241,14 +245,19 @@ class Schedule(BrokerDestination):
                 f"or remove some"
             )
 
-    def next_due(self, job: Job, wall_ms: int) -> int:
-        """When ``job`` comes again after its time now; 0 if it does not. Times that were missed do not come after."""
+    def next_due(self, job: Job, wall_ms: int, written: int) -> int:
+        """When ``job`` comes again after its time now, at which it wrote so many bytes; 0 if it does not. Times that
+        were missed do not come after.
+        """
         if job.cron:
             return Cron(job.cron).next_ms(max(wall_ms, job.due_ms), self._settings.zone)
         if job.repeat == 0:
             return 0
-        planned = job.due_ms + job.period_ms
-        return planned if planned > wall_ms else wall_ms + job.period_ms
+        pause_ms = max(job.period_ms, written * 1_000 // MAX_REPEATED_BYTES_PER_SECOND)
+        if job.repeat < 0:
+            pause_ms = max(pause_ms, MIN_ENDLESS_PERIOD_MS)
+        planned = job.due_ms + pause_ms
+        return planned if planned > wall_ms else wall_ms + pause_ms
 
     def _next_number(self) -> int:
         self._last_number += 1

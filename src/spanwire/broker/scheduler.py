@@ -235,20 +235,20 @@ class Scheduler(DelayedSender):
             return
         message = self._formats.index(found.format_id, found.encoded())
         message.broker_path = found.broker_path
-        due_ms = self._next_due(job)
         if job.cron and job.repeat != 0:
-            self._begin_series(job, message, due_ms)
+            self._begin_series(job, message, self._next_due(job, 0))
             return
         entries = self._entries(job, self._delivered(job, message))
         for entry in entries:
             if self._flow.obstacle(entry.home, entry.message) != ROOM:
                 self._schedule.put_off(job, self._context.wall_ms + RETRY_MS)
                 return
-        self._settle(job, due_ms, entries, [], [])
+        written = sum([entry.message.size for entry in entries])
+        self._settle(job, self._next_due(job, written), entries, [], [])
 
-    def _next_due(self, job: Job) -> int:
+    def _next_due(self, job: Job, written: int) -> int:
         try:
-            return self._schedule.next_due(job, self._context.wall_ms)
+            return self._schedule.next_due(job, self._context.wall_ms, written)
         except JmsError:
             return 0  # the calendar has no such day any more
 

@@ -20,7 +20,7 @@ from spanwire.protocols.openwire.codec import decode_message
 from spanwire.protocols.openwire.identities import destination_of, message_id_of
 from spanwire.protocols.openwire.message_body import KINDS, neutral_body
 from spanwire.protocols.openwire.message_layout import MessageScanner
-from spanwire.protocols.primitive_map import decode_map, decode_stream, plain_map, plain_value
+from spanwire.protocols.primitive_map import UNBOUNDED, decode_map, decode_stream, plain_map, plain_value
 
 KIND_WORDS: Final = ("message", "text", "bytes", "map", "stream", "object", "blob")
 NULLS: Final = b"\x00\x00"  # no content, no properties
@@ -101,9 +101,9 @@ class Message:
         if kind == BYTES:
             return body or b""
         if kind == MAP:
-            return plain_map(decode_map(body or b""))
+            return plain_map(decode_map(body or b"", UNBOUNDED))
         if kind == STREAM:
-            return [plain_value(value) for value in decode_stream(body or b"")]
+            return [plain_value(value) for value in decode_stream(body or b"", UNBOUNDED)]
         return body if kind == OBJECT else None
 
     def neutral_body(self) -> bytes | None:
@@ -134,7 +134,7 @@ class Message:
         """The properties as the wire has them, decoded once."""
         found = self._properties
         if found is None:
-            found = decode_map(self.property_octets())
+            found = decode_map(self.property_octets(), UNBOUNDED)
             self._properties = found
         return found
 

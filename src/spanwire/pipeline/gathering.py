@@ -44,7 +44,7 @@ from spanwire.protocols.openwire.message_body import KINDS, neutral_body
 from spanwire.protocols.openwire.message_layout import MessageScanner
 from spanwire.protocols.openwire.schema import LATEST_VERSION
 from spanwire.protocols.openwire.wire_format import WireFormat
-from spanwire.protocols.primitive_map import decode_map, decode_stream
+from spanwire.protocols.primitive_map import UNBOUNDED, decode_map, decode_stream
 
 LENGTH_OCTETS: Final = 4  # in front of a text
 ARRAY_HEAD: Final = 5  # octets before a byte array: flag and length
@@ -389,9 +389,9 @@ class MessageGatherer:
         try:
             octets = neutral_body(KINDS[type_id], content, message.compressed)
             if kind == MAP_BODY:
-                to.bodies[row] = encode_variant((MAP_VALUE, decode_map(octets or NO_OCTETS)))
+                to.bodies[row] = encode_variant((MAP_VALUE, decode_map(octets or NO_OCTETS, UNBOUNDED)))
             elif kind != TEXT_BODY and kind != BYTES_BODY and kind != OBJECT_BODY:
-                to.bodies[row] = encode_variant((LIST_VALUE, decode_stream(octets or NO_OCTETS)))
+                to.bodies[row] = encode_variant((LIST_VALUE, decode_stream(octets or NO_OCTETS, UNBOUNDED)))
             elif octets is not None:
                 (to.texts if kind == TEXT_BODY else to.bytes).put(row, octets)
         except MessageFormatError:

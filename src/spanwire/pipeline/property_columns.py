@@ -38,7 +38,7 @@ from spanwire.model.message_view import (
 from spanwire.pipeline import variant
 from spanwire.pipeline.octet_column import end_of
 from spanwire.pipeline.variant import NO_NAMES, encode_scalar, encode_variant
-from spanwire.protocols.primitive_map import decode_map
+from spanwire.protocols.primitive_map import UNBOUNDED, decode_map
 
 MAX_LAYOUT: Final = 64  # properties of a message whose names are compared with those of the message before
 COUNT_OCTETS: Final = 4
@@ -88,7 +88,7 @@ class PropertyColumns:
             self._values.truncate(values)
             self._value_ends.truncate(value_ends)
             try:
-                entries = decode_map(data[start:end])
+                entries = decode_map(data[start:end], UNBOUNDED)
             except MessageFormatError:
                 return False
             self._add_entries(entries)

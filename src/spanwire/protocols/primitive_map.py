@@ -15,7 +15,7 @@ from __future__ import annotations
 from math import inf
 from typing import Final
 
-from librt.strings import write_f32_be, write_f64_be
+from librt.strings import read_i32_be, write_f32_be, write_f64_be
 
 from spanwire.model.errors import MessageFormatError, ProtocolError
 from spanwire.model.message_view import (
@@ -38,21 +38,57 @@ from spanwire.protocols.octets import OctetReader, OctetWriter, encode_text
 
 BIG_STRING: Final = 13  # on the wire only: a string with a 32-bit length
 BIG_STRING_LENGTH: Final = 8191  # from this many characters on Java writes a big string
+MAX_PROPERTIES: Final = 4_000  # entries of a property map, of maps and lists inside it as well: some 15 ms of decoding
+MAX_BODY_VALUES: Final = 10_000  # the same of a map or stream body that the broker has to look into
+UNBOUNDED: Final = 1 << 31  # for clients, which read what is theirs; what a frame may hold bounds it
 MAX_DEPTH: Final = 16  # maps and lists inside each other
+COUNT_OCTETS: Final = 4
 NULL_MAP: Final = -1
 MIN_ENTRY_OCTETS: Final = 3  # an empty name and a null
 MAX_NAME_OCTETS: Final = 65535
 FLOAT_MAX: Final = 3.4028235677973362e38  # just below the first number that rounds to infinity
 
 
-def decode_map(data: bytes) -> dict[str, PropertyValue]:
-    """All entries of a map, in wire order; a null map is empty. Octets behind the map are ignored, as Java does."""
+class EntryReader(OctetReader):
+    """Reads a map, list or stream of ``most`` entries at most, those of maps and lists inside it among them. What is
+    announced counts before anything of it is read.
+    """
+
+    def __init__(self, data: bytes, most: int) -> None:
+        super().__init__(data, 0, len(data))
+        self._most: Final[int] = most
+        self._left = most
+
+    def take(self, count: int) -> None:
+        """So many entries come now; raises `MessageFormatError` for too many."""
+        self._left -= count
+        if self._left < 0:
+            raise too_many(self._most)
+
+
+def too_many(most: int) -> MessageFormatError:
+    """The error for a map, list or stream that has more than ``most`` entries."""
+    return MessageFormatError(f"more than {most} entries, those of maps and lists inside counted; send fewer")
+
+
+def decode_map(data: bytes, most: int = MAX_PROPERTIES) -> dict[str, PropertyValue]:
+    """All entries of a map, in wire order; a null map is empty. Octets behind the map are ignored, as Java does. Raises
+    `MessageFormatError` for more than ``most`` entries.
+    """
     if not data:
         return {}
     try:
-        return _read_map(OctetReader(data, 0, len(data)), 1)
+        return _read_map(EntryReader(data, most), 1)
     except ProtocolError as error:
         raise MessageFormatError(f"a property map cannot be read: {error}") from None
+
+
+def check_map_count(data: bytes) -> None:
+    """Raises `MessageFormatError` when a property map announces more entries than `MAX_PROPERTIES`; nothing of it is
+    decoded.
+    """
+    if len(data) >= COUNT_OCTETS and read_i32_be(data, 0) > MAX_PROPERTIES:
+        raise MessageFormatError(f"a property map cannot be read: {too_many(MAX_PROPERTIES)}")
 
 
 def decode_plain_map(data: bytes) -> dict[str, object]:
@@ -60,12 +96,13 @@ def decode_plain_map(data: bytes) -> dict[str, object]:
     return plain_map(decode_map(data))
 
 
-def decode_stream(data: bytes) -> list[PropertyValue]:
-    """All values up to the end."""
+def decode_stream(data: bytes, most: int = MAX_BODY_VALUES) -> list[PropertyValue]:
+    """All values up to the end; raises `MessageFormatError` for more than ``most``."""
     values: list[PropertyValue] = []
-    reader = OctetReader(data, 0, len(data))
+    reader = EntryReader(data, most)
     try:
         while reader.position < reader.end:
+            reader.take(1)
             values.append(_read_value(reader, 1))
     except ProtocolError as error:
         raise MessageFormatError(f"a stream body cannot be read: {error}") from None
@@ -108,12 +145,13 @@ def plain_value(entry: PropertyValue) -> object:
     return value
 
 
-def _read_count(reader: OctetReader, octets_each: int) -> int:
+def _read_count(reader: EntryReader, octets_each: int) -> int:
     count = reader.read_int()
     if count < 0:
         raise MessageFormatError(f"a map or list announces {count} entries")
     if count * octets_each > reader.left():
         raise MessageFormatError(f"a map or list announces {count} entries where {reader.left()} bytes are left")
+    reader.take(count)
     return count
 
 
@@ -122,7 +160,7 @@ def _check_depth(depth: int) -> None:
         raise MessageFormatError(f"maps and lists are nested more than {MAX_DEPTH} deep")
 
 
-def _read_map(reader: OctetReader, depth: int) -> dict[str, PropertyValue]:
+def _read_map(reader: EntryReader, depth: int) -> dict[str, PropertyValue]:
     _check_depth(depth)
     entries: dict[str, PropertyValue] = {}
     start = reader.position
@@ -135,12 +173,12 @@ def _read_map(reader: OctetReader, depth: int) -> dict[str, PropertyValue]:
     return entries
 
 
-def _read_list(reader: OctetReader, depth: int) -> list[PropertyValue]:
+def _read_list(reader: EntryReader, depth: int) -> list[PropertyValue]:
     _check_depth(depth)
     return [_read_value(reader, depth) for _ in range(_read_count(reader, 1))]
 
 
-def _read_value(reader: OctetReader, depth: int) -> PropertyValue:
+def _read_value(reader: EntryReader, depth: int) -> PropertyValue:
     kind = reader.read_unsigned_byte()
     if kind == STRING_VALUE:
         return (STRING_VALUE, reader.read_text(reader.read_unsigned_short()))
@@ -157,7 +195,7 @@ def _read_value(reader: OctetReader, depth: int) -> PropertyValue:
     return _read_rare_value(reader, kind, depth)
 
 
-def _read_rare_value(reader: OctetReader, kind: int, depth: int) -> PropertyValue:
+def _read_rare_value(reader: EntryReader, kind: int, depth: int) -> PropertyValue:
     if kind == BYTE_VALUE:
         return (BYTE_VALUE, reader.read_byte())
     if kind == SHORT_VALUE:

@@ -12,7 +12,16 @@ from hypothesis import strategies as st
 
 from spanwire.broker import schedule
 from spanwire.broker.ports import ADMIN, WRITE
-from spanwire.broker.schedule import CRON, DELAY, JOB_ID, LINE, PERIOD, SchedulerSettings
+from spanwire.broker.schedule import (
+    CRON,
+    DELAY,
+    JOB_ID,
+    LINE,
+    MAX_REPEATED_BYTES_PER_SECOND,
+    MIN_ENDLESS_PERIOD_MS,
+    PERIOD,
+    SchedulerSettings,
+)
 from spanwire.broker.usage import UsageLimits
 from spanwire.model.errors import AuthorizationError, MessageFormatError, ResourceAllocationError
 from spanwire.model.message_view import LONG_VALUE, NULL_VALUE, STRING_VALUE
@@ -158,6 +167,29 @@ def test_a_message_that_repeats_for_ever_does_not_drift() -> None:
     for _ in range(300):
         passes(stage, 0.7)
     assert len(listener.takes()) == 210
+
+
+def test_a_message_that_repeats_for_ever_comes_ten_times_a_second_at_most() -> None:
+    stage = played()
+    listener = listening(stage)
+    delayed(stage.peer("p"), "x", 1_000, AMQ_SCHEDULED_PERIOD=1, AMQ_SCHEDULED_REPEAT=-1)
+    stage.settle()
+    for _ in range(3_000):
+        passes(stage, 0.001)
+    assert 2_000 // MIN_ENDLESS_PERIOD_MS <= len(listener.takes()) <= 2_000 // MIN_ENDLESS_PERIOD_MS + 1
+
+
+@pytest.mark.parametrize("to", ["queue://Q", "queue://Q,R,S,T"])
+def test_a_large_message_repeats_as_often_as_its_share_of_the_disk_allows(to: str) -> None:
+    stage = played()
+    body = "x" * (MAX_REPEATED_BYTES_PER_SECOND // 100)
+    properties = {"AMQ_SCHEDULED_DELAY": 1, "AMQ_SCHEDULED_PERIOD": 1, "AMQ_SCHEDULED_REPEAT": 1_000}
+    stage.peer("p").sends(to, body, properties=properties)
+    stage.settle()
+    for _ in range(500):
+        passes(stage, 0.002)
+    share = 100 if to == QUEUE else 25
+    assert 0.8 * share < stage.view(QUEUE).enqueued <= share
 
 
 def test_a_month_of_a_cron_entry_passes() -> None:

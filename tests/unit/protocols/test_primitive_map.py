@@ -22,6 +22,11 @@ from spanwire.model.message_view import (
     PropertyValue,
 )
 from spanwire.protocols.primitive_map import (
+    MAX_BODY_VALUES,
+    MAX_PROPERTIES,
+    UNBOUNDED,
+    EntryReader,
+    check_map_count,
     decode_map,
     decode_plain_map,
     decode_stream,
@@ -139,3 +144,30 @@ def test_a_value_that_does_not_fit_its_type_is_a_format_error(value: PropertyVal
 def test_a_name_that_is_too_long_is_a_format_error() -> None:
     with pytest.raises(MessageFormatError, match="name"):
         encode_map({"x" * 65536: (NULL_VALUE, None)})
+
+
+def test_a_map_that_announces_too_many_entries_is_refused_unread() -> None:
+    data = encode_map({f"{number:x}": (BOOLEAN_VALUE, True) for number in range(MAX_PROPERTIES + 1)})
+    reader = EntryReader(data, MAX_PROPERTIES)
+    with pytest.raises(MessageFormatError, match=f"more than {MAX_PROPERTIES} entries"):
+        reader.take(MAX_PROPERTIES + 1)
+    assert reader.position == 0
+    with pytest.raises(MessageFormatError, match=f"more than {MAX_PROPERTIES} entries"):
+        decode_map(data)
+    with pytest.raises(MessageFormatError, match="send fewer"):
+        check_map_count(data)
+    assert len(decode_map(data, UNBOUNDED)) == MAX_PROPERTIES + 1
+
+
+def test_entries_of_maps_and_lists_inside_count_for_the_whole() -> None:
+    inner: list[PropertyValue] = [(NULL_VALUE, None)] * (MAX_PROPERTIES - 2)
+    assert len(decode_map(encode_map({"a": (LIST_VALUE, inner), "b": (NULL_VALUE, None)}))) == 2
+    with pytest.raises(MessageFormatError, match=f"more than {MAX_PROPERTIES} entries"):
+        decode_map(encode_map({"a": (LIST_VALUE, inner), "b": (MAP_VALUE, {"c": (NULL_VALUE, None)})}))
+
+
+def test_a_stream_of_too_many_values_is_left_at_the_limit() -> None:
+    data = encode_stream([(NULL_VALUE, None)] * (MAX_BODY_VALUES + 1))
+    assert len(decode_stream(data[1:])) == MAX_BODY_VALUES
+    with pytest.raises(MessageFormatError, match=f"more than {MAX_BODY_VALUES} entries"):
+        decode_stream(data)

@@ -21,6 +21,7 @@ from spanwire.model.environment import Time
 from spanwire.model.errors import (
     IllegalStateError,
     JmsError,
+    MessageFormatError,
     SpanwireError,
 )
 from spanwire.model.ids import AnyTransactionId, MessageId, ProducerId, TransactionId, XaTransactionId
@@ -132,6 +133,10 @@ class ClientCommands(wire.CommandVisitor):
         elif producer.window_size > 0:
             token = producer.number << WINDOW_SHIFT | window_size_of(message)
             self._in_window = token
+        try:
+            self._message_format.check_properties(message)
+        except MessageFormatError as error:
+            self._broker.refuse_message(self.state, transaction_id, error)
         done = self._broker.send(self.state, message, transaction_id, token, self.now)
         if token == NO_TOKEN:
             return

@@ -32,7 +32,7 @@ from spanwire.protocols.openwire._marshallers import (
     ACTIVE_MQ_STREAM_MESSAGE,
     ACTIVE_MQ_TEXT_MESSAGE,
 )
-from spanwire.protocols.primitive_map import decode_map, decode_stream
+from spanwire.protocols.primitive_map import MAX_BODY_VALUES, decode_map, decode_stream
 
 MIB: Final = 1024 * 1024
 MAX_INFLATED_OCTETS: Final = 100 * MIB  # the largest body
@@ -65,7 +65,7 @@ def neutral_body(kind: int, content: bytes | None, compressed: bool) -> bytes | 
     if kind == TEXT:
         return _text(plain)
     if kind == MAP:
-        decode_map(plain)
+        decode_map(plain, MAX_BODY_VALUES)
     elif kind == STREAM:
         decode_stream(plain)
     return plain

@@ -42,7 +42,13 @@ from spanwire.protocols.openwire.loose import LooseWriter
 from spanwire.protocols.openwire.message_body import KINDS, TYPE_IDS, neutral_body, wire_content
 from spanwire.protocols.openwire.message_layout import MessageScanner
 from spanwire.protocols.openwire.wire_format import WireFormat
-from spanwire.protocols.primitive_map import decode_map, encode_map
+from spanwire.protocols.primitive_map import (
+    MAX_PROPERTIES,
+    MIN_ENTRY_OCTETS,
+    check_map_count,
+    decode_map,
+    encode_map,
+)
 
 CANONICAL_VERSIONS: Final[dict[int, int]] = {
     FORMAT_OPENWIRE_1: 1,
@@ -60,6 +66,7 @@ MAX_REMEMBERED: Final = 4096  # producers and destinations known by their octets
 MAX_REMEMBERED_OCTETS: Final = 1100  # of one of them: a destination name of 1 KiB
 MAX_PRIORITY: Final = 9
 FIRST_FOR_CONSUMER_VERSION: Final = 10  # since which a message can say that it is the first of its group
+SUSPECT_OCTETS: Final = MAX_PROPERTIES * MIN_ENTRY_OCTETS  # of a property map: fewer cannot hold too many entries
 NULLS: Final = b"\x00\x00"  # no content, no properties
 NOWHERE: Final = BytesWriter()  # where a writer that has nothing to write points
 
@@ -138,6 +145,11 @@ class OpenWireMessageFormat(MessageFormat):
         if frame.version == self.version:
             return self.index(frame.raw)
         return self._index_of_version(frame.raw, frame.version)
+
+    def check_properties(self, message: Message) -> None:
+        """Raises `MessageFormatError` when it announces more properties than the broker would look into."""
+        if message.tail_start - message.properties_start > SUSPECT_OCTETS:
+            check_map_count(octets_between(message.raw, message.properties_start, message.tail_start))
 
     def properties(self, message: Message) -> dict[str, PropertyValue]:
         """All properties with their types; raises `MessageFormatError`."""

@@ -9,7 +9,7 @@ from typing import Final
 
 from spanwire.model.errors import MessageFormatError
 from spanwire.model.message_view import PropertyValue
-from spanwire.protocols.primitive_map import decode_map
+from spanwire.protocols.primitive_map import MAX_BODY_VALUES, decode_map
 
 MAX_MAP_BYTES: Final = (
     2 * 1024 * 1024
@@ -20,4 +20,4 @@ def read_map(body: bytes) -> dict[str, PropertyValue]:
     """All entries in their order; raises `MessageFormatError` for octets that are no map, or too many."""
     if len(body) > MAX_MAP_BYTES:
         raise MessageFormatError(f"a map of {len(body)} bytes is not turned into text; {MAX_MAP_BYTES} are allowed")
-    return decode_map(body)
+    return decode_map(body, MAX_BODY_VALUES)

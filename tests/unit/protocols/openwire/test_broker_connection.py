@@ -19,14 +19,14 @@ from spanwire.model.errors import (
 from spanwire.model.ids import MessageId, ProducerId
 from spanwire.model.info import ConnectionInfo
 from spanwire.model.message import FORMAT_STOMP, Message
-from spanwire.model.message_view import STRING_VALUE, TEXT, MessageView, PropertyValue
+from spanwire.model.message_view import BOOLEAN_VALUE, STRING_VALUE, TEXT, MessageView, PropertyValue
 from spanwire.protocols.base import LOGIN_DEADLINE, ConnectionSettings
 from spanwire.protocols.openwire import _marshallers as wire
 from spanwire.protocols.openwire.broker_connection import CLOSE_DELAY, OpenWireBrokerConnection
 from spanwire.protocols.openwire.codec import FrameEncoder
 from spanwire.protocols.openwire.schema import Throwable
 from spanwire.protocols.openwire.wire_format import WireFormatProperties
-from spanwire.protocols.primitive_map import decode_plain_map
+from spanwire.protocols.primitive_map import MAX_PROPERTIES, decode_plain_map, encode_map
 from spanwire.protocols.stomp.message_format import StompMessageFormat
 from tests.support.openwire_dialogue import BROKER_ID, LateStore, World, text_of
 
@@ -753,6 +753,25 @@ def test_a_commit_is_answered_when_it_is_stored_and_dispatched_then() -> None:
     world.stores()
     assert peer.receives(wire.Response).correlation_id == command_id
     assert [text_of(message) for message in peer.dispatched()] == ["in a transaction"]
+
+
+@pytest.mark.parametrize("transacted", [False, True])
+def test_a_message_with_too_many_properties_is_refused(transacted: bool) -> None:
+    peer = World().connect()
+    peer.produces(QUEUE)
+    message = peer.text_message(QUEUE, "x")
+    message.marshalled_properties = encode_map({f"{n:x}": (BOOLEAN_VALUE, True) for n in range(MAX_PROPERTIES + 1)})
+    if transacted:
+        peer.transacts(BEGIN)
+        message.transaction_id = peer.transaction_id()
+    peer.sends(message)
+    error = peer.receives(wire.ConnectionError)
+    assert error.exception is not None
+    assert f"more than {MAX_PROPERTIES} entries" in (error.exception.message or "")
+    if transacted:
+        assert "rollback only" in (peer.fails(peer.transaction(COMMIT))[1] or "")
+    peer.consumes(QUEUE, 2)
+    assert peer.dispatched() == []
 
 
 # -- transactions ------------------------------------------------------------------------------------------------------
