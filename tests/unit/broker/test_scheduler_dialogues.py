@@ -20,6 +20,7 @@ from spanwire.broker.schedule import (
     MAX_REPEATED_BYTES_PER_SECOND,
     MIN_ENDLESS_PERIOD_MS,
     PERIOD,
+    REPEAT,
     SchedulerSettings,
 )
 from spanwire.broker.usage import UsageLimits
@@ -183,7 +184,7 @@ def test_a_message_that_repeats_for_ever_comes_ten_times_a_second_at_most() -> N
 def test_a_large_message_repeats_as_often_as_its_share_of_the_disk_allows(to: str) -> None:
     stage = played()
     body = "x" * (MAX_REPEATED_BYTES_PER_SECOND // 100)
-    properties = {"AMQ_SCHEDULED_DELAY": 1, "AMQ_SCHEDULED_PERIOD": 1, "AMQ_SCHEDULED_REPEAT": 1_000}
+    properties: dict[str, object] = {DELAY: 1, PERIOD: 1, REPEAT: 1_000}
     stage.peer("p").sends(to, body, properties=properties)
     stage.settle()
     for _ in range(500):
