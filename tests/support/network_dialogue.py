@@ -274,7 +274,9 @@ class Site:
         policies: PolicyMap | None = None,
         virtual: VirtualSettings | None = None,
         upkeep: UpkeepSettings | None = None,
+        broker_name: str = "",
     ) -> None:
+        self.broker_name = broker_name or f"broker{name}"
         self.network = network
         self.name = name
         self.generation = 0
@@ -303,14 +305,14 @@ class Site:
         self.journal.attach_audit(audit)
         advisories = OpenWireAdvisoryFormat(
             self.name,
-            f"broker{self.name}",
+            self.broker_name,
             f"tcp://{self.name}:61616",
             f"ID:{self.name}-{self.generation}:advisory",
             self.formats,
         )
         authenticator, authorizer = self._rights
         self.broker = Broker(
-            f"broker{self.name}",
+            self.broker_name,
             self.name,
             self.network.environment,
             self.journal,

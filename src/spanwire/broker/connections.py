@@ -1,4 +1,8 @@
-"""The connections of one broker: each id and each client id once."""
+"""The connections of one broker: each id and each client id once.
+
+Client ids of bridges are made of the names of brokers. So those of brokers that nobody has named are alike, and count
+together with the broker's id.
+"""
 
 from __future__ import annotations
 
@@ -60,7 +64,7 @@ class Connections:
         """The connection of the same user that has to give up its client id. That of another user keeps it."""
         if not (info.steals_links or info.is_bridge) or info.client_id is None:
             return None
-        holder = self._by_client_id.get(info.client_id)
+        holder = self._by_client_id.get(client_key(info.client_id, info))
         if holder is None or holder.principal.name != principal.name:
             return None
         if not info.steals_links and not holder.forwards:
@@ -77,7 +81,7 @@ class Connections:
         """A new connection; raises `InvalidClientIdError` while its client id is in use."""
         client_id = info.client_id
         if client_id is not None:
-            holder = self._by_client_id.get(client_id)
+            holder = self._by_client_id.get(client_key(client_id, info))
             if holder is not None:
                 raise InvalidClientIdError(
                     f"Broker: {self._broker_name} - Client: {client_id} already connected from "
@@ -86,12 +90,20 @@ class Connections:
         state = ConnectionState(Outlet(connection, self._dirty, self._usage), info, principal, self._max_uncommitted)
         self._by_id[info.connection_id] = state
         if client_id is not None:
-            self._by_client_id[client_id] = state
+            self._by_client_id[client_key(client_id, info)] = state
         return state
 
     def leave(self, state: ConnectionState) -> None:
         """It is gone; its ids are free."""
         self._by_id.pop(state.connection_id, None)
         client_id = state.info.client_id
-        if client_id is not None and self._by_client_id.get(client_id) is state:
-            del self._by_client_id[client_id]
+        if client_id is None:
+            return
+        key = client_key(client_id, state.info)
+        if self._by_client_id.get(key) is state:
+            del self._by_client_id[key]
+
+
+def client_key(client_id: str, info: ConnectionInfo) -> str:
+    """Return the text that at most one connection has at a time."""
+    return f"{client_id}\n{info.unnamed_broker_id}" if info.unnamed_broker_id else client_id

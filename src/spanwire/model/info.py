@@ -25,11 +25,12 @@ class ConnectionInfo:
     ``reconnected`` says that the client had a connection of this id before: it may send again, under the same ids, what
     was not answered there.
 
-    Six of the last seven are the connector's word, not the client's: the distinguished name in its verified TLS
+    Six of the last eight are the connector's word, not the client's: the distinguished name in its verified TLS
     certificate (as Java prints it: ``CN=orders, O=Example, C=DE``), how many consumers and producers it may have,
     whether the connection is inside TLS, whether what a bridge of another kind of broker repeats is known by its
     makers, and whether it takes its client id over from an older connection (``allowLinkStealing``). ``is_bridge`` says
-    that the client calls itself another broker.
+    that the client calls itself another broker. ``unnamed_broker_id`` is the id of a broker with the default name, and
+    is part of what tells its client id from others.
     """
 
     connection_id: str
@@ -47,6 +48,7 @@ class ConnectionInfo:
     audit_makers: bool = False
     steals_links: bool = False
     is_bridge: bool = False
+    unnamed_broker_id: str = ""
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ UNLIMITED_TTL: Final = -1
 MAX_PATH: Final = 64  # brokers that a message or a subscription came through; more is a loop or a forgery
 DEFAULT_PRIORITY_BASE: Final = -5  # of network consumers on queues: whoever is nearer comes first
 BRIDGE_DURABLE_PREFIX: Final = "NC-DS_"  # ActiveMQ's, of the names of durable subscriptions of bridges
+UNNAMED: Final = "localhost"  # ActiveMQ's default brokerName, which many brokers have because nobody gave them one
 NEAR_PATH: Final = 1  # brokers between: a direct neighbour's own consumer
 MIN_CONSUMER_PRIORITY: Final = -128  # a Java byte
 

@@ -32,13 +32,15 @@ from spanwire.model.errors import (
     SpanwireError,
     StoreError,
 )
+from spanwire.model.routing import UNNAMED
 from spanwire.network.counts import LinkCounts
 from spanwire.network.crossing import Crossing
 from spanwire.network.demand import local_login
 from spanwire.network.duplex import advisory_in
 from spanwire.network.durable_sync import FIRST_VERSION, subscription_info
 from spanwire.network.inbound import InboundBridge
-from spanwire.network.remote import MAX_REMOTE_FRAME_BYTES, RemoteBroker, said
+from spanwire.network.linked import name_elsewhere
+from spanwire.network.remote import MAX_REMOTE_FRAME_BYTES, RemoteBroker, refusal_of
 from spanwire.network.routes import NetworkRoutes
 from spanwire.network.settings import BridgeSettings
 from spanwire.protocols.base import MAX_FRAME_SIZE, ProtocolConnection
@@ -342,14 +344,26 @@ class NetworkBridge(ClientConnection, ProtocolConnection):
             if self._crossing is not None:
                 self._crossing.synchronised(command, now)
         elif isinstance(command, wire.ConnectionError):
-            self._fail(Event.REFUSED, f"the remote broker refused: {said(command.exception)}", now)
+            self._fail(Event.REFUSED, f"the remote broker refused: {refusal_of(command.exception)}", now)
         elif isinstance(command, wire.ShutdownInfo):
-            self._fail(Event.LEFT, "the remote broker is stopping", now)
+            self._fail(Event.LEFT, self._farewell(), now)
         elif isinstance(command, (wire.MessageFrame, wire.BaseCommand)) and not isinstance(
             command, (wire.ConnectionControl, wire.ConsumerControl)
         ):
             name = wire.TYPE_NAMES.get(command.type_id(), str(command.type_id()))
             raise OpenWireProtocolError(f"a {name} is nothing that a bridge is sent")
+
+    def _farewell(self) -> str:
+        """Why the remote broker has taken its leave. An ActiveMQ gives no reason when its direction of a duplex link
+        cannot begin, as for a second broker of one name.
+        """
+        reason = "the remote broker is stopping"
+        if self.was_running or not self.settings.duplex or self._broker.name != UNNAMED:
+            return reason
+        return (
+            f"{reason}, or another broker without a brokerName has a duplex link to it: give each broker a brokerName "
+            f"of its own"
+        )
 
     def _negotiate(self, command: wire.WireFormatInfo, now: Time) -> None:
         self._go_on(Event.NEGOTIATED)
@@ -370,11 +384,12 @@ class NetworkBridge(ClientConnection, ProtocolConnection):
             self.met_itself = True
             self._fail(Event.CLASHED, "the remote broker is this broker itself, or one with the same brokerId", now)
             return
-        login = local_login(settings, broker.ids.next_id(), broker.name, remote.name)
+        label = self._routes.linked.label(remote.broker_id, remote.name)
+        login = local_login(settings, broker.ids.next_id(), broker.name, label)
         self._crossing = Crossing(broker, settings, remote, self, login, self._routes, now)
         remote.introduces(settings, broker.broker_id, broker.name, self._broker_url)
         wire_format = remote.wire_format
-        self._login_id = remote.logs_in_as_configured(settings, broker.name)
+        self._login_id = remote.logs_in_as_configured(settings, name_elsewhere(broker.broker_id, broker.name))
         if settings.duplex and settings.sync_durable and wire_format is not None:
             if wire_format.version >= FIRST_VERSION:
                 remote.says(subscription_info(broker, settings))  # after the login, for it may be large
@@ -427,7 +442,7 @@ class NetworkBridge(ClientConnection, ProtocolConnection):
     def _refused(self, command: wire.ExceptionResponse, now: Time) -> None:
         if self._crossing is None or not self._crossing.refused(command, now):
             what = "login" if command.correlation_id == self._login_id else "subscription to advisories"
-            self._fail(Event.REFUSED, f"the remote broker refused the {what}: {said(command.exception)}", now)
+            self._fail(Event.REFUSED, f"the remote broker refused the {what}: {refusal_of(command.exception)}", now)
 
     def _advisory(self, subject: DataStructure | None, now: Time) -> None:
         if self._crossing is None:

@@ -56,6 +56,7 @@ class Crossing(Forwarding):
         except JmsError:
             broker.remove_connection(client, now)
             raise
+        routes.linked.hold(remote.broker_id, remote.name)
         broker.add_session(client, SessionId(login.connection_id, BRIDGE_SESSION))
         wire_format = remote.wire_format
         assert wire_format is not None

@@ -21,6 +21,7 @@ from spanwire.network.counts import LinkCounts
 from spanwire.network.crossing import Crossing
 from spanwire.network.demand import MAX_DEMAND
 from spanwire.network.durable_sync import FIRST_VERSION, subscription_info
+from spanwire.network.linked import name_elsewhere
 from spanwire.network.properties import settings_of, syncs_durable
 from spanwire.network.remote import RemoteBroker, said
 from spanwire.network.routes import NetworkRoutes
@@ -229,14 +230,13 @@ class DuplexAcceptor(NetworkAcceptor):
             self._replace(older, state, process, now)
         if len(self.bridges) >= self._most:
             raise JmsError(f"this broker has {self._most} duplex links of other brokers, more are refused")
-        crossing = Crossing(
-            broker, settings, remote, connection, _login(broker, settings, remote, state.info), self._routes, now
-        )
+        login = _login(broker, settings, self._routes.linked.label(remote.broker_id, remote.name), state.info)
+        crossing = Crossing(broker, settings, remote, connection, login, self._routes, now)
         made = DuplexBridge(self, key, settings, remote, connection, crossing, state.principal.name, process)
         self.bridges[key] = made
         self._link(key, settings.name, remote.name).comes_up(made, state.info.remote_address, now)
         state.network_role = True
-        remote.logs_in(settings, broker.name, None, None, False)
+        remote.logs_in(settings, name_elsewhere(broker.broker_id, broker.name), None, None, False)
         remote.subscribes(settings.advisory_topics(), False)
         crossing.local.starts(now)
         if notes:
@@ -341,11 +341,11 @@ def advisory_in(command: wire.MessageFrame) -> wire.Message | None:
     return message if name is not None and name.startswith(ADVISORY_PREFIX) else None
 
 
-def _login(broker: Broker, settings: BridgeSettings, remote: RemoteBroker, peer: ConnectionInfo) -> ConnectionInfo:
+def _login(broker: Broker, settings: BridgeSettings, label: str, peer: ConnectionInfo) -> ConnectionInfo:
     """The bridge acts here with the rights of whoever opened the link."""
     return ConnectionInfo(
         connection_id=broker.ids.next_id(),
-        client_id=settings.client_id_token.join([settings.name, remote.name, "inbound", broker.name]),
+        client_id=settings.client_id_token.join([settings.name, label, "inbound", broker.name]),
         user_name=peer.user_name,
         password=peer.password,
         remote_address=peer.remote_address,

@@ -15,6 +15,7 @@ from spanwire.broker.ports import NO_TOKEN, ClientConnection
 from spanwire.model.environment import Time
 from spanwire.model.errors import JmsError, SpanwireError, StoreError
 from spanwire.model.info import ConnectionInfo
+from spanwire.model.routing import UNNAMED
 from spanwire.network.demand import MAX_DEMAND
 from spanwire.network.remote import RemoteBroker
 from spanwire.network.settings import BridgeSettings
@@ -70,6 +71,7 @@ class InboundBridge:
             protocol="network",
             max_consumers=MAX_DEMAND,
             audit_makers=settings.check_duplicates,
+            unnamed_broker_id=self._remote.broker_id if self._remote.name == UNNAMED else "",
         )
         state = broker.add_connection(self._connection, info, now)
         state.network_role = True

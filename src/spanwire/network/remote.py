@@ -41,6 +41,7 @@ MIB: Final = 1024 * 1024
 MAX_REMOTE_FRAME_BYTES: Final = 4 * MIB  # a remote broker sends a bridge answers and advisories, no messages
 ADVISORY_PREFETCH: Final = 1_000
 ADVISORY_ACK_AT: Final = ADVISORY_PREFETCH * 3 // 4  # ActiveMQ's advisoryAckPercentage
+INVALID_CLIENT_ID: Final = ".InvalidClientIDException"
 LAST_COMMAND_ID: Final = 0x7FFFFFFF  # a Java int; then the numbers begin anew
 
 
@@ -204,6 +205,14 @@ class RemoteBroker:
             )
         )
         self._unacknowledged = 0
+
+
+def refusal_of(exception: Throwable | None) -> str:
+    """Return what the remote broker gave as a reason, and what to do about a client id that another connection has."""
+    words = said(exception)
+    if exception is None or not (exception.class_name or "").endswith(INVALID_CLIENT_ID):
+        return words
+    return f"{words}; give each broker a brokerName of its own, and each of its connectors a name"
 
 
 def said(exception: Throwable | None) -> str:

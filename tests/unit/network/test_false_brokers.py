@@ -13,8 +13,9 @@ from spanwire.broker.ports import ADMIN, Principal
 from spanwire.model.destination import Destination, parse_destination
 from spanwire.model.errors import AuthorizationError, JmsError
 from spanwire.model.info import ConnectionInfo
+from spanwire.model.routing import UNNAMED
 from spanwire.network.duplex import MAX_HEARD_OUT
-from spanwire.network.linked import UNNAMED, LinkedBrokers
+from spanwire.network.linked import LinkedBrokers
 from spanwire.network.properties import properties_of
 from spanwire.network.settings import BridgeSettings
 from spanwire.protocols.base import ConnectionSettings

@@ -11,6 +11,7 @@ from typing import Final
 
 from spanwire.model.errors import ConfigurationError, InvalidClientIdError
 from spanwire.model.info import ConnectionInfo
+from spanwire.model.routing import UNNAMED
 from spanwire.protocols.base import ConnectionSettings
 from spanwire.protocols.openwire import _marshallers as wire
 from spanwire.protocols.openwire.codec import FrameEncoder
@@ -79,6 +80,8 @@ class Login:
             raise InvalidClientIdError("No clientID specified for connection request")
         if len(connection_id) > MAX_ID_LENGTH or len(command.client_id) > MAX_ID_LENGTH:
             raise InvalidClientIdError(f"connection id and client id have at most {MAX_ID_LENGTH} characters")
+        introduced = self.broker_info
+        is_bridge = introduced is not None and introduced.network_connection
         return ConnectionInfo(
             connection_id=connection_id,
             client_id=command.client_id,
@@ -94,8 +97,14 @@ class Login:
             encrypted=self._settings.encrypted,
             audit_makers=self._settings.audit_makers,
             steals_links=self._settings.steals_links,
-            is_bridge=self.broker_info is not None and self.broker_info.network_connection,
+            is_bridge=is_bridge,
+            unnamed_broker_id=unnamed_id(introduced) if is_bridge and introduced is not None else "",
         )
+
+
+def unnamed_id(info: wire.BrokerInfo) -> str:
+    """Return the id of a broker with the default name; empty for others."""
+    return "" if info.broker_name != UNNAMED or info.broker_id is None else info.broker_id.value or ""
 
 
 def preferences_of(settings: ConnectionSettings) -> WireFormatPreferences:
