@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
 from tests.support.broker_process import BrokerProcess
@@ -46,7 +47,10 @@ def test_a_stream_without_a_staging_directory_is_refused(spark: SparkSession, tm
         query = writer.trigger(availableNow=True).start()
         return query.awaitTermination(60)
 
+    with pytest.raises(StreamingQueryException) as caught:
+        start()
     assert told(start).startswith('spanwire: set .option("stagingDirectory", …)')
+    assert "During handling" not in str(caught.value) and "UnboundLocalError" not in str(caught.value)
 
 
 def test_a_schema_of_ones_own_is_refused(spark: SparkSession) -> None:

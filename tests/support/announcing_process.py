@@ -14,7 +14,7 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import IO, Final
 
@@ -25,7 +25,10 @@ SHOWN_LINES: Final = 60  # of the log, in an error
 class AnnouncingProcess:
     """One process, from its start to its end; both streams are read as one."""
 
-    def __init__(self, command: list[str], directory: Path, log: list[str]) -> None:
+    def __init__(
+        self, command: list[str], directory: Path, log: list[str], environment: Mapping[str, str] | None = None
+    ) -> None:
+        """``environment`` replaces the one of this process."""
         self._log: Final = log
         self._lines: Final[queue.SimpleQueue[str | None]] = queue.SimpleQueue()
         self._process: Final = subprocess.Popen(
@@ -36,6 +39,7 @@ class AnnouncingProcess:
             text=True,
             errors="replace",
             cwd=directory,
+            env=environment,
         )
         assert self._process.stdout is not None
         threading.Thread(target=self._read, args=(self._process.stdout,), daemon=True).start()

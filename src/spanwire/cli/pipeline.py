@@ -1,12 +1,12 @@
 """``spanwire pipeline COMMAND``: moving, filtering, archiving and replaying messages with Spark.
 
-Everything that needs PySpark is imported when it is used, so that a missing extra is one line.
+What needs PySpark, PyArrow or PyYAML is imported when it is used: a missing package is one line, and help, cursors,
+sinks and dead letters need none of them.
 """
 
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import os
 import signal
 import sys
@@ -17,19 +17,16 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, Protocol, cast
 
-from spanwire import registry
 from spanwire.cli.arguments import Parser
 from spanwire.cli.pipeline_cursors import run_cursors, run_forget, run_release, run_sinks
 from spanwire.cli.pipeline_progress import progress
 from spanwire.cli.pipeline_report import run_report
+from spanwire.cli.spark_parts import load
 from spanwire.documents.spelling import suggestion
-from spanwire.extras import install_command
 from spanwire.model.errors import ConfigurationError
 
 USAGE_ERROR: Final = 2
 FAILURE: Final = 1
-NEEDED: Final = ("pyspark", "pyarrow", "yaml")  # what the extra `spark` brings
-WITHOUT_SPARK: Final = ("cursors", "release", "sinks", "forget")
 AVAILABLE_NOW: Final = "available-now"
 INTERVAL: Final = "interval"
 DEFAULT_INTERVAL: Final = "1 second"
@@ -79,9 +76,6 @@ def run(arguments: Sequence[str]) -> int:
         hint = suggestion(words[0], COMMANDS)
         sys.stderr.write(f"spanwire pipeline: there is no command {words[0][:60]!r}{hint}\n")
         return USAGE_ERROR
-    missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
-    if missing and words[0] not in WITHOUT_SPARK:
-        raise ConfigurationError(f"{missing[0]} is not installed; run: {install_command('spark')}")
     return found[0](words[1:])
 
 
@@ -123,7 +117,13 @@ def run_routes(arguments: Sequence[str]) -> int:
 
 def run_archive(arguments: Sequence[str]) -> int:
     """Takes messages off queues, or a subscribed topic, into Parquet."""
-    parser = Parser(prog="spanwire pipeline archive", description="Keep messages in Parquet files.")
+    parser = Parser(
+        prog="spanwire pipeline archive",
+        description=(
+            "Keep messages in Parquet files. Archived messages are removed from their queue or\n"
+            "subscription; spanwire pipeline replay sends them again."
+        ),
+    )
     parser.add_argument("destination", metavar="DESTINATION", help="queue://NAME, queue://A.>, or topic://NAME")
     parser.add_argument("directory", metavar="DIRECTORY", type=Path, help="where the archive is, or shall be")
     broker_options(parser)
@@ -244,11 +244,6 @@ def spark_options(parser: Parser) -> None:
     parser.add_argument("--json", action="store_true", help="tell of batches in JSON, one object per line")
 
 
-def load(reference: str) -> Callable[..., object]:
-    """What needs the extra, imported now."""
-    return cast(Callable[..., object], registry.load(reference))
-
-
 def pair(text: str) -> tuple[str, str]:
     """NAME=VALUE."""
     name, equals, value = text.partition("=")
@@ -290,7 +285,7 @@ def stop_on_signals(stop: threading.Event) -> None:
 
 COMMANDS: Final[dict[str, tuple[Callable[[Sequence[str]], int], str]]] = {
     "run": (run_routes, "run the routes of a file"),
-    "archive": (run_archive, "take messages off queues into Parquet files"),
+    "archive": (run_archive, "remove messages from queues and keep them in Parquet files"),
     "replay": (run_replay, "send messages of an archive again"),
     "redrive": (run_redrive, "show dead letters by cause, or send them back"),
     "report": (run_report, "rates, times, who sends to whom, lost and doubled messages, from archives"),

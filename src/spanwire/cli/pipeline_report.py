@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Final, cast
+from typing import Final
 
-from spanwire import registry
 from spanwire.cli.arguments import Parser
+from spanwire.cli.spark_parts import load
 
 INPUTS: Final = "spanwire.pipeline.report.sources:Inputs"
 REPORT: Final = "spanwire.pipeline.report.commands:report"
@@ -41,16 +41,12 @@ def run_report(arguments: Sequence[str]) -> int:
     parser.option("master", "where Spark runs: local[*], local[2], or a cluster's URL", "local[*]", metavar="URL")
     parser.add_argument("--json", action="store_true", help="the report as one JSON object")
     options = parser.parse(arguments)
-    inputs = _load(INPUTS)(
+    inputs = load(INPUTS)(
         tuple(options.archives), tuple(options.advisories), tuple(options.statistics), tuple(options.sent)
     )
     out = Path(options.out) if options.out else None
-    made = _load(REPORT)(options.master, inputs, out, options.stuck_after)
-    sys.stdout.write(json.dumps(_load(JSON)(made)) + "\n" if options.json else str(_load(TEXT)(made)))
+    made = load(REPORT)(options.master, inputs, out, options.stuck_after)
+    sys.stdout.write(json.dumps(load(JSON)(made)) + "\n" if options.json else str(load(TEXT)(made)))
     if out is not None and not options.json:
         sys.stdout.write(f"The page is {out / 'report.html'}\n")
     return IS_BROKEN if getattr(made, "is_broken", False) else 0
-
-
-def _load(reference: str) -> Callable[..., object]:
-    return cast(Callable[..., object], registry.load(reference))

@@ -14,7 +14,8 @@ from spanwire.client import blocking
 from spanwire.client.message import Message
 from spanwire.client.outgoing import Outgoing
 from spanwire.model.errors import JmsError
-from spanwire.pipeline.options import Login, ReadOptions, WriteOptions
+from spanwire.pipeline.connecting import connect
+from spanwire.pipeline.options import ReadOptions, WriteOptions
 from spanwire.pipeline.receiving import MessageSource
 from spanwire.pipeline.sending import MessageSink
 
@@ -33,12 +34,6 @@ def browse(options: ReadOptions) -> Iterator[list[Message]]:
 def produce(options: WriteOptions) -> MessageSink:
     """A producer in a transaction. Raises `JmsError` or `ConfigurationError`."""
     return QueueSink(connect(options.login), options)
-
-
-def connect(login: Login) -> blocking.Connection:
-    """A connection to the broker of a login. Raises `JmsError` or `ConfigurationError`."""
-    password = None if login.password is None else login.password.reveal()
-    return blocking.connect(login.url, login.user, password, login.client_id, login.tls)
 
 
 class QueueSource(MessageSource):

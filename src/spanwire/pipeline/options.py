@@ -121,6 +121,8 @@ WRITE: Final = (
     "timeToLiveMs",
     "dropTemporaryReplyTo",
 )
+# Files: relative ones are those of the program, for executors have working directories of their own.
+PATHS: Final = ("stagingDirectory", "trustStore", "keyStore", "keyStoreKey")
 SPARKS_OWN: Final = frozenset({"checkpointlocation", "queryname"})  # Spark hands these on; they are not for the source
 
 

@@ -16,15 +16,15 @@ from spanwire.client import blocking
 from spanwire.client.message import Message
 from spanwire.model.destination import Destination
 from spanwire.model.errors import ConfigurationError
-from spanwire.pipeline.broker_link import connect
+from spanwire.pipeline.connecting import connect
 from spanwire.pipeline.control import CONTROL
 from spanwire.pipeline.destinations import target_named
 from spanwire.pipeline.options import ReadOptions
 from spanwire.pipeline.property_maps import client_value
-from spanwire.pipeline.schema import NON_PERSISTENT
 
 CAUSE: Final = "dlqDeliveryFailureCause"
 ORIGINAL_MODE: Final = "originalDeliveryMode"  # of a message that was not persistent before it was a dead letter
+NON_PERSISTENT: Final = "NON_PERSISTENT"  # the value of that property
 BROKERS_NOTES: Final = frozenset({CAUSE, ORIGINAL_MODE, "originalExpiration", "originalRedeliveryCount"})
 MAX_CAUSE: Final = 120  # characters of a cause that tell groups apart
 BATCH: Final = 100  # messages of one transaction

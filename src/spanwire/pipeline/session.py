@@ -49,8 +49,22 @@ def prepare_environment() -> None:
 
     Spark's workers would take whatever ``python3`` is on the path. Raises `ConfigurationError` when there is no Java.
     """
-    os.environ["JAVA_HOME"] = str(java_home(os.environ, bundled_java()))
+    prepare_java()
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+
+
+def prepare_java() -> None:
+    """Set JAVA_HOME. Raises `ConfigurationError` when there is no Java."""
+    os.environ["JAVA_HOME"] = str(java_home(os.environ, bundled_java()))
+
+
+def prepare_cluster_environment() -> None:
+    """Set JAVA_HOME and PYSPARK_DRIVER_PYTHON for a session on a cluster, and PYSPARK_PYTHON unless it is set: the
+    machines of a cluster may have Python elsewhere. Raises `ConfigurationError` when there is no Java.
+    """
+    prepare_java()
+    os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 
 
 def machine_cores() -> int:

@@ -30,10 +30,12 @@ class ArchiveQuery:
     """Starts the query of an archive, as often as need be."""
 
     def __init__(self, spark: SparkSession, options: dict[str, str], directory: Path, trigger: str) -> None:
-        """``options`` are those of a stream read, without the staging directory."""
+        """``options`` are those of a stream read, without the staging directory. ``directory`` is made absolute:
+        executors have working directories of their own.
+        """
         self._spark: Final = spark
-        self._options: Final = {**options, "stagingDirectory": str(directory / STATE / "staging")}
-        self._directory: Final = directory
+        self._directory: Final = directory.absolute()
+        self._options: Final = {**options, "stagingDirectory": str(self._directory / STATE / "staging")}
         self._trigger: Final = trigger
 
     def start(self) -> StreamingQuery:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Final
+
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceArrowWriter,
@@ -16,11 +19,12 @@ from spanwire.pipeline.datasource.cursor_reader import CursorStreamReader
 from spanwire.pipeline.datasource.exact_writer import ExactStreamWriter, ExactWriter
 from spanwire.pipeline.datasource.filtering_reader import FilteringReader
 from spanwire.pipeline.datasource.reader import SpanwireReader
-from spanwire.pipeline.datasource.stream_reader import SpanwireStreamReader
+from spanwire.pipeline.datasource.stream_reader import RefusedStreamReader, SpanwireStreamReader
 from spanwire.pipeline.datasource.stream_writer import SpanwireStreamWriter
 from spanwire.pipeline.datasource.writer import SpanwireWriter
 from spanwire.pipeline.options import (
     BROWSE,
+    PATHS,
     check_batch,
     check_browsable,
     read_options,
@@ -30,11 +34,20 @@ from spanwire.pipeline.options import (
 from spanwire.pipeline.rows import check_columns
 from spanwire.pipeline.schema import COLUMNS, DDL
 
+PATH_NAMES: Final = frozenset(name.lower() for name in PATHS)
+
 
 class SpanwireDataSource(DataSource):
     """Queues and topics of a broker that speaks OpenWire. Every fault of options or columns is an error of one line,
     here.
     """
+
+    def __init__(self, options: dict[str, str]) -> None:
+        """Make paths absolute. Spark calls this where the program runs, and sends the object to executors."""
+        super().__init__(options)
+        for name, value in options.items():
+            if name.lower() in PATH_NAMES and value:
+                options[name] = str(Path(value).absolute())
 
     @classmethod
     def name(cls) -> str:
@@ -60,7 +73,15 @@ class SpanwireDataSource(DataSource):
         return FilteringReader(dict(self.options)) if options.filter_pushdown else SpanwireReader(dict(self.options))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        """Messages as they come."""
+        """Return a reader of messages as they come; what is wrong is raised by its first method. PySpark replaces an
+        error that is raised here by one of its own.
+        """
+        try:
+            return self._stream_reader(schema)
+        except ConfigurationError as error:
+            return RefusedStreamReader(error)
+
+    def _stream_reader(self, schema: StructType) -> DataSourceStreamReader:
         _check_schema(schema)
         options = read_options(self.options)
         if options.mode == BROWSE and "mode" in self.options:

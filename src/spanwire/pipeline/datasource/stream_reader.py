@@ -10,13 +10,13 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, NoReturn
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
-from spanwire.model.errors import JmsError
+from spanwire.model.errors import ConfigurationError, JmsError
 from spanwire.pipeline.broker_link import consume
 from spanwire.pipeline.collector import LOADED_MODULES
 from spanwire.pipeline.datasource.partitions import StagedRows, staged_partitions
@@ -125,3 +125,26 @@ class SpanwireStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._behind_ms = 0 if received.is_empty or not received.last_timestamp_ms else max(0, age_ms)
         if self._ends_at_ms is not None and received is not None:
             self._is_drained = received.is_empty or received.last_timestamp_ms > self._ends_at_ms
+
+
+class RefusedStreamReader(DataSourceStreamReader):
+    """Stands for a stream that cannot be read: says why when Spark asks where it begins or goes on."""
+
+    def __init__(self, error: ConfigurationError) -> None:
+        self._error: Final[ConfigurationError] = error
+
+    def initialOffset(self) -> NoReturn:
+        """Raises the error."""
+        raise self._error
+
+    def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> NoReturn:
+        """Raises the error."""
+        raise self._error
+
+    def partitions(self, start: dict[str, int], end: dict[str, int]) -> NoReturn:
+        """Raises the error."""
+        raise self._error
+
+    def read(self, partition: InputPartition) -> NoReturn:
+        """Raises the error."""
+        raise self._error

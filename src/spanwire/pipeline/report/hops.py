@@ -22,17 +22,19 @@ from spanwire.pipeline.report.traffic import DELIVERED, MAX_DESTINATIONS
 SENDER: Final = "(sender)"
 ARROW: Final = " → "
 MAX_BARS: Final = 20
+MEDIAN: Final = "median"
+PERCENTILE: Final = "95th percentile"
 TIMES: Final = (
     Column("least", Kind.MILLIS),
-    Column("half are below", Kind.MILLIS),
-    Column("95 % are below", Kind.MILLIS),
+    Column("half are below", Kind.MILLIS, MEDIAN),
+    Column("95 % are below", Kind.MILLIS, PERCENTILE),
     Column("most", Kind.MILLIS),
 )
 HOP_COLUMNS: Final = (Column("from"), Column("to"), Column("messages", Kind.COUNT), *TIMES)
 HOP_ABOUT: Final = (
     "From the arrival at one broker to the arrival at the next, with the time spent waiting in the first."
 )
-WAY_COLUMNS: Final = (Column("way"), Column("destination"), Column("messages", Kind.COUNT), *TIMES)
+WAY_COLUMNS: Final = (Column("way", label="route"), Column("destination"), Column("messages", Kind.COUNT), *TIMES)
 WAY_ABOUT: Final = (
     "The brokers that forwarded the archived messages, and where they were archived; times are from the sender to the "
     "last broker, where that notes them."
@@ -74,12 +76,12 @@ def hops(events: DataFrame, names: Mapping[str, str]) -> tuple[Table, BarChart |
         for row in found
     ]  # fmt: skip
     bars = [Bar(f"{row[0]}{ARROW}{row[1]}", _number(row[4]), _number(row[5])) for row in rows[:MAX_BARS]]
-    chart = BarChart("hops", "Time from broker to broker", "ms", "half are below", "95 % are below", bars)
+    chart = BarChart("hops", "Time from broker to broker", "ms", MEDIAN, PERCENTILE, bars)
     return cut("hops", "Hops", HOP_ABOUT, HOP_COLUMNS, rows), chart if bars else None
 
 
 def ways(messages: DataFrame, names: Mapping[str, str]) -> Table:
-    """The ways that archived messages have come."""
+    """Return the routes that archived messages have come."""
     grouped = messages.groupBy("path", "archive", "destination").agg(*_times("sent_at", "in_at"))
     found = grouped.orderBy(F.desc("count"), "archive", "destination").limit(MAX_DESTINATIONS).collect()
     rows: list[tuple[Value, ...]] = [
@@ -89,7 +91,7 @@ def ways(messages: DataFrame, names: Mapping[str, str]) -> Table:
         )
         for row in found
     ]  # fmt: skip
-    return cut("ways", "Ways through the brokers", WAY_ABOUT, WAY_COLUMNS, rows)
+    return cut("ways", "Routes", WAY_ABOUT, WAY_COLUMNS, rows)
 
 
 def _times(start: str, end: str) -> list[SparkColumn]:

@@ -157,8 +157,8 @@ def _notes(known: list[Row], unknown: list[str]) -> list[str]:
     notes = []
     if unknown:
         notes.append(
-            f"There is no ledger of {names_of(unknown)}: nothing tells what was sent there. Set advisoryForDelivery "
-            "and advisoryForConsumed in the broker's policy and archive its advisories, or name an archive of what was "
+            f"No record of what was sent to {names_of(unknown)}, so there is no ledger. Set advisoryForDelivery and "
+            "advisoryForConsumed in the broker's policy and archive its advisories, or name an archive of what was "
             "sent with --sent."
         )
     silent = [row["destination"] for row in known if row["sent"] and row["sent"] == row["pending"]]

@@ -40,10 +40,16 @@ class Tone(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column of a table."""
+    """One column of a table: ``name`` is its key in JSON, ``label`` its head for people, the name without one."""
 
     name: str
     kind: Kind = Kind.TEXT
+    label: str = ""
+
+    @property
+    def head(self) -> str:
+        """The text above the column."""
+        return self.label or self.name
 
 
 @dataclass(frozen=True, slots=True)

@@ -119,7 +119,7 @@ def _chart(chart: Chart, above: str) -> str:
 
 def _table(table: Table, above: str) -> str:
     title = "" if table.title in (above, "Ledger") else f"<h3>{_safe(table.title)}</h3>"
-    heads = "".join(f"<th{_class(column)}>{_safe(column.name)}</th>" for column in table.columns)
+    heads = "".join(f"<th{_class(column)}>{_safe(column.head)}</th>" for column in table.columns)
     rows = "".join(
         f"<tr>{''.join(_cell(value, column) for value, column in zip(row, table.columns, strict=True))}</tr>"
         for row in table.rows

@@ -24,7 +24,7 @@ def verdict(report: Report) -> str:
     if report.is_broken:
         return f"The ledger is broken: {named}."
     has_ledger = any(table.key == "ledger" for table in report.tables)
-    return f"The ledger holds: {named}." if has_ledger else f"There is no ledger: {named}."
+    return f"The ledger holds: {named}." if has_ledger else f"No record of what was sent: {named}."
 
 
 def json_of(report: Report) -> dict[str, object]:

@@ -53,7 +53,7 @@ def is_number(kind: Kind) -> bool:
 
 def table_text(table: Table) -> str:
     """A table for a terminal."""
-    heads = [column.name for column in table.columns]
+    heads = [column.head for column in table.columns]
     kinds = [column.kind for column in table.columns]
     cells = [[short(text_of(value, kind)) for value, kind in zip(row, kinds, strict=True)] for row in table.rows]
     widths = [max(len(line[place]) for line in [heads, *cells]) for place in range(len(heads))]

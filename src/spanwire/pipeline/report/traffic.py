@@ -28,7 +28,7 @@ COLUMNS: Final = (
     Column("per second", Kind.RATE),
     Column("bytes", Kind.BYTES),
     Column("mean size", Kind.BYTES),
-    Column("95 %", Kind.BYTES),
+    Column("95 %", Kind.BYTES, "95th percentile"),
     Column("largest", Kind.BYTES),
     Column("redelivered", Kind.COUNT),
     Column("first", Kind.TIME),

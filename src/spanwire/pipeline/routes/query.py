@@ -79,6 +79,8 @@ class RouteQuery:
         if endpoint is not None:
             frame = for_endpoint(frame, endpoint)
             options = with_parquet_options(endpoint.format, endpoint.options)
+            if endpoint.format in FILE_FORMATS:
+                options["path"] = qualified(self._spark, options["path"])
             writer = frame.writeStream.format(endpoint.format).options(**options)
         else:
             self._check(frame.limit(0), on_batch)
@@ -170,6 +172,16 @@ def only_endpoint(route: Route, on_batch: list[Step]) -> Endpoint | None:
         return None
     endpoint = on_batch[0].endpoint
     return endpoint if endpoint.kind == BROKER or endpoint.format in FILE_FORMATS else None
+
+
+def qualified(spark: SparkSession, path: str) -> str:
+    """The path with its file system and directory as this program knows them. Spark does that for all paths but those
+    of streams into files: there each executor would take its own working directory.
+    """
+    jvm, context = spark.sparkContext._jvm, spark.sparkContext._jsc
+    assert jvm is not None and context is not None
+    found = jvm.org.apache.hadoop.fs.Path(path)
+    return str(found.getFileSystem(context.hadoopConfiguration()).makeQualified(found).toString())
 
 
 def source_frame(spark: SparkSession, source: Endpoint, state: RouteState) -> DataFrame:

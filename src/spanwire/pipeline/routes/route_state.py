@@ -85,7 +85,7 @@ def source_of(route: Route) -> str:
 
 def open_state(directory: Path, route: Route) -> RouteState:
     """The state of a route, made if need be. Raises `ConfigurationError` when it belongs to another source."""
-    home = directory / route.name
+    home = directory.absolute() / route.name  # executors have working directories of their own
     note = home / "route.json"
     source = source_of(route)
     try:

@@ -19,16 +19,21 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from spanwire.model.errors import ConfigurationError
+from spanwire.pipeline.executors import check_executors
 from spanwire.pipeline.routes.functions import TextFunction, load_functions
 from spanwire.pipeline.routes.parsing import RouteFile
 from spanwire.pipeline.routes.query import AVAILABLE_NOW, RouteQuery
 from spanwire.pipeline.routes.route_state import open_state
 from spanwire.pipeline.routes.supervisor import JAVA_IS_GONE, News, Supervised, run_all, told
-from spanwire.pipeline.session import local_session, machine_cores, prepare_environment, started_session
+from spanwire.pipeline.session import local_session, machine_cores, prepare_cluster_environment, started_session
 from spanwire.pipeline.spark_log import NAME, log_of_commands
 
 MORE_MEMORY: Final = "4g"  # Spark takes 1g; some messages of 99 MiB at a time fit into this
 END_S: Final = 5.0  # from the last word of a Java process that ends until it has ended
+CLUSTER: Final[dict[str, str]] = {
+    "spark.ui.showConsoleProgress": "false",  # it would stand between the lines of the command
+    "spark.sql.session.timeZone": "UTC",  # as on this machine: the days of an archive
+}
 LOCAL: Final = re.compile(r"local(?:\[(\*|[0-9]{1,4})\])?")
 
 
@@ -110,9 +115,10 @@ def _session(
 
 @contextmanager
 def _cluster_session(master: str, name: str, log: Path | None) -> Iterator[SparkSession]:
-    prepare_environment()
-    session = started_session(SparkSession.builder.master(master).appName(name), log)
+    prepare_cluster_environment()
+    session = started_session(SparkSession.builder.master(master).appName(name).config(map=CLUSTER), log)
     try:
+        check_executors(session)
         yield session
     finally:
         session.stop()

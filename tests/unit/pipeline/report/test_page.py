@@ -7,6 +7,7 @@ from xml.etree import ElementTree
 from hypothesis import given
 from hypothesis import strategies as st
 
+from spanwire.pipeline.report.hops import HOP_COLUMNS
 from spanwire.pipeline.report.model import (
     Bar,
     BarChart,
@@ -127,3 +128,15 @@ def test_machines_get_times_and_rows_by_name() -> None:
             ],
         },
     }
+
+
+def test_times_have_usual_names_for_people_and_keep_their_keys_in_json() -> None:
+    hops = Table("hops", "Hops", "", HOP_COLUMNS, [("A", "B", 3, 1.0, 2.0, 3.0, 4.0)], 1)
+    report = Report(["a"], BEGIN, BEGIN, [Figure("messages", 3)], [hops], [], [], False)
+    for text in (report_text(report), page(report, "T")):
+        assert "median" in text and "95th percentile" in text and "below" not in text
+        assert "No record of what was sent" in text
+    (row,) = json_of(report)["tables"]["hops"]["rows"]  # type: ignore[index]
+    assert row == {
+        "from": "A", "to": "B", "messages": 3, "least": 1.0, "half are below": 2.0, "95 % are below": 3.0, "most": 4.0,
+    }  # fmt: skip

@@ -1,0 +1,27 @@
+"""Parts of the pipeline that need packages of the extra ``spark``: imported when a command uses them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, cast
+
+from spanwire import registry
+from spanwire.extras import install_command
+from spanwire.model.errors import ConfigurationError
+
+EXTRA: Final = "spark"
+OWN: Final = "spanwire"
+
+
+def load(reference: str) -> Callable[..., object]:
+    """Import what a ``"module:attribute"`` string names.
+
+    Raises `ConfigurationError` with the command that installs a package which is missing.
+    """
+    try:
+        return cast(Callable[..., object], registry.load(reference))
+    except ModuleNotFoundError as error:
+        package, _, _ = (error.name or OWN).partition(".")
+        if package == OWN:
+            raise
+        raise ConfigurationError(f"{package} is not installed; run: {install_command(EXTRA)}") from None

@@ -1,0 +1,106 @@
+"""A standalone Spark cluster on free loopback ports: one master and two workers, each with one core.
+
+    with SparkCluster(directory) as cluster:
+        subprocess.run([…, "--master", cluster.url], env=cluster.driver_environment(), …)
+
+Each worker has its own working directory, and a PATH without the Python of this process. So a relative path, or an
+interpreter that the driver alone has, is not the same for an executor as for the driver. Spark's processes are those of
+the package pyspark; they end by their process ids.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+import sys
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+import pyspark
+
+from spanwire.pipeline.java import bundled_java, java_home
+from tests.support.announcing_process import AnnouncingProcess
+from tests.support.ports import free_port
+
+WORKERS: Final = 2
+START_TIMEOUT_S: Final = 60.0
+MASTER: Final = "org.apache.spark.deploy.master.Master"
+WORKER: Final = "org.apache.spark.deploy.worker.Worker"
+QUICK_JAVA: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+SETTINGS: Final = [
+    "--driver-java-options", QUICK_JAVA,
+    "--conf", f"spark.executor.extraJavaOptions={QUICK_JAVA}",
+    "--conf", "spark.ui.enabled=false",
+    "--conf", "spark.sql.shuffle.partitions=2",
+]  # fmt: skip
+PLAIN_PATH: Final = "/usr/bin:/bin"  # what a service has
+
+
+class SparkCluster:
+    """The processes of one cluster."""
+
+    def __init__(self, directory: Path) -> None:
+        self.log: Final[list[str]] = []
+        self.url: Final = f"spark://127.0.0.1:{free_port()}"
+        self._directory: Final = directory
+        self._processes: Final[list[AnnouncingProcess]] = []
+
+    def __enter__(self) -> Self:
+        try:
+            _, _, port = self.url.rpartition(":")
+            self._start(MASTER, self._directory, "--host", "127.0.0.1", "--port", port, "--webui-port", "0")
+            self._processes[0].wait_until(lambda line: "I have been elected leader" in line, START_TIMEOUT_S)
+            for number in range(WORKERS):
+                place = self._directory / f"worker-{number}"
+                place.mkdir()
+                words = ["--cores", "1", "--memory", "1g", "--webui-port", "0", "--host", "127.0.0.1", self.url]
+                self._start(WORKER, place, *words)
+            for worker in self._processes[1:]:
+                worker.wait_until(lambda line: "Successfully registered with master" in line, START_TIMEOUT_S)
+        except BaseException:
+            self._end()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._end()
+
+    def driver_environment(self, **more: str) -> dict[str, str]:
+        """The variables of a driver on this machine, with this Python first on its PATH."""
+        path = f"{Path(sys.executable).parent}:{PLAIN_PATH}"
+        return {
+            **os.environ,
+            **_java(),
+            "PATH": path,
+            "SPARK_LOCAL_IP": "127.0.0.1",
+            "PYSPARK_SUBMIT_ARGS": shlex.join([*SETTINGS, "pyspark-shell"]),
+            **more,
+        }
+
+    def _start(self, main: str, directory: Path, *arguments: str) -> None:
+        home = Path(pyspark.__file__).parent
+        environment = {
+            **_java(),
+            "PATH": PLAIN_PATH,
+            "HOME": str(self._directory),
+            "SPARK_HOME": str(home),
+            "SPARK_LOCAL_IP": "127.0.0.1",
+            "SPARK_DAEMON_MEMORY": "128m",
+            "SPARK_DAEMON_JAVA_OPTS": QUICK_JAVA,
+            "SPARK_NO_DAEMONIZE": "true",
+        }
+        command = [str(home / "bin/spark-class"), main, *arguments]
+        self._processes.append(AnnouncingProcess(command, directory, self.log, environment))
+
+    def _end(self) -> None:
+        """End the workers, which end their executors, and then the master."""
+        while self._processes:
+            self._processes.pop().end(signal.SIGTERM)
+
+
+def _java() -> dict[str, str]:
+    return {"JAVA_HOME": str(java_home(os.environ, bundled_java()))}
