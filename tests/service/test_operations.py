@@ -224,3 +224,17 @@ def test_a_client_is_listed_with_its_consumers_and_disconnected(broker: Started)
         assert line.endswith(": disconnected")
         assert "an operator has disconnected this client" in client.receive()
         assert client.at_end()
+
+
+def test_a_queue_is_browsed_over_the_control_socket(broker: Started) -> None:
+    sends(broker, "LOOK", "colour:red", "colour:blue")
+    dies(broker, "POOR")
+    lines = told(broker, "browse", "LOOK", "--selector", "colour = 'blue'")
+    assert lines[0].endswith("TextMessage persistent priority=4 x")
+    assert lines[1:] == ["1 of 2 waiting messages in queue://LOOK"]
+    assert "  property colour: red" in told(broker, "browse", "LOOK", "--verbose")
+    rows = [json.loads(line) for line in told(broker, "browse", "ActiveMQ.DLQ", "--json")]
+    assert any("dlqDeliveryFailureCause" in row["properties"] and row["body"] == "x" for row in rows)
+    assert any(line.startswith("  died of: ") for line in told(broker, "browse", "ActiveMQ.DLQ", "--verbose"))
+    refused = asked(broker, "browse", "NOWHERE")
+    assert (refused.returncode, "there is no queue NOWHERE" in refused.stderr) == (1, True)

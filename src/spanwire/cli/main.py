@@ -80,6 +80,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _overview() -> str:
     lines = ["usage: spanwire COMMAND [OPTIONS]", "", "commands:"]
-    lines += [f"  {name:<12} {text}" for name, (_, text) in COMMANDS.items()]
+    lines += [f"  {name:<13} {text}" for name, (_, text) in COMMANDS.items()]
     lines += ["", "spanwire COMMAND --help shows the options of a command, spanwire --version the build.", ""]
     return "\n".join(lines)

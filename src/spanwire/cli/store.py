@@ -8,13 +8,14 @@ import time
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
+from typing import BinaryIO, Final
 
 from spanwire.cli.arguments import Parser
 from spanwire.cli.endpoint import printable
 from spanwire.model.destination import Destination
 from spanwire.model.errors import SpanwireError, StoreError
 from spanwire.model.written_destination import written_destination
+from spanwire.protocols.readable import readable_or_fault
 from spanwire.service.service import message_formats
 from spanwire.stores.disk import FileDisk
 from spanwire.stores.journal.disk_port import DISK_FULL, Disk
@@ -22,7 +23,7 @@ from spanwire.stores.journal.findings import Finding
 from spanwire.stores.journal.patches import PLAN_NAME
 from spanwire.stores.offline import repair as repairing
 from spanwire.stores.offline.directory import own_directory, read_directory
-from spanwire.stores.offline.exporting import export_store
+from spanwire.stores.offline.exporting import export_readable, export_store
 from spanwire.stores.offline.importing import import_store
 from spanwire.stores.offline.inspection import TABLES, Inspection, LineReport, Progress, inspect, refuse_unreadable
 from spanwire.stores.offline.read_disk import ReadDisk
@@ -54,6 +55,11 @@ def run(arguments: Sequence[str]) -> int:
         parser.add_argument("--yes", action="store_true", help="go on although something cannot be saved")
     elif action == "export":
         parser.option("destination", "only destinations under this name or pattern, and no facts", metavar="PATTERN")
+        parser.add_argument(
+            "--readable",
+            action="store_true",
+            help="one line for each message with text, headers and properties, for people; it cannot be imported",
+        )
         parser.add_argument("--output", type=Path, metavar="FILE", help="instead of standard output; must not exist")
     elif action == "import":
         parser.add_argument("file", type=Path, metavar="FILE", help="what spanwire store export wrote")
@@ -135,7 +141,7 @@ def _export(options: argparse.Namespace) -> int:
         pattern = written_destination(str(options.destination))
     with read_directory(options.directory) as journal, ReadDisk(journal) as disk:
         if options.output is None:
-            export_store(disk, message_formats(), sys.stdout.buffer, pattern, _progress(options))
+            _write_export(disk, sys.stdout.buffer, pattern, options)
             sys.stdout.flush()
             return 0
         try:
@@ -143,9 +149,18 @@ def _export(options: argparse.Namespace) -> int:
         except FileExistsError as error:
             raise StoreError(f"{options.output} exists; name another file, or move it away") from error
         with stream:
-            messages, facts = export_store(disk, message_formats(), stream, pattern, _progress(options))
-    sys.stdout.write(f"{_count(messages, 'message')} and {_count(facts, 'fact')} exported\n")
+            told = _write_export(disk, stream, pattern, options)
+    sys.stdout.write(f"{told} exported\n")
     return 0
+
+
+def _write_export(disk: Disk, stream: BinaryIO, pattern: Destination | None, options: argparse.Namespace) -> str:
+    """Write what is asked for; return what that was."""
+    progress, formats = _progress(options), message_formats()
+    if options.readable:
+        return _count(export_readable(disk, formats, stream, pattern, progress, readable_or_fault), "message")
+    messages, facts = export_store(disk, formats, stream, pattern, progress)
+    return f"{_count(messages, 'message')} and {_count(facts, 'fact')}"
 
 
 def _import(options: argparse.Namespace) -> int:

@@ -22,6 +22,7 @@ from spanwire.broker.formats import MessageFormats
 from spanwire.broker.policy import PolicyMap
 from spanwire.broker.ports import AdvisoryFormat, MessageFormat
 from spanwire.management.administration import BrokerAdministration
+from spanwire.management.browsing import QueueBrowsing
 from spanwire.management.control import Command, ControlServer, Operation
 from spanwire.management.operations import QueueOperations
 from spanwire.management.views import BrokerView
@@ -297,6 +298,7 @@ class BrokerService:
             "pause": queues.pause,
             "resume": queues.resume,
             "remove-subscription": administration.remove_subscription,
+            "browse": QueueBrowsing(broker, self.read_stored).browse,
             "delete": administration.delete,
             "disconnect": administration.disconnect,
             "network-start": self._networking.start_connectors,

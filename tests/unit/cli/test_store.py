@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import subprocess
 import sys
@@ -241,6 +242,22 @@ def test_what_goes_out_comes_in(directory: Path, tmp_path: Path, capsys: pytest.
     assert capsys.readouterr().out.endswith("10 messages and 0 facts imported\n")
     assert main(["store", "import", str(tmp_path / "new"), str(tmp_path / "missing")]) == 1
     assert main(["store", "check", str(tmp_path / "new")]) == 0
+
+
+def test_a_readable_export_has_a_line_for_each_message_and_is_not_imported(
+    directory: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    target = tmp_path / "readable.jsonl"
+    assert main(["store", "export", str(directory), "--readable", "--output", str(target)]) == 0
+    assert capsys.readouterr().out == "10 messages exported\n"
+    rows = [json.loads(line) for line in target.read_text("utf-8").splitlines()]
+    assert len(rows) == 10
+    assert all({"line", "sequence", "message_id", "kind", "properties"} <= row.keys() for row in rows)
+    assert not any("bytes" in row for row in rows)
+    assert main(["store", "import", str(tmp_path / "new"), str(target)]) == 1
+    assert "a readable export cannot be imported" in capsys.readouterr().err
+    assert main(["store", "export", str(directory), "--readable", "--destination", "NONE"]) == 0
+    assert capsys.readouterr().out == ""
 
 
 def test_a_full_disk_is_one_line(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -62,9 +62,6 @@ TRANSITIONS: Final[dict[tuple[State, int], State]] = {
     (State.CONNECTED, wire.ACTIVE_MQ_TEXT_MESSAGE): State.CONNECTED,
     (State.CONNECTED, wire.ACTIVE_MQ_BLOB_MESSAGE): State.CONNECTED,
     (State.LEAVING, wire.KEEP_ALIVE_INFO): State.LEAVING,
-    (
-        State.LEAVING,
-        wire.REMOVE_INFO,
-    ): State.LEAVING,  # of what went with the connection, by another thread of the client
+    (State.LEAVING, wire.REMOVE_INFO): State.LEAVING,
     (State.LEAVING, wire.SHUTDOWN_INFO): State.CLOSED,
 }

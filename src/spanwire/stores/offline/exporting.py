@@ -9,24 +9,32 @@ One JSON object a line, UTF-8. Version 1:
 | a message | ``sequence``, ``priority``, ``expiration`` (milliseconds since 1970, 0: never; in ``schedule://`` the number of the job), ``redelivery_count``, ``format``: the number of the message format, ``bytes``: the message in base64; it belongs to the destination above it |
 | a fact | ``table``, ``key`` and ``value`` in base64 |
 | the last | ``end``: how many lines of messages there are, ``messages`` and ``facts``: how many of these |
+
+An export for people to read has a line for each message and no others: ``line`` and ``sequence`` say where it is stored,
+the rest is what the caller makes of it.
 """  # noqa: E501
 
 from __future__ import annotations
 
 import base64
 import json
+from collections.abc import Callable
 from typing import BinaryIO, Final
 
 from spanwire.broker.formats import MessageFormats
 from spanwire.broker.recovery import RecoveredDestination
 from spanwire.model.destination import SCHEDULE, Destination
 from spanwire.model.errors import SpanwireError, StoreError
+from spanwire.model.message import Message
+from spanwire.model.message_view import MessageView
 from spanwire.stores.journal.disk_port import Disk
-from spanwire.stores.offline.contents import StoreContents
+from spanwire.stores.offline.contents import StoreContents, StoredMessage
 from spanwire.stores.offline.inspection import Progress
 
 EXPORT_NAME: Final = "spanwire-store-export"
 EXPORT_VERSION: Final = 1
+
+Readable = Callable[[MessageView], dict[str, object]]
 
 
 def export_store(
@@ -56,6 +64,43 @@ def export_store(
     return done, facts
 
 
+def export_readable(
+    disk: Disk,
+    formats: MessageFormats,
+    output: BinaryIO,
+    pattern: Destination | None,
+    progress: Progress,
+    readable: Readable,
+) -> int:
+    """Write the messages as ``readable`` shows them; return how many. Nothing can import that. Raises as
+    `export_store`.
+    """
+    contents = StoreContents(disk)
+    lines = [line for line in contents.lines if pattern is None or pattern.matches(line.destination)]
+    total = sum(len(line.sequences) for line in lines)
+    done = 0
+    for line in sorted(lines, key=lambda line: line.destination.qualified_name):
+        for stored in contents.read(line):
+            message = _indexed(stored, line, formats)
+            view = formats.view(message)
+            view.redelivery_count = line.redeliveries.get(stored.sequence, 0)
+            _write(output, {"line": line.destination.qualified_name, "sequence": stored.sequence, **readable(view)})
+            done += 1
+            if done % 1000 == 0:
+                progress("messages", done, total)
+    progress("messages", done, done)
+    return done
+
+
+def _indexed(stored: StoredMessage, line: RecoveredDestination, formats: MessageFormats) -> Message:
+    try:
+        return formats.index(stored.format_id, stored.raw)
+    except SpanwireError as error:
+        raise StoreError(
+            f"message {stored.sequence} of {line.destination} cannot be read: {error}; run spanwire store check"
+        ) from error
+
+
 def _export_line(
     contents: StoreContents,
     line: RecoveredDestination,
@@ -69,12 +114,7 @@ def _export_line(
     if line.destination.kind == SCHEDULE:  # the number of the job stands in the place of the expiration
         numbers = dict(zip(line.expirations.sequences, line.expirations.wall_ms, strict=True))
     for stored in contents.read(line):
-        try:
-            message = formats.index(stored.format_id, stored.raw)
-        except SpanwireError as error:
-            raise StoreError(
-                f"message {stored.sequence} of {line.destination} cannot be read: {error}; run spanwire store check"
-            ) from error
+        message = _indexed(stored, line, formats)
         _write(
             output,
             {

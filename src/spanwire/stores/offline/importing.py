@@ -190,6 +190,8 @@ class ImportReader:
         """Everything in it; raises `StoreError` naming the first line that does not fit."""
         first = self._object()
         if first is None or EXPORT_NAME not in first:
+            if first is not None and "line" in first and "message_id" in first:
+                raise self._refusal("a readable export cannot be imported: export again without --readable")
             raise self._refusal("this is no export of a store")
         if first[EXPORT_NAME] != EXPORT_VERSION:
             raise self._refusal(

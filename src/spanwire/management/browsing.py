@@ -1,0 +1,99 @@
+"""The messages that wait in a queue, as the control socket shows them: whole, and left where they are."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Final, Protocol
+
+from spanwire.broker.formats import MessageFormats
+from spanwire.broker.message_values import BoundMessageValues
+from spanwire.broker.queue import Queue
+from spanwire.broker.reference import BrokerDestination
+from spanwire.model.destination import QUEUE, Destination, parse_destination
+from spanwire.model.errors import ConfigurationError
+from spanwire.model.message import Message
+from spanwire.protocols.readable import readable_or_fault
+from spanwire.selector.expression import Selector
+from spanwire.selector.parser import parse_selector
+
+View = dict[str, object]
+ReadStored = Callable[[Destination, list[int]], Awaitable[list[Message | None]]]
+MAX_SHOWN: Final = 400  # messages of one answer, ActiveMQ's maxBrowsePageSize
+MAX_LOOKED: Final = 10_000  # messages that a selector is tried on: some 20 MB of sequences and references
+SLICE: Final = 50  # messages between two turns of the loop
+MAX_MESSAGE_BYTES: Final = 4 * 1024 * 1024  # of a message that is shown whole; JSON of it fits the answer in any case
+MAX_BYTES: Final = 16 * 1024 * 1024  # of all messages of one answer, which may have 64 MiB
+
+
+class BrowsedBroker(Protocol):
+    """The part of the broker that is looked into (``broker/broker.py``)."""
+
+    @property
+    def formats(self) -> MessageFormats:
+        """How messages are read."""
+        ...
+
+    def home_of(self, destination: Destination) -> BrokerDestination | None:
+        """The queue itself."""
+        ...
+
+
+class QueueBrowsing:
+    """Looks into queues. Asks no rights: an operator is no client."""
+
+    def __init__(self, broker: BrowsedBroker, read_stored: ReadStored) -> None:
+        self._broker: Final = broker
+        self._read_stored: Final = read_stored
+
+    async def browse(self, arguments: Mapping[str, object]) -> View:
+        """``destination``: a queue, ``selector``: which messages, ``limit``: how many.
+
+        Gives ``messages``, those that are next first, ``waiting``, how many wait in the queue, ``in_flight``, those
+        that consumers hold, which are not shown, and ``looked``, how many the selector was tried on. Raises
+        `ConfigurationError` and `JmsError`.
+        """
+        name, limit, selector = arguments.get("destination"), arguments.get("limit"), arguments.get("selector")
+        wanted = parse_destination(str(name), QUEUE) if isinstance(name, str) and name else None
+        if wanted is None or not wanted.is_queue:
+            raise ConfigurationError("only queues can be browsed: name one")
+        queue = self._broker.home_of(wanted)
+        if not isinstance(queue, Queue):
+            raise ConfigurationError(f"there is no queue {wanted.name[:80]}; spanwire dstat queues lists them")
+        chooser = parse_selector(selector) if isinstance(selector, str) and selector.strip() else None
+        at_most = min(limit, MAX_SHOWN) if isinstance(limit, int) and limit > 0 else MAX_SHOWN
+        shown, looked = await self._chosen(queue, chooser, at_most)
+        return {"messages": shown, "waiting": queue.waiting(), "in_flight": queue.in_flight, "looked": looked}
+
+    async def _chosen(self, queue: Queue, chooser: Selector | None, at_most: int) -> tuple[list[View], int]:
+        values = BoundMessageValues(self._broker.formats)
+        found = queue.look(at_most if chooser is None else MAX_LOOKED)
+        shown: list[View] = []
+        looked = size = 0
+        while looked < len(found) and len(shown) < at_most and size < MAX_BYTES:
+            for message in await self._messages(queue, found[looked : looked + SLICE]):
+                if len(shown) >= at_most or size >= MAX_BYTES:
+                    break
+                looked += 1
+                if message is None or (chooser and not values.matches(chooser, message, message.redelivery_count)):
+                    continue
+                shown.append(self._shown(message))
+                size += min(message.size, MAX_MESSAGE_BYTES)
+            await asyncio.sleep(0)
+        return shown, looked
+
+    async def _messages(self, queue: Queue, page: list[tuple[int, Message | None]]) -> list[Message | None]:
+        missing = [sequence for sequence, message in page if message is None]
+        stored = dict(zip(missing, await self._read_stored(queue.destination, missing), strict=True))
+        return [stored.get(sequence) if message is None else message for sequence, message in page]
+
+    def _shown(self, message: Message) -> View:
+        if message.size > MAX_MESSAGE_BYTES:
+            return {
+                "message_id": str(message.message_id),
+                "fault": f"{message.size} bytes, too many to be shown; at most {MAX_MESSAGE_BYTES} are",
+            }
+        view = self._broker.formats.view(message)
+        view.redelivery_count = message.redelivery_count
+        path = {"broker_path": list(message.broker_path)} if message.broker_path else {}
+        return {**readable_or_fault(view), **path}

@@ -1,0 +1,84 @@
+"""What the control socket shows of a queue: from memory and from the store, chosen and bounded."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from spanwire.management import browsing
+from spanwire.management.browsing import QueueBrowsing
+from spanwire.model.destination import Destination
+from spanwire.model.errors import ConfigurationError, InvalidSelectorError
+from spanwire.model.message import Message
+from tests.support.dialogue.broker_dialogue import Stage
+
+QUEUE = "queue://Q"
+
+
+class Look:
+    def __init__(self, messages: int) -> None:
+        self.stage = Stage()
+        producer = self.stage.peer("p")
+        for number in range(messages):
+            producer.sends(QUEUE, f"m{number}", properties={"n": number})
+        self.browsing = QueueBrowsing(self.stage.broker, self.read)
+
+    async def read(self, destination: Destination, sequences: list[int]) -> list[Message | None]:
+        return [None for _ in sequences]
+
+    def shows(self, **arguments: object) -> dict[str, object]:
+        return asyncio.run(self.browsing.browse({"destination": "Q", **arguments}))
+
+
+def numbers(found: dict[str, object]) -> list[object]:
+    rows = found["messages"]
+    assert isinstance(rows, list)
+    return [row["properties"]["n"] for row in rows]
+
+
+def test_waiting_messages_are_shown_and_stay() -> None:
+    look = Look(3)
+    found = look.shows()
+    assert numbers(found) == [0, 1, 2]
+    assert (found["waiting"], found["in_flight"], found["looked"]) == (3, 0, 3)
+    assert look.stage.view(QUEUE).pending == 3
+
+
+def test_a_selector_and_a_limit_choose() -> None:
+    look = Look(200)
+    found = look.shows(selector="n >= 120", limit=2)
+    assert numbers(found) == [120, 121]
+    assert found["looked"] == 122
+    assert len(numbers(look.shows(limit=10_000))) == 200
+
+
+def test_what_consumers_hold_is_counted_and_not_shown() -> None:
+    look = Look(2)
+    look.stage.peer("c").consumes(QUEUE, prefetch=1)
+    found = look.shows()
+    assert (numbers(found), found["waiting"], found["in_flight"]) == ([1], 1, 1)
+
+
+def test_a_message_that_is_too_large_is_named_only() -> None:
+    look = Look(0)
+    look.stage.peer("big").sends(QUEUE, "x" * (browsing.MAX_MESSAGE_BYTES + 1))
+    rows = look.shows()["messages"]
+    assert isinstance(rows, list)
+    (row,) = rows
+    assert "too many to be shown" in row["fault"]
+    assert "body" not in row
+
+
+@pytest.mark.parametrize(
+    ("name", "part"),
+    [("NONE", "there is no queue NONE"), ("topic://T", "only queues"), ("", "only queues"), (3, "only")],
+)
+def test_what_is_no_queue_is_refused(name: object, part: str) -> None:
+    with pytest.raises(ConfigurationError, match=part):
+        Look(0).shows(destination=name)
+
+
+def test_a_wrong_selector_is_refused() -> None:
+    with pytest.raises(InvalidSelectorError):
+        Look(1).shows(selector="n = = 1")
