@@ -84,7 +84,8 @@ SPREADING: Final = """
 CLIENTS: Final = 30
 
 
-def test_clients_of_one_broker_spread_over_all_that_it_is_linked_to(shell: str) -> None:
+@pytest.mark.parametrize("comes_in", [False, True])
+def test_clients_of_one_broker_spread_over_all_that_it_is_linked_to(shell: str, comes_in: bool) -> None:
     async def scenario(one: Broker, other: Broker) -> None:
         connections = [await opened(shell, f"failover:({one.url})?{FAST}") for _ in range(CLIENTS)]
         await until(lambda: min(len(clients(one)), len(clients(other))) >= 3)
@@ -99,11 +100,12 @@ def test_clients_of_one_broker_spread_over_all_that_it_is_linked_to(shell: str) 
     def clients(broker: Broker) -> list[str]:
         return [str(view.client_id) for view in broker.clients()]
 
-    with Broker(SPREADING.format(name="other", links="")) as other:
-        links = f'<networkConnectors><networkConnector uri="static:({other.url})"/></networkConnectors>'
-        with Broker(SPREADING.format(name="one", links=links)) as one:
-            wait_until(lambda: bool(one.links()), WAIT_S)
-            asyncio.run(scenario(one, other))
+    with Broker(SPREADING.format(name="first", links="")) as first:
+        uri = f'uri="static:({first.url})" duplex="{"true" if comes_in else "false"}"'
+        links = f"<networkConnectors><networkConnector {uri}/></networkConnectors>"
+        with Broker(SPREADING.format(name="second", links=links)) as second:
+            assert wait_until(lambda: bool(second.links()), WAIT_S)
+            asyncio.run(scenario(first, second) if comes_in else scenario(second, first))
 
 
 # -- fanout ------------------------------------------------------------------------------------------------------------

@@ -398,6 +398,7 @@ class Link:
         self.reasons: list[str] = []
         self.to_far: deque[bytes] = deque()
         self.to_near: deque[bytes] = deque()
+        self.broker_url = f"tcp://{near.name}:61616"  # where the near broker says that it listens
         self.enabled = True
         self.stalled = False  # nothing arrives at the far end any more, and nothing is lost
 
@@ -411,9 +412,7 @@ class Link:
         now = self.near.network.now
         preferences = WireFormatPreferences()
         near = self.near
-        self.bridge = NetworkBridge(
-            near.broker, self.settings, f"tcp://{near.name}:61616", preferences, now, near.routes
-        )
+        self.bridge = NetworkBridge(near.broker, self.settings, self.broker_url, preferences, now, near.routes)
         settings = ConnectionSettings(f"tcp://{near.name}:40000")
         self.peer = OpenWireBrokerConnection(self.far.broker, settings, now, self.far.acceptor)
         self.to_far.clear()

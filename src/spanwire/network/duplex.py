@@ -14,6 +14,7 @@ from spanwire.broker.audit import printable
 from spanwire.broker.broker import Broker
 from spanwire.broker.connection_state import ConnectionState
 from spanwire.broker.ports import ClientConnection
+from spanwire.discovery.address import read_address
 from spanwire.model.environment import Time
 from spanwire.model.errors import JmsError
 from spanwire.model.info import ConnectionInfo
@@ -260,6 +261,17 @@ class DuplexAcceptor(NetworkAcceptor):
         logger.warning("duplex link %s is replaced by a newer one", key)
         older.connection.close_with(JmsError("a newer link of this connector has replaced this one"))
         older.leave("replaced by a newer link", now)
+
+    def linked(self) -> list[tuple[str, str]]:
+        """Return address and name of each broker whose duplex link is up. An address is what the broker says of itself,
+        and left out unless clients can connect there.
+        """
+        found: list[tuple[str, str]] = []
+        for bridge in self.bridges.values():
+            address = read_address(bridge.remote.url)
+            if address is not None:
+                found.append((address.uri, bridge.remote.name))
+        return found
 
     def now(self) -> Time:
         """The time at this broker."""

@@ -73,14 +73,17 @@ class Networking:
             self._telling = asyncio.get_running_loop().create_task(self._tell_clients(listening, host_name))
 
     async def _tell_clients(self, listening: Sequence[TransportConnector], host_name: str) -> None:
-        """Clients of connectors that ask for it hear of the brokers that this one is linked to."""
+        """Clients of connectors that ask for it hear of the brokers that this one has links to or duplex links from."""
         while True:
-            linked = sorted(
+            linked = [
                 (view.uri, view.remote)
                 for connector in self._connectors.values()
                 for view in connector.views()
                 if view.state == RUNNING
-            )
+            ]
+            if self._acceptor is not None:
+                linked += self._acceptor.linked()
+            linked.sort()
             for one in listening:
                 cluster = one.cluster
                 if cluster is not None:

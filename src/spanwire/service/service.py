@@ -21,6 +21,7 @@ from spanwire.broker.broker import Broker
 from spanwire.broker.formats import MessageFormats
 from spanwire.broker.policy import PolicyMap
 from spanwire.broker.ports import AdvisoryFormat, MessageFormat
+from spanwire.discovery.address import read_address
 from spanwire.management.administration import BrokerAdministration
 from spanwire.management.browsing import QueueBrowsing
 from spanwire.management.control import Command, ControlServer, Operation
@@ -34,7 +35,7 @@ from spanwire.network.duplex import DuplexAcceptor
 from spanwire.protocols.base import ConnectionSettings, ProtocolConnection
 from spanwire.service.config.model import BrokerConfiguration
 from spanwire.service.environment import RealEnvironment
-from spanwire.service.networking import Networking
+from spanwire.service.networking import Networking, announced_uri
 from spanwire.service.persistence import Persistence
 from spanwire.service.plugins import addresses, broker_class, plug_in
 from spanwire.service.readiness import open_connectors
@@ -236,7 +237,9 @@ class BrokerService:
 
     def _address(self) -> str:
         """Where other brokers are told that this one is."""
-        return self.connectors[0].uri if self.connectors else f"vm://{self.configuration.broker_name}"
+        uris = [announced_uri(connector, self.environment.host_name) for connector in self.connectors]
+        spoken = [uri for uri in uris if read_address(uri) is not None]  # there links and clients can connect
+        return (spoken or uris or [f"vm://{self.configuration.broker_name}"])[0]
 
     def _begin_turns(self, broker: Broker) -> Turn:
         journal = self._persistence.journal

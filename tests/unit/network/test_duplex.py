@@ -200,6 +200,18 @@ def test_a_durable_subscriber_at_the_opening_end_is_served_over_the_link() -> No
     assert inbox.texts == ["one"]
 
 
+@pytest.mark.parametrize(("url", "known"), [("tcp://A:61616", True), ("vm://A", False), ("", False)])
+def test_the_addresses_of_brokers_whose_duplex_links_came_in_are_known(url: str, known: bool) -> None:
+    network, _, b, link = pair()
+    link.broker_url = url
+    network.settles()
+    assert b.acceptor.linked() == ([("tcp://A:61616", "brokerA")] if known else [])
+    link.enabled = False
+    link.breaks()
+    network.settles()
+    assert b.acceptor.linked() == []
+
+
 # -- the settings on their way -----------------------------------------------------------------------------------------
 
 
