@@ -208,6 +208,25 @@ def test_the_next_broker_of_the_list_takes_over(tmp_path: Path, shell: str) -> N
 
 
 @pytest.mark.parametrize("shell", SHELLS)
+def test_a_send_that_meets_the_break_first_waits_no_longer_than_the_timeout(tmp_path: Path, shell: str) -> None:
+    async def scenario() -> None:
+        with BrokerProcess(spanwire_command(), tmp_path / "a") as broker:
+            async with opened(shell, failover(broker) + "&timeout=300") as connection, connection.session() as session:
+                producer = await session.create_producer("queue://WAIT")
+                await producer.send("before")
+                broker.kill()  # on the loop, which so learns of the break by the send
+                with pytest.raises(JmsError, match="no connection for 300 ms"):
+                    await producer.send("given up")
+                await asyncio.to_thread(broker.start)
+                await producer.send("after")
+                consumer = await session.create_consumer("queue://WAIT")
+                bodies = [(await consumer.receive(PATIENCE)).body for _ in range(2)]
+                assert bodies == ["before", "after"]
+
+    asyncio.run(asyncio.wait_for(scenario(), 2 * PATIENCE))
+
+
+@pytest.mark.parametrize("shell", SHELLS)
 def test_senders_wait_no_longer_than_the_timeout_and_attempts_end(tmp_path: Path, shell: str) -> None:
     async def scenario() -> None:
         with BrokerProcess(spanwire_command(), tmp_path / "a") as broker:

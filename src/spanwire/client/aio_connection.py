@@ -103,7 +103,7 @@ class CoreConnection(WireOwner, Beating):
                 while not self.core.is_online and self.core.failure is None:  # it may be lost again meanwhile
                     await self._online.wait()
         except TimeoutError:
-            raise JmsError(f"there has been no connection for {timeout_ms} ms, the timeout of failover") from None
+            raise self.core.failover.timed_out() from None
         self.core.line.check_open()
 
     async def answer(self, request: Request, timeout: float | None = None) -> None:
@@ -320,6 +320,16 @@ class CoreConnection(WireOwner, Beating):
                 self._lost.set_result(error)
         elif again:
             self._reconnecting = self._loop.create_task(self._reconnect())
+            end = self.core.failover.sends_end_at()
+            if end is not None:
+                self._loop.call_later(end - self.machine.now().monotonic, self._give_up_sends, end)
+
+    def _give_up_sends(self, end: float) -> None:
+        """It is ``end``: if there has been no connection since, sends that the loss met on their way are given up."""
+        failover = self.core.failover
+        if not self.core.is_online and failover.sends_end_at() == end:
+            self.core.line.give_up_sends(failover.timed_out())
+            self._after_input()
 
     # -- connecting ----------------------------------------------------------------------------------------------------
 

@@ -20,7 +20,7 @@ from spanwire.client.connection import ClientConnection
 from spanwire.client.consumer import ClientConsumer
 from spanwire.client.discovering import look
 from spanwire.client.failover import Failover
-from spanwire.client.line import Request
+from spanwire.client.line import MESSAGE, Request
 from spanwire.client.machine import (
     FORKS,
     Machine,
@@ -113,16 +113,42 @@ class CoreConnection:
         timeout_ms = self.core.failover.policy.timeout_ms
         end = None if timeout_ms < 0 else self.machine.now().monotonic + timeout_ms / 1000
         if not self.wait(lambda: self.core.is_online or self.core.failure is not None, end):
-            raise JmsError(f"there has been no connection for {timeout_ms} ms, the timeout of failover")
+            raise self.core.failover.timed_out()
         self.core.line.check_open()
 
     def answer(self, request: Request, timeout: float | None = None) -> None:
         """Wait for the answer of a request. Raises what the broker refused it with."""
         end = None if timeout is None else self.machine.now().monotonic + timeout
         self.flush(end)
+        if self.core.failover.policy.timeout_ms >= 0 and request.kind == MESSAGE:
+            self._give_up_late(request, end)
         if not self.wait(lambda: request.done, end):
             raise ResourceAllocationError(f"the broker has not answered within {timeout:g} s")
         request.raise_error()
+
+    def _give_up_late(self, request: Request, end: float | None) -> None:
+        """Wait for the answer of a send, until ``end``; it is given up when a lost connection is not there again in
+        the time that ``timeout`` grants.
+        """
+        core = self.core
+        while not request.done:
+            epoch = core.line.epoch
+            if core.is_online:
+                if not self.wait(lambda: request.done or not core.is_online, end):
+                    return
+                continue
+            due = core.failover.sends_end_at()
+            if due is None or (end is not None and end < due):
+                due = end
+            if self.wait(lambda: request.done or core.is_online, due):
+                continue
+            if due is end:
+                return
+            if core.line.epoch != epoch:
+                continue  # it was there again meanwhile, and is lost again
+            core.line.give_up_sends(core.failover.timed_out())
+            core.take_completed()
+            self.changed()
 
     def answer_close(self, request: Request | None) -> None:
         """Wait for the answer of a removal, if there is one to wait for."""

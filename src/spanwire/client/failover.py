@@ -98,6 +98,14 @@ class Failover:
         self._probe_ms = self.policy.initial_delay_ms
         self._probe_at = now + self._probe_ms / 1000
 
+    def sends_end_at(self) -> float | None:
+        """When sends that wait for an answer are given up unless there is a connection again; None for never."""
+        return None if self.policy.timeout_ms < 0 else self.started_at + self.policy.timeout_ms / 1000
+
+    def timed_out(self) -> JmsError:
+        """Why a send was given up."""
+        return JmsError(f"there has been no connection for {self.policy.timeout_ms} ms, the timeout of failover")
+
     @property
     def is_looking(self) -> bool:
         """Whether addresses are `found` before there is a next one: nobody has listed any, and those that were found

@@ -188,6 +188,12 @@ class Line:
         request.raw = b""
         self._completed.append(request)
 
+    def give_up_sends(self, error: JmsError) -> None:
+        """Whoever waits for the answer to a message waits no longer, and no other broker is sent it."""
+        for request in list(self.requests.values()):
+            if request.kind == MESSAGE:
+                self.complete(request, error)
+
     def complete_in_transaction(self, owner: int, error: JmsError | None) -> None:
         """Whoever waits for the answer to something sent in the transaction of session ``owner`` waits no longer."""
         for request in list(self.requests.values()):
