@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from spanwire.client import blocking
+from spanwire.client import Property, blocking
 
 URL = os.environ.get("SPANWIRE_URL", "tcp://127.0.0.1:61616")
 REGIONS = ("north", "south", "west")
@@ -16,7 +16,7 @@ def send_orders(url: str, count: int, queue: str = "ORDERS") -> None:
     with blocking.connect(url) as connection, connection.session(acknowledge="transacted") as session:
         producer = session.create_producer(f"queue://{queue}")
         for number in range(count):
-            properties = {"region": REGIONS[number % len(REGIONS)], "amount": 1.5 * (number % 7)}
+            properties: dict[str, Property] = {"region": REGIONS[number % len(REGIONS)], "amount": 1.5 * (number % 7)}
             producer.send(f"order {number}", properties=properties)
         session.commit()
 

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from spanwire.client import Property
+
 HERE: Final = Path(__file__).resolve().parent
 TRADES: Final = "STOCKS.TRADES"
 ARCHIVE: Final = "STOCKS.ARCHIVE"
@@ -56,7 +58,7 @@ class Trade:
         """Where it is sent."""
         return (TRADES, ARCHIVE) if self.is_trade else (ARCHIVE,)
 
-    def properties(self) -> dict[str, object]:
+    def properties(self) -> dict[str, Property]:
         """The properties of the message; its body is the price."""
         return {"key": self.key, "symbol": self.symbol, "date": self.date, "volume": self.volume}
 

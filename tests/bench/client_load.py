@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Final
 
 from spanwire._build import version_text
-from spanwire.client import aio, blocking
+from spanwire.client import AcknowledgeMode, aio, blocking
 from tests.support.broker_process import BrokerProcess, spanwire_command
 
 BODY: Final = b"x" * 1024
@@ -97,7 +97,7 @@ async def send_aio(url: str, queue: str, count: int, watch: Stopwatch) -> None:
         watch.stop()
 
 
-async def receive_aio(url: str, queue: str, count: int, mode: str, watch: Stopwatch) -> Tally:
+async def receive_aio(url: str, queue: str, count: int, mode: AcknowledgeMode, watch: Stopwatch) -> Tally:
     """Receive everything."""
     tally = Tally()
     async with aio.connect(url) as connection, connection.session(mode) as session:
@@ -111,7 +111,7 @@ async def receive_aio(url: str, queue: str, count: int, mode: str, watch: Stopwa
     return tally
 
 
-async def both_aio(url: str, queue: str, count: int, mode: str) -> Tally:
+async def both_aio(url: str, queue: str, count: int, mode: AcknowledgeMode) -> Tally:
     """A sending and a receiving task in one loop."""
     receiving = asyncio.create_task(receive_aio(url, queue, count, mode, Stopwatch()))
     await send_aio(url, queue, count, Stopwatch())
@@ -129,7 +129,7 @@ def send_blocking(url: str, queue: str, count: int, watch: Stopwatch) -> None:
         watch.stop()
 
 
-def receive_blocking(url: str, queue: str, count: int, mode: str, watch: Stopwatch) -> Tally:
+def receive_blocking(url: str, queue: str, count: int, mode: AcknowledgeMode, watch: Stopwatch) -> Tally:
     """The same from an ordinary thread."""
     tally = Tally()
     with blocking.connect(url) as connection, connection.session(mode) as session:
@@ -151,7 +151,7 @@ def send(shell: str, url: str, queue: str, count: int, watch: Stopwatch) -> None
         send_blocking(url, queue, count, watch)
 
 
-def receive(shell: str, url: str, queue: str, count: int, mode: str, watch: Stopwatch) -> Tally:
+def receive(shell: str, url: str, queue: str, count: int, mode: AcknowledgeMode, watch: Stopwatch) -> Tally:
     """Receive with one of the shells."""
     if shell == "aio":
         return asyncio.run(receive_aio(url, queue, count, mode, watch))
@@ -166,7 +166,7 @@ def timed(work: Callable[[Stopwatch], object], count: int) -> Numbers:
     return watch.numbers(count)
 
 
-def child(pipe: Pipe, shell: str, url: str, queue: str, count: int, mode: str) -> None:
+def child(pipe: Pipe, shell: str, url: str, queue: str, count: int, mode: AcknowledgeMode) -> None:
     """The receiving half of two processes."""
     tally = Tally()
 
@@ -178,7 +178,7 @@ def child(pipe: Pipe, shell: str, url: str, queue: str, count: int, mode: str) -
     pipe.send({**numbers, "received": tally.count, "disordered": tally.disordered})
 
 
-def in_two(shell: str, url: str, queue: str, count: int, mode: str) -> Numbers:
+def in_two(shell: str, url: str, queue: str, count: int, mode: AcknowledgeMode) -> Numbers:
     """A sending and a receiving process at once."""
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
@@ -190,7 +190,7 @@ def in_two(shell: str, url: str, queue: str, count: int, mode: str) -> Numbers:
     return {"send": sent, "receive": received}
 
 
-def in_one(shell: str, url: str, queue: str, count: int, mode: str) -> Numbers:
+def in_one(shell: str, url: str, queue: str, count: int, mode: AcknowledgeMode) -> Numbers:
     """First everything out, then everything in; with asyncio also both at once."""
     tally = Tally()
 
@@ -212,7 +212,7 @@ def in_one(shell: str, url: str, queue: str, count: int, mode: str) -> Numbers:
     return found
 
 
-def measure(shell: str, url: str, count: int, mode: str) -> Numbers:
+def measure(shell: str, url: str, count: int, mode: AcknowledgeMode) -> Numbers:
     """Everything about one shell."""
     queue = f"queue://BENCH.CLIENT.{shell.upper()}"
     send(shell, url, queue, WARM_UP, Stopwatch())

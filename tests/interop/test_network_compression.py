@@ -8,14 +8,14 @@ from typing import Final
 
 import pytest
 
-from spanwire.client import blocking
+from spanwire.client import Body, blocking
 from tests.support.broker_process import BrokerProcess, spanwire_command
 from tests.support.classic import classic_broker
 from tests.support.peers import require
 from tests.support.stomp_socket import StompSocket
 
 PATIENCE_S: Final = 60.0
-BODIES: Final[list[object]] = ["grüße " * 500, b"\x00\x01" * 2_000, {"a": "x" * 900, "n": 7}, ["x" * 900, True], ""]
+BODIES: Final[list[Body]] = ["grüße " * 500, b"\x00\x01" * 2_000, {"a": "x" * 900, "n": 7}, ["x" * 900, True], ""]
 CONNECTOR: Final = """\
     <networkConnectors>
       <networkConnector name="packed" uri="static:(tcp://127.0.0.1:{port})?initialReconnectDelay=200"

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from spanwire.client import Body
 from spanwire.client.values import Double, Int, Long
 from spanwire.model.errors import ConfigurationError
 from spanwire.pipeline.message_columns import (
@@ -26,7 +27,7 @@ from tests.support.queues import Sent, send, take_all
 def test_bodies_and_properties_become_columns(spark: SparkSession, spanwire: BrokerProcess) -> None:
     url = spanwire.openwire_uri()
     properties = {"price": Double(1.5), "n": Long(7)}
-    bodies: list[object] = ['{"symbol": "IBM", "lots": 3}', {"a": Int(1), "b": "x"}, [Int(1), "x"]]
+    bodies: list[Body] = ['{"symbol": "IBM", "lots": 3}', {"a": Int(1), "b": "x"}, [Int(1), "x"]]
     send(url, "COLUMNS.IN", [Sent(body, properties) for body in bodies])
     frame = spark.read.format("spanwire").options(url=url, destination="COLUMNS.IN").load()
     rows = frame.select(

@@ -11,6 +11,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import StructField, StructType, VariantType, VariantVal
 
+from spanwire.client import Body, Property
 from spanwire.client.values import Byte, Double, Float, Int, Long, Short
 from spanwire.model.message_view import BYTE_VALUE, INT_VALUE, LIST_VALUE, MAP_VALUE, STRING_VALUE, PropertyValue
 from spanwire.pipeline.schema import arrow_schema
@@ -20,7 +21,7 @@ from tests.support.queues import Sent, numbered, send, take_all
 from tests.support.streams import run_to_the_end
 
 BATCH_TIMEOUT_S = 200
-TYPED = {
+TYPED: dict[str, Property] = {
     "a": Byte(1),
     "b": Short(2),
     "c": Int(3),
@@ -105,7 +106,7 @@ def test_types_of_properties_survive_spark_and_parquet(spark: SparkSession, url:
 
 
 def test_every_kind_of_body_arrives(spark: SparkSession, url: str, tmp_path: Path) -> None:
-    bodies: list[object] = ["text ä", b"\x00\xff", {"k": Int(1), "s": "x"}, [Int(1), "x"], None]
+    bodies: list[Body] = ["text ä", b"\x00\xff", {"k": Int(1), "s": "x"}, [Int(1), "x"], None]
     send(url, "BODIES", [Sent(body, {"n": n}) for n, body in enumerate(bodies)])
     found = archive(spark, url, "BODIES", tmp_path)
     rows = found.orderBy(functions.expr("properties['n']::int")).collect()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from spanwire.cli.main import main
-from spanwire.client import blocking
+from spanwire.client import Body, Properties, blocking
 from spanwire.client.values import Byte, Long
 from spanwire.model.errors import ConfigurationError
 from spanwire.pipeline.options import ReadOptions, read_options
@@ -15,7 +15,7 @@ from tests.support.queues import TIMEOUT_S, numbered, send, take_all
 DEAD = "ActiveMQ.DLQ"
 
 
-def poison(url: str, queue: str, body: object, properties: dict[str, object]) -> None:
+def poison(url: str, queue: str, body: Body, properties: Properties) -> None:
     """Send a message and have it end among the dead letters: its consumer rejects it at the first delivery."""
     options = "?jms.redeliveryPolicy.maximumRedeliveries=0"
     with blocking.connect(url + options) as connection, connection.session(acknowledge="transacted") as session:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import Row, SparkSession, functions
 
+from spanwire.client import Body, Property
 from spanwire.client.values import Byte, Double, Int, Long
 from tests.support.broker_process import BrokerProcess
 from tests.support.queues import Sent, numbered, send, take_all
@@ -46,8 +47,8 @@ def test_each_row_goes_to_the_queue_it_names(spark: SparkSession, url: str) -> N
 
 
 def test_what_is_read_is_written_as_it_was(spark: SparkSession, url: str, tmp_path: Path) -> None:
-    bodies: list[object] = ["text ä", b"\x00\xff", {"k": Int(1), "l": Long(2)}, [Int(1), "x"], [], None]
-    properties = {"a": Byte(1), "b": Double(0.5), "c": "x", "d": True}
+    bodies: list[Body] = ["text ä", b"\x00\xff", {"k": Int(1), "l": Long(2)}, [Int(1), "x"], [], None]
+    properties: dict[str, Property] = {"a": Byte(1), "b": Double(0.5), "c": "x", "d": True}
     send(url, "ORIGINAL", [Sent(body, {**properties, "n": n}) for n, body in enumerate(bodies)])
     source = spark.readStream.format("spanwire").options(
         url=url, destination="ORIGINAL", stagingDirectory=str(tmp_path / "staging")

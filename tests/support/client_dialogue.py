@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from spanwire.client import Body, Properties
 from spanwire.client.address import BrokerUrl, parse_url
 from spanwire.client.connection import ClientConnection
 from spanwire.client.consumer import ClientConsumer
@@ -231,6 +232,9 @@ class Acknowledging:
 
     def acknowledge(self, message: Message) -> None:
         self._session.acknowledge(message)
+
+    def reply(self, message: Message, body: Body, properties: Properties | None = None) -> None:
+        raise AssertionError("nobody answers here")
 
 
 def text_message(body: str, sequence: int) -> wire.ActiveMQTextMessage:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from spanwire.client import blocking
+from spanwire.client import Body, Properties, blocking
 from spanwire.client.message import Message
 
 TIMEOUT_S = 60.0  # for a message that comes; nobody waits that long for one that does not
@@ -16,8 +16,8 @@ LAST = "nothing follows"
 class Sent:
     """A message to be sent."""
 
-    body: object = None
-    properties: Mapping[str, object] = field(default_factory=dict)
+    body: Body = None
+    properties: Properties = field(default_factory=dict)
 
 
 def send(url: str, queue: str, messages: Iterable[Sent]) -> int:

@@ -21,6 +21,7 @@ from spanwire.broker.reference import BrokerDestination, MessageReference
 from spanwire.broker.rights import Rights
 from spanwire.broker.topic import Topic
 from spanwire.broker.transactions import TransactedSend, Transaction
+from spanwire.broker.unscheduled import LOOKED_AT, Unscheduled
 from spanwire.broker.unstored import Unstored
 from spanwire.broker.virtual import Target, VirtualDestinations
 from spanwire.broker.waiting import Waiting, WaitingLine, WithheldMessage
@@ -86,6 +87,7 @@ class Sending(ParkedSender):
         self._flow: Final[FlowControl] = flow
         self._audit: Final[ProducerAudit] = audit
         self._virtual: Final[VirtualDestinations] = virtual
+        self._unscheduled: Final[Unscheduled] = Unscheduled(formats)
         self.delayed: DelayedSender | None = None
         self.control: ControlTaker | None = None
 
@@ -94,7 +96,10 @@ class Sending(ParkedSender):
     def send(self, state: ConnectionState, message: Message, transaction: Transaction | None, token: int) -> bool:
         """Take ``message``; True when it can be answered now. Raises `JmsError` when it is refused."""
         delayed = self.delayed
-        if delayed is not None and delayed.concerns(message):
+        if delayed is None:
+            if message.message_id.sequence <= LOOKED_AT:
+                self._unscheduled.look(message)
+        elif delayed.concerns(message):
             return self._send_later(delayed, state, message, transaction, token)
         destination = message.destination
         home = self._map.find(destination)

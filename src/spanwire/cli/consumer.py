@@ -11,12 +11,13 @@ from typing import Final
 from spanwire.cli.arguments import Parser
 from spanwire.cli.endpoint import connect, destination, endpoint_options, printable, rate
 from spanwire.client.blocking import Consumer, Session
+from spanwire.client.content_types import AcknowledgeMode
 from spanwire.client.message import Message
 from spanwire.model.destination import TOPIC, Destination
 from spanwire.model.errors import ConfigurationError
 
 DEFAULT_COUNT: Final = 1000  # ActiveMQ's default
-MODES: Final = {
+MODES: Final[dict[str, AcknowledgeMode]] = {
     "SESSION_TRANSACTED": "transacted",
     "AUTO_ACKNOWLEDGE": "auto",
     "CLIENT_ACKNOWLEDGE": "client",

@@ -11,6 +11,7 @@ from typing import Final
 from spanwire.cli.arguments import Parser
 from spanwire.cli.endpoint import connect, destination, endpoint_options, rate
 from spanwire.client.blocking import Session
+from spanwire.client.content_types import AcknowledgeMode
 from spanwire.model.destination import Destination
 
 DEFAULT_COUNT: Final = 1000  # ActiveMQ's default
@@ -29,7 +30,7 @@ def run(arguments: Sequence[str]) -> int:
     options = parser.parse(arguments)
     target = destination(options)
     started = time.monotonic()
-    acknowledge = "transacted" if options.transaction_batch_size else "auto"
+    acknowledge: AcknowledgeMode = "transacted" if options.transaction_batch_size else "auto"
     with connect(options) as connection, connection.session(acknowledge) as session:
         _send(session, target, options)
     sys.stdout.write(

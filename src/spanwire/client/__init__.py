@@ -1,1 +1,98 @@
-"""The OpenWire client: a core without I/O, and the shells `aio` and `blocking`."""
+"""The OpenWire client: a core without I/O, and the shells `aio` and `blocking`.
+
+What a program needs can be imported from here: `connect` and the handles of the blocking shell, messages, the types of
+what they carry, and all errors. For asyncio it is ``from spanwire.client import aio``. Nothing is loaded before it is
+named, so that a worker that imports one module of the client pays for that one alone.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from spanwire.client import aio as aio
+    from spanwire.client import blocking as blocking
+    from spanwire.client.blocking import Browser as Browser
+    from spanwire.client.blocking import Connection as Connection
+    from spanwire.client.blocking import Consumer as Consumer
+    from spanwire.client.blocking import Producer as Producer
+    from spanwire.client.blocking import Session as Session
+    from spanwire.client.blocking import connect as connect
+    from spanwire.client.content_types import AcknowledgeMode as AcknowledgeMode
+    from spanwire.client.content_types import Body as Body
+    from spanwire.client.content_types import BodyValue as BodyValue
+    from spanwire.client.content_types import Properties as Properties
+    from spanwire.client.content_types import Property as Property
+    from spanwire.client.message import Message as Message
+    from spanwire.client.values import Byte as Byte
+    from spanwire.client.values import Double as Double
+    from spanwire.client.values import Float as Float
+    from spanwire.client.values import Int as Int
+    from spanwire.client.values import Long as Long
+    from spanwire.client.values import Serialized as Serialized
+    from spanwire.client.values import Short as Short
+    from spanwire.model.destination import Destination as Destination
+    from spanwire.model.errors import AuthenticationError as AuthenticationError
+    from spanwire.model.errors import AuthorizationError as AuthorizationError
+    from spanwire.model.errors import ConfigurationError as ConfigurationError
+    from spanwire.model.errors import DestinationDoesNotExistError as DestinationDoesNotExistError
+    from spanwire.model.errors import IllegalStateError as IllegalStateError
+    from spanwire.model.errors import InvalidClientIdError as InvalidClientIdError
+    from spanwire.model.errors import InvalidDestinationError as InvalidDestinationError
+    from spanwire.model.errors import InvalidSelectorError as InvalidSelectorError
+    from spanwire.model.errors import JmsError as JmsError
+    from spanwire.model.errors import MessageFormatError as MessageFormatError
+    from spanwire.model.errors import ResourceAllocationError as ResourceAllocationError
+    from spanwire.model.errors import SpanwireError as SpanwireError
+    from spanwire.model.errors import TransactionError as TransactionError
+    from spanwire.model.errors import TransactionRolledBackError as TransactionRolledBackError
+    from spanwire.model.errors import XaError as XaError
+    from spanwire.model.ids import XaTransactionId as XaTransactionId
+    from spanwire.model.secret import Secret as Secret
+    from spanwire.tls.settings import ClientTlsSettings as ClientTlsSettings
+    from spanwire.tls.settings import KeyStore as KeyStore
+    from spanwire.tls.settings import TrustStore as TrustStore
+
+SHELLS: Final = ("aio", "blocking")
+HOMES: Final[dict[str, str]] = {
+    **dict.fromkeys(
+        ("Browser", "Connection", "Consumer", "Producer", "Session", "connect"), "spanwire.client.blocking"
+    ),
+    **dict.fromkeys(
+        ("AcknowledgeMode", "Body", "BodyValue", "Properties", "Property"), "spanwire.client.content_types"
+    ),
+    "Message": "spanwire.client.message",
+    **dict.fromkeys(("Byte", "Double", "Float", "Int", "Long", "Serialized", "Short"), "spanwire.client.values"),
+    "Destination": "spanwire.model.destination",
+    **dict.fromkeys(
+        (
+            "AuthenticationError", "AuthorizationError", "ConfigurationError", "DestinationDoesNotExistError",
+            "IllegalStateError", "InvalidClientIdError", "InvalidDestinationError", "InvalidSelectorError", "JmsError",
+            "MessageFormatError", "ResourceAllocationError", "SpanwireError", "TransactionError",
+            "TransactionRolledBackError", "XaError",
+        ),
+        "spanwire.model.errors",
+    ),
+    "XaTransactionId": "spanwire.model.ids",
+    "Secret": "spanwire.model.secret",
+    **dict.fromkeys(("ClientTlsSettings", "KeyStore", "TrustStore"), "spanwire.tls.settings"),
+}  # fmt: skip
+
+
+if not TYPE_CHECKING:  # a type checker is to find names that are not there
+
+    def __getattr__(name: str) -> object:
+        """Load what is named for the first time."""
+        if name in SHELLS:
+            return import_module(f"spanwire.client.{name}")
+        home = HOMES.get(name)
+        if home is None:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        found: object = getattr(import_module(home), name)
+        globals()[name] = found
+        return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *HOMES, *SHELLS})

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from time import time_ns
 from types import TracebackType
 from typing import Final, Self
 
 from spanwire.client.aio_connection import FLUSH_BYTES, CoreConnection
+from spanwire.client.content_types import Body, Properties
 from spanwire.client.machine import FORKS
-from spanwire.client.outgoing import Outgoing
+from spanwire.client.outgoing import Outgoing, delayed_properties
 from spanwire.client.producer import ClientProducer
 from spanwire.client.session import ClientSession
 from spanwire.model.destination import Destination
@@ -40,8 +40,8 @@ class Producer:
 
     async def send(
         self,
-        body: object = None,
-        properties: Mapping[str, object] | None = None,
+        body: Body = None,
+        properties: Properties | None = None,
         destination: Destination | str | None = None,
         message_type: str | None = None,
         correlation_id: str | None = None,
@@ -52,19 +52,22 @@ class Producer:
         group_id: str | None = None,
         group_sequence: int = 0,
         wait: bool | None = None,
+        delay_ms: int | None = None,
     ) -> None:
         """Send one message.
 
-        ``body``: str, bytes, dict, list, None or a received `Message`. ``wait`` None: a persistent message outside of a
+        ``body``: str, bytes, dict, list, None or a received `Message`. ``delay_ms`` has the broker's scheduler keep the
+        message for so many milliseconds. ``wait`` None: a persistent message outside of a
         transaction waits until the broker has it synced, unless the URL says ``jms.useAsyncSend=true``; any other is on
         its way when this returns.
         """
+        found = properties if delay_ms is None else delayed_properties(properties, body, delay_ms)
         shared = self._shared
         wire = shared.wire
         if wire is not None and wire.is_writable and shared.forks == FORKS.count:
             unsent = self.core.post(
                 body,
-                properties,
+                found,
                 destination,
                 message_type,
                 correlation_id,
@@ -86,7 +89,7 @@ class Producer:
                 return
         outgoing = Outgoing(
             body,
-            properties,
+            found,
             destination,
             message_type,
             correlation_id,

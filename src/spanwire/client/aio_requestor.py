@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Final, Protocol
 
 from spanwire.client.aio_connection import CoreConnection
 from spanwire.client.aio_consumer import Consumer
 from spanwire.client.aio_producer import Producer
+from spanwire.client.content_types import Body, Properties
 from spanwire.client.message import Message
 from spanwire.client.requestor import Replies
 from spanwire.model.destination import Destination
@@ -45,8 +46,8 @@ class Requestor:
     async def request(
         self,
         destination: Destination | str,
-        body: object,
-        properties: Mapping[str, object] | None,
+        body: Body,
+        properties: Properties | None,
         timeout: float | None,
     ) -> Message | None:
         """Send, and wait for the reply; None when the time is over."""

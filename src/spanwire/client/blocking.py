@@ -24,6 +24,7 @@ from spanwire.client.blocking_requestor import Requestor
 from spanwire.client.blocking_session import Browser as Browser
 from spanwire.client.blocking_session import Session as Session
 from spanwire.client.connection import ClientConnection
+from spanwire.client.content_types import AcknowledgeMode
 from spanwire.client.machine import Machine
 from spanwire.model.errors import JmsError
 from spanwire.tls.settings import ClientTlsSettings
@@ -77,7 +78,7 @@ class Connection:
         """What the broker refused of commands that nobody waited for, the last hundred."""
         return list(self.shared.core.errors)
 
-    def session(self, acknowledge: str = "auto") -> Session:
+    def session(self, acknowledge: AcknowledgeMode = "auto") -> Session:
         """A session; ``acknowledge`` is ``auto``, ``client``, ``dups_ok``, ``individual``, ``transacted`` or ``xa``."""
         shared = self.shared
         shared.check()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -11,6 +11,7 @@ from spanwire.client.blocking_connection import CoreConnection
 from spanwire.client.blocking_consumer import Consumer
 from spanwire.client.blocking_producer import Producer
 from spanwire.client.consumer import ClientConsumer
+from spanwire.client.content_types import Body, Properties
 from spanwire.client.message import Message
 from spanwire.client.requestor import Replies
 from spanwire.model.destination import Destination
@@ -65,8 +66,8 @@ class Requestor:
     def request(
         self,
         destination: Destination | str,
-        body: object,
-        properties: Mapping[str, object] | None,
+        body: Body,
+        properties: Properties | None,
         timeout: float | None,
     ) -> Message | None:
         """Send, and wait for the reply; None when the time is over."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from types import TracebackType
 from typing import Final, Self
 
@@ -13,7 +13,8 @@ from spanwire.client.blocking_producer import Producer
 from spanwire.client.blocking_requestor import Requestor
 from spanwire.client.blocking_xa import XaResource
 from spanwire.client.consumer_options import ConsumerOptions, consumer_info
-from spanwire.client.message import Message
+from spanwire.client.content_types import Body, Properties
+from spanwire.client.message import Message, reply_destination
 from spanwire.client.producer import SendDefaults
 from spanwire.client.session import ClientSession
 from spanwire.model.destination import TEMP_QUEUE, TEMP_TOPIC, Destination
@@ -31,6 +32,7 @@ class Session:
         self._shared: Final = shared
         self._requestor: Final = requestor
         self.xa: Final = XaResource(shared, core)
+        self._replier: Producer | None = None
         self._turns: Final = Turns()
 
     def __enter__(self) -> Self:
@@ -143,8 +145,8 @@ class Session:
     def request(
         self,
         destination: Destination | str,
-        body: object,
-        properties: Mapping[str, object] | None = None,
+        body: Body,
+        properties: Properties | None = None,
         timeout: float | None = None,
     ) -> Message | None:
         """Send a message that asks for a reply, and wait for that; None when the time is over.
@@ -155,6 +157,21 @@ class Session:
             raise IllegalStateError("a transacted session sends nothing before its commit; request in another one")
         self.core.check_open()
         return self._requestor.request(destination, body, properties, timeout)
+
+    def reply(self, message: Message, body: Body, properties: Properties | None = None) -> None:
+        """Send the answer to a request: to its ``reply_to``, with its correlation id or, without one, its message id.
+
+        Raises `InvalidDestinationError` for a message that asks for no answer.
+        """
+        if self._replier is None:
+            self._replier = self.create_producer()
+        self._replier.send(
+            body,
+            properties,
+            reply_destination(message),
+            correlation_id=message.correlation_id or message.message_id,
+            persistent=message.persistent,
+        )
 
     def commit(self, timeout: float | None = None) -> None:
         """Make everything sent and received final. Raises `TransactionRolledBackError` when none of it was done, and

@@ -34,7 +34,8 @@ class Forks:
         """Count from now on; how many there have been."""
         if not self._is_watching:
             self._is_watching = True
-            os.register_at_fork(after_in_child=self._forked)
+            if hasattr(os, "register_at_fork"):  # Windows has no forks
+                os.register_at_fork(after_in_child=self._forked)
         return self.count
 
     def _forked(self) -> None:

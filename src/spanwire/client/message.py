@@ -6,8 +6,9 @@ read on first use. An object message's body stays the serialization stream that 
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from typing import Final, Protocol
+from collections.abc import Awaitable, Generator
+from json import loads
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from librt.strings import read_i64_be
 
@@ -21,6 +22,9 @@ from spanwire.protocols.openwire.identities import destination_of, message_id_of
 from spanwire.protocols.openwire.message_body import KINDS, neutral_body
 from spanwire.protocols.openwire.message_layout import MessageScanner
 from spanwire.protocols.primitive_map import UNBOUNDED, decode_map, decode_stream, plain_map, plain_value
+
+if TYPE_CHECKING:
+    from spanwire.client.content_types import Body, Properties
 
 KIND_WORDS: Final = ("message", "text", "bytes", "map", "stream", "object", "blob")
 NULLS: Final = b"\x00\x00"  # no content, no properties
@@ -44,6 +48,10 @@ class MessageAcknowledger(Protocol):
 
     def acknowledge(self, message: Message) -> None:
         """Acknowledge as the session's mode says."""
+        ...
+
+    def reply(self, message: Message, body: Body, properties: Properties | None = None) -> Awaitable[None] | None:
+        """Send an answer; of a blocking session it is sent when this returns."""
         ...
 
 
@@ -86,13 +94,47 @@ class Message:
         self.acknowledger.acknowledge(self)
         return DONE
 
+    def reply(self, body: Body, properties: Properties | None = None) -> Awaitable[None]:
+        """Send an answer to the message's ``reply_to``, with its correlation id or, without one, its message id; to be
+        awaited with `spanwire.client.aio`. In a transacted session it goes out with the commit.
+
+        Raises `InvalidDestinationError` for a message that asks for no answer.
+        """
+        if self.acknowledger is None:
+            raise IllegalStateError("only a message that a consumer received can be answered")
+        sent = self.acknowledger.reply(self, body, properties)
+        return DONE if sent is None else sent
+
     @property
     def kind(self) -> str:
         """``text bytes map stream object message`` or ``blob``."""
         return KIND_WORDS[KINDS[self.raw[0]]]
 
     @property
-    def body(self) -> object:
+    def text(self) -> str:
+        """The body of a text message, or of a bytes message in UTF-8, as STOMP clients often send texts.
+
+        Raises `MessageFormatError` for any other body and for none.
+        """
+        body = self.body
+        if isinstance(body, bytes) and KINDS[self.raw[0]] == BYTES:
+            try:
+                return body.decode("utf-8")
+            except UnicodeDecodeError:
+                raise MessageFormatError("the body is no text in UTF-8") from None
+        if not isinstance(body, str):
+            raise MessageFormatError(f"a {self.kind} message has no text" if body is not None else "there is no text")
+        return body
+
+    def json(self) -> Any:
+        """The value that the text holds as JSON. Raises `MessageFormatError` for a body that is no JSON."""
+        try:
+            return loads(self.text)
+        except (ValueError, RecursionError) as error:
+            raise MessageFormatError(f"the body is no JSON: {error}") from None
+
+    @property
+    def body(self) -> Any:
         """str, bytes, dict, list or None by the kind; bytes for an object. Raises `MessageFormatError`."""
         kind = KINDS[self.raw[0]]
         body = self.neutral_body()
@@ -121,7 +163,7 @@ class Message:
         return self.headers.compressed
 
     @property
-    def properties(self) -> dict[str, object]:
+    def properties(self) -> dict[str, Any]:
         """The properties as plain Python values; raises `MessageFormatError`."""
         return plain_map(self.property_values())
 
@@ -215,6 +257,14 @@ class Message:
 
     def __repr__(self) -> str:
         return f"Message({self.kind}, {len(self.raw)} bytes)"
+
+
+def reply_destination(message: Message) -> Destination:
+    """Return the destination of the answer to a message; raises `InvalidDestinationError` when there is none."""
+    found = message.reply_to
+    if found is None:
+        raise InvalidDestinationError("the message asks for no answer: it has no reply_to")
+    return found
 
 
 def _readable(structure: wire.ActiveMQDestination | None) -> Destination:

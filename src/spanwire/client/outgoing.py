@@ -10,25 +10,36 @@ kept as octets.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from librt.strings import BytesWriter, write_i32_be, write_i64_be
 
 from spanwire.client.message import Message
 from spanwire.client.message_template import LENGTH_OCTETS, MessageTemplate
-from spanwire.client.values import MAX_DEPTH, EncodedText, Serialized, body_list, body_map, typed_properties
+from spanwire.client.values import (
+    MAX_DEPTH,
+    EncodedText,
+    Serialized,
+    body_list,
+    body_map,
+    check_property_names,
+    typed_properties,
+)
 from spanwire.model.destination import Destination
 from spanwire.model.errors import MessageFormatError, ProtocolError
+from spanwire.model.message_view import LONG_VALUE
 from spanwire.protocols.octets import INT_MAX, INT_MIN, encode_text
 from spanwire.protocols.openwire import _marshallers as wire
 from spanwire.protocols.openwire.loose import LooseWriter
 from spanwire.protocols.openwire.message_body import KINDS, deflated, wire_content
 from spanwire.protocols.openwire.schema import DataStructure
-from spanwire.protocols.primitive_map import encode_map, encode_stream
+from spanwire.protocols.primitive_map import decode_map, encode_map, encode_stream
 
 NULL: Final = b"\x00"
 TEXT_VIEW_VERSION: Final = 10
+DELAY_PROPERTY: Final = "AMQ_SCHEDULED_DELAY"  # as ActiveMQ names it; OpenWire has no field for a delay
+MAX_DELAY_MS: Final = 2**53
 
 
 class Outgoing:
@@ -224,6 +235,10 @@ def type_id_of(body: object) -> int:
         return wire.ACTIVE_MQ_OBJECT_MESSAGE
     if isinstance(body, Message):
         return wire.ACTIVE_MQ_MESSAGE if body.raw[0] == wire.ACTIVE_MQ_BLOB_MESSAGE else body.raw[0]
+    if isinstance(body, Mapping):
+        return wire.ACTIVE_MQ_MAP_MESSAGE
+    if isinstance(body, Sequence):
+        return wire.ACTIVE_MQ_STREAM_MESSAGE
     raise MessageFormatError(
         f"a value of the type {type(body).__name__} is no message body; send str, bytes, dict, list, None or a Message"
     )
@@ -265,7 +280,21 @@ def content_of(type_id: int, body: object, depth: int = 1) -> bytes | None:
         return encode_stream(body_list(body, depth))
     if isinstance(body, Message):
         return wire_content(KINDS[type_id], body.neutral_body())
-    return None
+    if isinstance(body, Mapping):
+        return encode_map(body_map(body, depth)) if body else None
+    return encode_stream(body_list(body, depth)) if isinstance(body, Sequence) else None
+
+
+def delayed_properties(properties: Mapping[str, object] | bytes | None, body: object, delay_ms: int) -> bytes:
+    """Return the properties of a message with those that have it delivered ``delay_ms`` later. Raises
+    `MessageFormatError` for a delay that is none.
+    """
+    if not isinstance(delay_ms, int) or not 0 <= delay_ms <= MAX_DELAY_MS:
+        raise MessageFormatError(f"a delay is 0 or more whole milliseconds, not {delay_ms}")
+    found = decode_map(property_octets(properties, body))
+    if delay_ms > 0:
+        found[DELAY_PROPERTY] = (LONG_VALUE, delay_ms)
+    return encode_map(found) if found else b""
 
 
 def property_octets(properties: Mapping[str, object] | bytes | None, body: object) -> bytes:
@@ -273,6 +302,7 @@ def property_octets(properties: Mapping[str, object] | bytes | None, body: objec
     if isinstance(properties, bytes):
         return properties
     if properties:
+        check_property_names(properties)
         return encode_map(typed_properties(properties))
     if properties is None and isinstance(body, Message):
         return body.property_octets()

@@ -126,7 +126,7 @@ class ClientProducer:
     def post(
         self,
         body: object,
-        properties: Mapping[str, object] | None,
+        properties: Mapping[str, object] | bytes | None,
         destination: Destination | str | None,
         message_type: str | None,
         correlation_id: str | None,
@@ -205,7 +205,7 @@ class ClientProducer:
         return not transaction.is_kept and link.wire_format.version == self._encoder.version
 
     def _append_plain(
-        self, link: Link, body: object, properties: Mapping[str, object] | None, persistent: bool, wall_ms: int
+        self, link: Link, body: object, properties: Mapping[str, object] | bytes | None, persistent: bool, wall_ms: int
     ) -> bool:
         """Write a message with the producer's defaults over its template; False for one that needs more than that."""
         if not self._own_octets or not self._is_ready(link):

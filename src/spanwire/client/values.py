@@ -14,7 +14,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Final
 
 from spanwire.model.errors import MessageFormatError
@@ -37,6 +39,11 @@ from spanwire.model.message_view import (
 
 INT_MIN: Final = -(2**31)
 INT_MAX: Final = 2**31 - 1
+PROPERTY_NAME: Final = re.compile(r"(?:[^\W\d]|\$)[\w$\-]*")
+SELECTOR_WORDS: Final = frozenset(
+    {"NULL", "TRUE", "FALSE", "NOT", "AND", "OR", "BETWEEN", "LIKE", "IN", "IS", "ESCAPE"}
+)
+MAX_KNOWN_NAMES: Final = 1_024  # names of properties that need not be looked at again; a program has few
 MAX_DEPTH: Final = 16  # maps and lists inside each other, as the wire allows
 
 TYPE_WORDS: Final[dict[int, str]] = {
@@ -148,10 +155,29 @@ def typed_properties(properties: Mapping[str, object]) -> dict[str, PropertyValu
         found = simple_value(value)
         if found is None:
             raise MessageFormatError(
-                f"the property {name[:40]!r} is a {type(value).__name__}, which no property can be"
+                f"the property {name[:40]!r} is a value of the type {type(value).__name__}, which no property can be"
             )
         typed[name] = found
     return typed
+
+
+@lru_cache(MAX_KNOWN_NAMES)
+def is_property_name(name: str) -> bool:
+    """Return whether a property may be called so (JMS 1.1 §3.8.1.1): a Java identifier, and no word of selectors.
+
+    Hyphens are taken, too: the headers of STOMP clients have them, and some brokers' selectors can name them.
+    """
+    return PROPERTY_NAME.fullmatch(name) is not None and name.upper() not in SELECTOR_WORDS
+
+
+def check_property_names(names: Iterable[str]) -> None:
+    """Raise `MessageFormatError` for a name that no selector could ever name."""
+    for name in names:
+        if isinstance(name, str) and name and not is_property_name(name):
+            raise MessageFormatError(
+                f"a property cannot be called {name[:40]!r}: write letters, digits, _, $ and - alone, no digit first, "
+                "and no word of selectors such as AND"
+            )
 
 
 def simple_value(value: object) -> PropertyValue | None:
@@ -195,8 +221,8 @@ def body_value(value: object, depth: int) -> PropertyValue:
         raise MessageFormatError(
             f"maps and lists are nested more than {MAX_DEPTH} deep, or at all with jms.nestedMapAndListEnabled=false"
         )
-    if isinstance(value, dict):
+    if isinstance(value, (dict, Mapping)):
         return (MAP_VALUE, body_map(value, depth + 1))
-    if isinstance(value, (list, tuple)):
+    if isinstance(value, (list, tuple, Sequence)):
         return (LIST_VALUE, body_list(value, depth + 1))
-    raise MessageFormatError(f"a {type(value).__name__} is no value of a message body")
+    raise MessageFormatError(f"a value of the type {type(value).__name__} is no value of a message body")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -17,6 +17,7 @@ from spanwire.client import blocking
 from spanwire.client.blocking_consumer import Consumer
 from spanwire.client.blocking_producer import Producer
 from spanwire.client.blocking_session import Session
+from spanwire.client.content_types import Properties, Property
 from spanwire.client.message import Message
 from spanwire.client.outgoing import Outgoing
 from spanwire.client.producer import SendDefaults
@@ -169,7 +170,7 @@ class Control:
 
         Raises `FencedError`, or `NotHeldError` when ``acknowledge`` is beyond what is held.
         """
-        asked: dict[str, object] = {"cursor": name, "epoch": epoch, "messages": messages, "bytes": max_bytes}
+        asked: dict[str, Property] = {"cursor": name, "epoch": epoch, "messages": messages, "bytes": max_bytes}
         if acknowledge is not None:
             asked["acknowledge"] = acknowledge
         return _held(self._ask("reserve", asked), epoch)
@@ -244,7 +245,7 @@ class Control:
     ) -> Part:
         """Stage the messages of one attempt of one partition. Raises `FencedError`; nothing of it counts then."""
         session, sender = self._stager()
-        request = {
+        request: dict[str, Property] = {
             "action": "stage", "query": query, "epoch": epoch, "batch": batch, "partition": partition,
             "attempt": attempt,
         }  # fmt: skip
@@ -290,7 +291,7 @@ class Control:
 
     # -- requests ------------------------------------------------------------------------------------------------------
 
-    def _ask(self, action: str, properties: Mapping[str, object], body: str | None = None) -> Message:
+    def _ask(self, action: str, properties: Properties, body: str | None = None) -> Message:
         """The answer; asked for again when it does not come, for it may have been lost with a connection."""
         ends = self._started()
         self._last += 1

@@ -14,13 +14,14 @@ from typing import Final
 
 from spanwire.client import blocking
 from spanwire.client.message import Message
+from spanwire.client.outgoing import Outgoing
 from spanwire.model.destination import Destination
 from spanwire.model.errors import ConfigurationError
 from spanwire.pipeline.connecting import connect
 from spanwire.pipeline.control import CONTROL
 from spanwire.pipeline.destinations import target_named
 from spanwire.pipeline.options import ReadOptions
-from spanwire.pipeline.property_maps import client_value
+from spanwire.protocols.primitive_map import encode_map
 
 CAUSE: Final = "dlqDeliveryFailureCause"
 ORIGINAL_MODE: Final = "originalDeliveryMode"  # of a message that was not persistent before it was a dead letter
@@ -110,12 +111,10 @@ def send_back(producer: blocking.Producer, message: Message, to: Destination | N
             "somebody has made it up; leave it out with --selector, or name a destination with --to"
         )
     headers = message.headers
-    properties: dict[str, object] = {
-        name: client_value(entry) for name, entry in message.property_values().items() if name not in BROKERS_NOTES
-    }
-    producer.send(
+    properties = {name: entry for name, entry in message.property_values().items() if name not in BROKERS_NOTES}
+    letter = Outgoing(
         body_of(message),
-        properties=properties,
+        properties=encode_map(properties) if properties else b"",
         destination=destination,
         message_type=message.message_type,
         correlation_id=message.correlation_id,
@@ -126,6 +125,7 @@ def send_back(producer: blocking.Producer, message: Message, to: Destination | N
         group_id=headers.group_id,
         group_sequence=headers.group_sequence,
     )
+    producer.send_all([letter])
 
 
 def body_of(message: Message) -> Message:

@@ -15,11 +15,11 @@ from spanwire.model.secret import Secret
 from spanwire.service.config.loading import load_configuration, read_configuration
 from spanwire.service.config.model import (
     DEFAULT_BROKER_NAME,
-    DEFAULT_CONNECTORS,
     AuthenticationConfiguration,
     BrokerConfiguration,
     LoginModuleConfiguration,
     UserConfiguration,
+    default_configuration,
 )
 from spanwire.transports.base import ConnectorSettings
 
@@ -38,7 +38,7 @@ def read_source(source: Source, placeholders: Mapping[str, str] | None = None) -
     Raises `ConfigurationError` with one line per obstacle.
     """
     if source is None:
-        return BrokerConfiguration(connectors=DEFAULT_CONNECTORS, source="default of the tests")
+        return replace(default_configuration(), source="default of the tests")
     if isinstance(source, BrokerConfiguration):
         return source
     if isinstance(source, str) and (source.lstrip().startswith("<") or "\n" in source or "=" in source):

@@ -23,6 +23,7 @@ from spanwire.broker.schedule import (
     REPEAT,
     SchedulerSettings,
 )
+from spanwire.broker.unscheduled import MAX_TOLD
 from spanwire.broker.usage import UsageLimits
 from spanwire.model.errors import AuthorizationError, MessageFormatError, ResourceAllocationError
 from spanwire.model.message_view import LONG_VALUE, NULL_VALUE, STRING_VALUE
@@ -663,3 +664,38 @@ def test_there_are_not_more_requests_than_the_broker_can_answer() -> None:
         peer.sends_message(peer.message(MANAGEMENT, "", properties=properties, reply_to=answers))
     with pytest.raises(ResourceAllocationError):
         peer.sends_message(peer.message(MANAGEMENT, "", properties=properties, reply_to=answers))
+
+
+# -- without a scheduler -----------------------------------------------------------------------------------------------
+
+
+def test_a_broker_without_scheduler_warns_once_for_each_producer(caplog: pytest.LogCaptureFixture) -> None:
+    stage = Stage()
+    listener = listening(stage)
+    first, second = stage.peer("p"), stage.peer("o")
+    first.sends(QUEUE, "plain", properties={"n": 1})
+    stage.settle()
+    assert caplog.messages == []
+    for text in "abc":
+        delayed(first, text, 5_000)
+    delayed(second, "d", 5_000)
+    stage.settle()
+    assert listener.takes() == ["plain", "a", "b", "c", "d"]
+    assert len(caplog.messages) == 2
+    for message in caplog.messages:
+        assert f"sends messages to {QUEUE} that ask for a delay, and this broker has no scheduler" in message
+
+
+def test_what_mentions_a_delay_and_asks_for_none_is_no_warning(caplog: pytest.LogCaptureFixture) -> None:
+    stage = Stage()
+    stage.peer("p").sends(QUEUE, "about AMQ_SCHEDULED_DELAY", properties={"n": 1})
+    stage.peer("p2").sends(QUEUE, "again", properties={"AMQ_SCHEDULED_DELAY": 1, "scheduledJobId": "x"})
+    stage.settle()
+    assert caplog.messages == []
+
+
+def test_the_warnings_of_a_broker_are_limited(caplog: pytest.LogCaptureFixture) -> None:
+    stage = Stage()
+    for number in range(MAX_TOLD + 5):
+        delayed(stage.peer(f"p{number}"), "x", 5_000)
+    assert len(caplog.messages) == MAX_TOLD

@@ -7,6 +7,8 @@ import sys
 
 import pytest
 
+from spanwire.testing import Broker
+
 FORBIDDEN = ("broker", "stores", "service", "web", "transports", "management", "network", "testing", "cli")
 
 
@@ -26,6 +28,26 @@ def test_the_client_loads_nothing_of_the_broker(shell: str) -> None:
 
 def test_the_blocking_client_needs_no_event_loop() -> None:
     assert "asyncio" not in loaded_by("spanwire.client.blocking")
+
+
+WITHOUT_UNIX = """
+import asyncio, os, select, sys
+del os.register_at_fork, select.poll, os.fork
+from spanwire.client import aio, blocking
+
+async def main():
+    async with aio.connect(sys.argv[1]) as connection, connection.session() as session:
+        await (await session.create_producer("queue://Q")).send("x")
+        print((await (await session.create_consumer("queue://Q")).receive(10)).body)
+
+asyncio.run(main())
+"""
+
+
+def test_both_shells_load_and_asyncio_works_without_what_only_unix_has(spanwire_broker: Broker) -> None:
+    command = [sys.executable, "-c", WITHOUT_UNIX, spanwire_broker.url]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.stdout, done.stderr) == ("x\n", "")
 
 
 def test_the_core_needs_no_socket_and_no_event_loop() -> None:

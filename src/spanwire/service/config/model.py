@@ -14,7 +14,7 @@ from spanwire.broker.authorization_map import AccessList, AuthorizationEntry
 from spanwire.broker.plugged_broker import PluginSettings
 from spanwire.broker.policy import PolicyEntry
 from spanwire.broker.producer_audit import MAX_PRODUCERS
-from spanwire.broker.schedule import SchedulerSettings
+from spanwire.broker.schedule import DEFAULT_MAX_REPEAT, SchedulerSettings
 from spanwire.broker.sequence_window import DEFAULT_DEPTH
 from spanwire.broker.transactions import MAX_UNCOMMITTED
 from spanwire.broker.upkeep import UpkeepSettings
@@ -23,6 +23,7 @@ from spanwire.broker.virtual_settings import VirtualSettings
 from spanwire.model.destination import Destination
 from spanwire.model.secret import Secret
 from spanwire.network.connector import NetworkConnectorSettings
+from spanwire.service.local_zone import LocalZone
 from spanwire.transports.base import ConnectorSettings
 
 MIB: Final = 1024 * 1024
@@ -214,4 +215,6 @@ DEFAULT_CONNECTORS: Final = (
 
 def default_configuration() -> BrokerConfiguration:
     """The broker that starts when no configuration is named."""
-    return BrokerConfiguration(connectors=DEFAULT_CONNECTORS)
+    return BrokerConfiguration(
+        connectors=DEFAULT_CONNECTORS, scheduler=SchedulerSettings(DEFAULT_MAX_REPEAT, LocalZone())
+    )
