@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from spanwire.client import blocking
+from spanwire.client import Body, blocking
 from spanwire.client.message import Message
 from spanwire.client.outgoing import Outgoing
 from spanwire.client.values import Byte, Serialized, Short
@@ -29,7 +29,7 @@ BRIDGE = """
     addMessageIDInHeader: true
 """
 JAVA_OBJECT = b"\xac\xed\x00\x05t\x00\x05hello"
-BODIES = [
+BODIES: list[Body] = [
     "a text",
     "",
     b"\x00\xff",
