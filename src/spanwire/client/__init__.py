@@ -7,12 +7,11 @@ named, so that a worker that imports one module of the client pays for that one 
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
+from spanwire.registry import load
+
 if TYPE_CHECKING:
-    from spanwire.client import aio as aio
-    from spanwire.client import blocking as blocking
     from spanwire.client.blocking import Browser as Browser
     from spanwire.client.blocking import Connection as Connection
     from spanwire.client.blocking import Consumer as Consumer
@@ -54,7 +53,6 @@ if TYPE_CHECKING:
     from spanwire.tls.settings import KeyStore as KeyStore
     from spanwire.tls.settings import TrustStore as TrustStore
 
-SHELLS: Final = ("aio", "blocking")
 HOMES: Final[dict[str, str]] = {
     **dict.fromkeys(
         ("Browser", "Connection", "Consumer", "Producer", "Session", "connect"), "spanwire.client.blocking"
@@ -84,15 +82,13 @@ if not TYPE_CHECKING:  # a type checker is to find names that are not there
 
     def __getattr__(name: str) -> object:
         """Load what is named for the first time."""
-        if name in SHELLS:
-            return import_module(f"spanwire.client.{name}")
         home = HOMES.get(name)
         if home is None:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        found: object = getattr(import_module(home), name)
+        found = load(f"{home}:{name}")
         globals()[name] = found
         return found
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *HOMES, *SHELLS})
+    return sorted({*globals(), *HOMES})

@@ -14,8 +14,6 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import pytest
-
 from spanwire.client import Message, connect
 from spanwire.testing import Broker
 
@@ -94,7 +92,6 @@ def test_the_server_answers_requests(spanwire_broker: Broker) -> None:
         assert found["ask"]("nothing") is None
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="signals")
 def test_the_program_leaves_in_order(spanwire_broker: Broker, tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     program.write_text(PROGRAMS["An orderly shutdown"].replace("tcp://localhost:61616", spanwire_broker.url), "utf-8")
