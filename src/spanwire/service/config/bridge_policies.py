@@ -21,6 +21,7 @@ def bridge_policy(entry: Element, inner: Inner, findings: Findings) -> BridgePol
     """
     found: BridgePolicy | None = None
     for factory in inner(entry, "networkBridgeFilterFactory", words.BRIDGE_FILTERS):
+        inner(factory, "defaultNetworkBridgeFilterFactory", words.WITHOUT_SETTINGS)  # what holds anyway
         for element in inner(factory, "conditionalNetworkBridgeFilterFactory", words.CONDITIONAL_BRIDGE_FILTER):
             settings = Settings(element, findings)
             found = BridgePolicy(

@@ -31,7 +31,7 @@ from spanwire.service.config.rules import LATER, NO_EFFECT, ONLY, Rule, Words
 from spanwire.service.config.security import SecurityInterpreter
 from spanwire.service.config.tls import Stores, read_stores
 from spanwire.service.config.upkeep import upkeep
-from spanwire.service.config.uri import connector_settings
+from spanwire.service.config.uri import connector_settings, redacted
 from spanwire.service.config.usage import UsageInterpreter
 from spanwire.service.config.values import Settings
 from spanwire.service.config.virtual import VirtualReader
@@ -46,6 +46,7 @@ CONTEXT_HOOKS: Final = frozenset(
     {"org.apache.activemq.hooks.SpringContextHook", "org.apache.activemq.hooks.osgi.SpringOsgiContextHook"}
 )
 NO_CONTEXT: Final = "there is no Spring context here to close"
+IN_PROCESS: Final = "vm:"
 LATER_ELEMENTS: Final = frozenset(name for name, rule in words.BROKER.children.items() if rule.kind == LATER)
 FOREIGN_CHARACTER: Final = re.compile(r"[^A-Za-z0-9._\-:]")  # ActiveMQ's rule for broker names
 
@@ -234,10 +235,23 @@ class Interpreter:
 
     def _vm_connector(self, broker: Element) -> None:
         attribute = broker.attributes.get("vmConnectorURI")
-        own = f"vm://{broker.value('brokerName') or broker.value('name') or DEFAULT_BROKER_NAME}"
+        own = self._own_address(broker)
         if attribute is not None and attribute.value.strip().partition("?")[0] != own:
             self.findings.warn(
                 attribute.line, f"vmConnectorURI of <broker> has no effect: clients in this process find it as {own}"
+            )
+
+    def _own_address(self, broker: Element) -> str:
+        return f"{IN_PROCESS}//{broker.value('brokerName') or broker.value('name') or DEFAULT_BROKER_NAME}"
+
+    def _in_process(self, broker: Element, uri: Attribute) -> None:
+        """Clients in the broker's process need no connector: they find it under its name, and no other."""
+        own = self._own_address(broker)
+        asked = uri.value.strip().partition("?")[0].rstrip("/")
+        if asked != own:
+            self.findings.warn(
+                uri.line,
+                f"<transportConnector> at {redacted(asked)} has no effect: clients in this process find it as {own}",
             )
 
     def _connectors(self, broker: Element, stores: Stores) -> tuple[ConnectorSettings, ...]:
@@ -247,6 +261,9 @@ class Interpreter:
                 uri = connector.attributes.get("uri")
                 if uri is None:
                     self.findings.error(connector.line, '<transportConnector> has no uri; write uri="tcp://host:port"')
+                    continue
+                if uri.value.strip().lower().startswith(IN_PROCESS):
+                    self._in_process(broker, uri)
                     continue
                 settings = connector_settings(uri.value, connector.value("name"), uri.line, self.findings, stores)
                 discovery_uri = announcement(connector, self.findings)

@@ -26,9 +26,9 @@ from spanwire.service.config.decryption import Decryption
 from spanwire.service.config.document import Findings
 from spanwire.service.config.failover_options import FailoverOptions
 from spanwire.service.config.remote_options import RemoteOptions
-from spanwire.service.config.rules import NO_EFFECT, YES, Rule, Words
+from spanwire.service.config.rules import NO_EFFECT, YES, Rule, Words, all_of, later
 from spanwire.service.config.tls import Stores
-from spanwire.service.config.uri import is_tls, parse_uri, redacted
+from spanwire.service.config.uri import LATER_SCHEMES, is_tls, parse_uri, redacted
 from spanwire.service.config.values import NUMBER, Settings, as_flag
 from spanwire.service.config.words import SSL_CONTEXT
 from spanwire.tls.settings import ClientTlsSettings
@@ -49,6 +49,7 @@ ADVISED: Final = Rule(NO_EFFECT, note="a bridge reads advisories at a fixed pace
 JAVA: Final = Rule(NO_EFFECT, note="it tunes the Java implementation")
 
 
+OWN_BRIDGES: Final = "bridges of one's own; Spanwire runs no Java classes"
 CONNECTOR: Final = Words(
     settings={
         **dict.fromkeys(
@@ -69,6 +70,11 @@ CONNECTOR: Final = Words(
         "objectName": JAVA,
         "useBrokerNameAsIdSeed": JAVA,
         "useBrokerNamesAsIdSeed": JAVA,
+        **all_of(
+            later("links by other words", "write uri, remove it"), "brokerURL discoveryURI localUri discoveryAgent"
+        ),
+        **all_of(later("links under the name of another broker"), "brokerName"),
+        **all_of(later(OWN_BRIDGES), "bridgeFactory connectionFilter"),
     },
     children={
         "excludedDestinations": YES,
@@ -76,9 +82,20 @@ CONNECTOR: Final = Words(
         "staticallyIncludedDestinations": YES,
         "sslContext": YES,
         "durableDestinations": Rule(NO_EFFECT, note="the durable subscriptions of bridges are found in the store"),
+        **all_of(later("links by other words", "write uri, remove it"), "discoveryAgent discoveryURI localUri"),
+        **all_of(later(OWN_BRIDGES), "bridgeFactory connectionFilter"),
     },
 )
-CONNECTORS: Final = Words({}, {"networkConnector": YES})
+CONNECTORS: Final = Words(
+    {},
+    {
+        "networkConnector": YES,
+        "ldapNetworkConnector": later("LDAP", "write a <networkConnector> for each broker"),
+        "multicastNetworkConnector": later(
+            "links by other words", 'write <networkConnector uri="multicast://default"/>'
+        ),
+    },
+)
 LIST: Final = Words({}, {"queue": YES, "topic": YES})
 NAMED: Final = Words({"physicalName": YES}, {})
 
@@ -340,6 +357,10 @@ class NetworkReader:
             return None
         uri = parse_uri(text, lambda reason: self.findings.error(line, reason))
         if uri is None:
+            return None
+        if uri.scheme in LATER_SCHEMES:
+            word = f"the transport {uri.scheme}:// of a network connector"
+            self.findings.not_yet(line, word, LATER_SCHEMES[uri.scheme], "write tcp://host:port, remove it")
             return None
         if uri.scheme not in TRANSPORTS:
             self.findings.unknown(line, "transport of a network connector", uri.scheme, TRANSPORTS, spelt=True)

@@ -47,11 +47,15 @@ CONFIGURER_SETTINGS: Final = frozenset(
         "properties searchSystemEnvironment systemPropertiesMode systemPropertiesModeName"
     ).split()
 )
+ROUTES: Final = "routes inside the broker"
+RUN_ROUTES: Final = "run its file with spanwire pipeline run, remove it"
+# Elements of ActiveMQ's schema that are of use to a program which reads the file, and of none to the broker in it.
+PROGRAMS: Final = frozenset("connectionFactory pooledConnectionFactory queue topic xaConnectionFactory".split())
 LATER_BEANS: Final = {
     "com.ibm.mq.": "bridges to other messaging systems",
-    "org.apache.activemq.camel.": "routes",
+    "org.apache.activemq.camel.": ROUTES,
     "org.apache.activemq.": "bridges to other messaging systems",
-    "org.apache.camel.": "routes",
+    "org.apache.camel.": ROUTES,
     "org.springframework.jms.": "bridges to other messaging systems",
     "org.springframework.jndi.": "bridges to other messaging systems",
 }
@@ -139,7 +143,10 @@ class SpringDocument:
         elif element.name == "jetty":
             self._findings.warn(element.line, f"<jetty> has no effect: {NO_WEB}")
         elif element.name == "camelContext":
-            self._findings.not_yet(element.line, "<camelContext>", "routes")
+            self._findings.not_yet(element.line, "<camelContext>", ROUTES, RUN_ROUTES)
+        elif element.name in PROGRAMS and element.namespace in NAMESPACES:
+            word = f"<{element.name}> beside the broker"
+            self._findings.not_yet(element.line, word, "objects for Java programs in the same file")
         elif element.name in ("alias", "description") and element.namespace in NAMESPACES:
             return  # another name for a bean, and a text for people
         elif element.namespace not in NAMESPACES:
@@ -157,7 +164,7 @@ class SpringDocument:
         if JETTY_FILE.fullmatch(resource):
             self._findings.warn(element.line, f"{word} has no effect: {NO_WEB}")
         elif CAMEL_FILE.fullmatch(resource):
-            self._findings.not_yet(element.line, word, "routes")
+            self._findings.not_yet(element.line, word, ROUTES, RUN_ROUTES)
         else:
             advice = "write here what it holds, it could be what guards access"
             self._findings.error(element.line, f"{word} is not read: {advice}")

@@ -35,7 +35,6 @@ LATER_SCHEMES: Final[dict[str, str]] = {
     **dict.fromkeys("ws wss".split(), "WebSocket"),
     **dict.fromkeys("http https".split(), "OpenWire over HTTP"),
     **dict.fromkeys("udp multicast".split(), "UDP"),
-    "vm": "connections inside the process",
     "xmpp": "XMPP",
 }
 LISTENING: Final = "use tcp:// or stomp://, remove it"
@@ -96,6 +95,10 @@ TLS: Final[dict[str, tuple[str, str | None]]] = {
     "verifyHostName": (FLAG, None),
     "wantClientAuth": (FLAG, None),
 }
+# Options of ActiveMQ's sockets that are known and not there.
+LATER_OPTIONS: Final = frozenset(
+    "diffServ logWriterName selectThreads soLinger stackSize startLogging typeOfService useQueueForAccept".split()
+)
 ALIASES: Final = {"socket.verifyHostName": "verifyHostName"}  # the spelling of a client's address
 DETECTION: Final[dict[str, tuple[str, str | None]]] = {
     "auto.protocols": (TEXT, None),
@@ -259,6 +262,9 @@ def _checked_options(uri: TransportUri, protocol: str, line: int, findings: Find
     for full_name, value in uri.options.items():
         name = ALIASES.get(full_name, full_name.removeprefix("transport."))
         rule = known.get(name)
+        if rule is None and name in LATER_OPTIONS:
+            findings.not_yet(line, f"the option {full_name}", "more options of connectors")
+            continue
         if rule is None:
             findings.unknown(line, f"option of {uri.scheme}://", full_name, _spellings(known), spelt=True)
             continue

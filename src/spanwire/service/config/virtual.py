@@ -17,9 +17,8 @@ from spanwire.documents.element import Element
 from spanwire.model.destination import QUEUE, TOPIC, Destination
 from spanwire.model.errors import InvalidSelectorError
 from spanwire.selector.parser import parse_selector
-from spanwire.service.config import words
 from spanwire.service.config.document import Findings
-from spanwire.service.config.rules import JAVA, NO_EFFECT, ONLY, YES, Rule, Words
+from spanwire.service.config.rules import JAVA, NO_EFFECT, ONLY, YES, Rule, Words, later
 from spanwire.service.config.values import Settings
 
 ONE_THREAD: Final = Rule(NO_EFFECT, ("false",), "one thread makes all copies")
@@ -30,7 +29,7 @@ INTERCEPTORS: Final = Words(
     {
         "virtualDestinationInterceptor": YES,
         "mirroredQueue": YES,
-        "bean": words.BUILT_IN,
+        "bean": later("interceptors of one's own; Spanwire runs no Java classes", guards=True),
     },
 )
 INTERCEPTOR: Final = Words({"id": JAVA}, {"virtualDestinations": YES})

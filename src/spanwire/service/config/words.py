@@ -56,9 +56,9 @@ NO_TEMPORARY_STORE: Final = Rule(NO_EFFECT, note="what is written to disk for wa
 CURSOR: Final = Rule(NO_EFFECT, note="pending messages beyond the memory limit are always read from the journal")
 BUILT_IN: Final = Rule(NO_EFFECT, note="it asks for a Java class; what Spanwire has in its place is built in")
 OWNED: Final = Rule(NO_EFFECT, note="a temporary destination belongs to the connection that makes it")
-VIRTUAL: Final = "virtual destinations"
 DURABLE: Final = "durable subscriptions"
-DISCOVERY: Final = "discovery"
+AGENTS: Final = "agents of discovery in place of a URI"
+PUBLISHED: Final = "a choice of the address that clients and brokers are told"
 SLOW: Final = "limits of slow consumers"
 STANDBY: Final = "a second broker on the same store"
 ENTRY_TABLES: Final = "a table of classes in place of elements"
@@ -135,7 +135,7 @@ BROKER: Final = Words(
         ),
         **all_of(BUILT_IN, "destinationFactory taskRunnerFactory brokerContext"),
         "adminView": NO_JMX,
-        "producerCompositeQueue": later(VIRTUAL),
+        "producerCompositeQueue": later("copies of what a producer sends", "write <compositeQueue>, remove it"),
     },
 )
 
@@ -151,13 +151,13 @@ TRANSPORT_CONNECTOR: Final = Words(
         **all_of(only("false", "monitoring of connectors"), "enableStatusMonitor"),
         **all_of(YES, "rebalanceClusterClients updateClusterClients updateClusterClientsOnRemove updateClusterFilter"),
         **all_of(JAVA, "warnOnRemoteClose id"),
-        **all_of(later(DISCOVERY, "write discoveryUri, remove it"), "discoveryAgent"),
-        **all_of(later("lists of brokers for clients"), "connectURI publishedAddressPolicy"),
+        **all_of(later(AGENTS, "write discoveryUri, remove it"), "discoveryAgent"),
+        **all_of(later(PUBLISHED), "connectURI publishedAddressPolicy"),
         **all_of(later(ENTRY_TABLES), "brokerInfo server"),
     },
     children={
-        "discoveryAgent": later(DISCOVERY, "write discoveryUri, remove it"),
-        "publishedAddressPolicy": later("lists of brokers for clients"),
+        "discoveryAgent": later(AGENTS, "write discoveryUri, remove it"),
+        "publishedAddressPolicy": later(PUBLISHED),
         "messageAuthorizationPolicy": later(
             "rights by message", "use an authorizationPlugin and remove it", guards=True
         ),
@@ -220,7 +220,7 @@ POLICY_ENTRY: Final = Words(
 BRIDGE_FILTERS: Final = Words(
     settings={},
     children={
-        "conditionalNetworkBridgeFilterFactory": YES,
+        **all_of(YES, "conditionalNetworkBridgeFilterFactory defaultNetworkBridgeFilterFactory"),
         "bean": later("bridge filters by a Java class"),
     },
 )
@@ -415,7 +415,8 @@ PLUGINS: Final = Words(
         "destinationPathSeparatorPlugin": YES,
         "destinationsPlugin": later("a file of destinations", "write <destinations>, remove it"),
         **all_of(later("traces"), "multicastTraceBrokerPlugin traceBrokerPathPlugin udpTraceBrokerPlugin"),
-        "virtualSelectorCacheBrokerPlugin": later(VIRTUAL),
+        "partitionBrokerPlugin": later("clients that are sent to the broker of their part"),
+        "virtualSelectorCacheBrokerPlugin": later("selectors of virtual topics that outlast their consumers"),
     },
 )
 SIMPLE_AUTHENTICATION: Final = Words(
@@ -443,6 +444,7 @@ AUTHORIZATION_HOLDER: Final = Words(
     children={
         "authorizationMap": YES,
         **all_of(later("LDAP", "use an authorizationMap"), "cachedLDAPAuthorizationMap lDAPAuthorizationMap"),
+        "simpleAuthorizationMap": later("rights in tables of Java objects", "use an authorizationMap"),
         "bean": later("maps of one's own; Spanwire runs no Java classes", "use an authorizationMap"),
     },
     guards=True,

@@ -51,7 +51,7 @@ def test_what_stands_behind_network_becomes_a_network_connector() -> None:
         ("broker:(tcp://localhost:6000)?persistant=false", "unknown attribute of <broker> 'persistant'; did you mean"),
         ("broker:(proxy:tcp://localhost:6000)", "proxy: of the broker: uri is not supported"),
         ("broker:(tcp://localhost:6000", "do not match"),
-        ("broker:(vm://x)", "the broker: uri:1: "),
+        ("broker:(mqtt://x)", "the broker: uri:1: "),
         ("broker:(network:vm://x)", "vm: is for clients and links no brokers"),
     ],
 )

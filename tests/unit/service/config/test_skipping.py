@@ -114,7 +114,7 @@ def test_what_is_left_out_is_told_in_the_order_of_the_file() -> None:
         "1: skipped: startAsync of <broker> with another value than false (later feature: a start that does not wait)",
         "1: skipped: <jmsBridgeConnectors> (later feature: bridges to other messaging systems)",
         "2: skipped: the transport mqtt:// of mqtt://0.0.0.0:1883 (later feature: MQTT)",
-        "3: skipped: discoveryAgent of <transportConnector> (later feature: discovery)",
+        "3: skipped: discoveryAgent of <transportConnector> (later feature: agents of discovery in place of a URI)",
         "3: skipped: the option soTimeout with another value than 0 (later feature: more options of connectors)",
         "3: skipped: the option trace with another value than false (later feature: more options of connectors)",
         "4: skipped: <destinationDotFilePlugin> (later feature: drawings of the broker)",
