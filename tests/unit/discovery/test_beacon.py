@@ -6,7 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spanwire.discovery.beacon import MAX_DATAGRAM_BYTES, MAX_URI_CHARACTERS, Beacon, check_group, decode_beacon
+from spanwire.discovery.beacon import (
+    MAX_DATAGRAM_BYTES,
+    MAX_GROUP_CHARACTERS,
+    MAX_URI_CHARACTERS,
+    Beacon,
+    check_group,
+    decode_beacon,
+)
 from spanwire.model.errors import ConfigurationError
 
 
@@ -53,7 +60,11 @@ def test_whatever_is_sent_to_the_group_nothing_breaks(datagram: bytes) -> None:
         assert found is None or found.uri.isprintable()
 
 
-@pytest.mark.parametrize("group", ["", "a%b", "a\nb", "g" * 256])
+def test_the_longest_name_of_a_group_is_accepted() -> None:
+    assert check_group("g" * MAX_GROUP_CHARACTERS) == "g" * MAX_GROUP_CHARACTERS
+
+
+@pytest.mark.parametrize("group", ["", "a%b", "a\nb", "g" * (MAX_GROUP_CHARACTERS + 1)])
 def test_a_group_that_no_beacon_can_name_is_refused(group: str) -> None:
     with pytest.raises(ConfigurationError, match="discovery group"):
         check_group(group)

@@ -16,6 +16,7 @@ def test_the_group_is_an_option_and_the_host_an_address() -> None:
     assert parse_multicast("multicast://default?group=sales").group == "sales"
     found = parse_multicast("multicast://224.1.2.3:6255?group=a.b&keepAliveInterval=100&timeToLive=3")
     assert (found.host, found.port, found.group) == ("224.1.2.3", 6255, "a.b")
+    assert parse_multicast("multicast://default?keepAliveInterval=1&timeToLive=0").keep_alive_ms == 1
     assert (found.keep_alive_ms, found.time_to_live, found.loopback) == (100, 3, True)
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from spanwire.network.advisories import MAX_REMEMBERED, AdvisoryReader
+import pytest
+
+from spanwire.network.advisories import MAX_REMEMBERED, AdvisoryReader, destination_announced
 from spanwire.network.demand import RemoteConsumer
 from spanwire.protocols.openwire import _marshallers as wire
 
@@ -40,3 +42,19 @@ def test_only_so_much_is_remembered_and_what_comes_later_is_read_as_well() -> No
     assert again.info == first.info and again.path == first.path
     assert again.path is not first.path
     assert again.info.destination is not first.info.destination
+
+
+@pytest.mark.parametrize(
+    ("destination", "is_demand"),
+    [
+        (wire.ActiveMQTempQueue("ID:c:1"), True),
+        (wire.ActiveMQTempTopic("ID:c:1"), True),
+        (wire.ActiveMQTempQueue("ID:c:1,ID:c:2"), False),
+        (wire.ActiveMQQueue("orders"), False),
+    ],
+)
+def test_only_a_single_temporary_destination_is_announced(
+    destination: wire.ActiveMQDestination, is_demand: bool
+) -> None:
+    found = destination_announced(wire.DestinationInfo(destination=destination))
+    assert (found is not None) == is_demand

@@ -6,6 +6,7 @@ import pytest
 
 from spanwire.model.errors import ConfigurationError
 from spanwire.pipeline.options import write_options
+from spanwire.pipeline.routes.endpoints import MAX_PARAMETERS
 from spanwire.pipeline.routes.model import Aggregate, Choice, Filter, Multicast, Patience, Route, SetHeader, To
 from spanwire.pipeline.routes.parsing import RouteFile, read_routes
 from spanwire.pipeline.routes.placeholders import Placeholders
@@ -104,6 +105,22 @@ def test_a_route_of_camels_yaml_is_read() -> None:
         ("- jmsBridge: {source: 'jms:A', target: 'jms:B', maxBatchsize: 3}", "did you mean maxBatchSize?"),
         ("- jmsBridge: {source: 'jms:A', target: 'jms:B', failureRetryInterval: -1}", "with maxRetries -1 or 0"),
         ('- from: {uri: "jms:A", steps: [{transform: {function: "os;x.y"}}]}', "write module.name"),
+        (
+            '- from: {uri: "jms:A", steps: [{setHeader: {name: n, expression: {constnat: x}}}]}',
+            "there is no language 'constnat'; did you mean constant?",
+        ),
+        (
+            "- brokers: {east: {brokerUrl: 'tcp://a:1'}}",
+            "there is no word of a broker 'brokerUrl'; there are clientId, ",
+        ),
+        (
+            f'- from: {{uri: "jms:queue:A?{"&".join(f"p{n}=1" for n in range(MAX_PARAMETERS + 1))}", {TO}}}',
+            f"more than {MAX_PARAMETERS} parameters",
+        ),
+        (
+            f'- from: {{uri: "jms:queue:A?{"&".join(f"p{n}=1" for n in range(MAX_PARAMETERS))}", {TO}}}',
+            "no parameter 'p0'",
+        ),
         ('- from: {uri: "jms:A", uri: "jms:B"}', "'uri' is there twice"),
     ],
 )
