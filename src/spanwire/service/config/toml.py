@@ -26,18 +26,24 @@ from spanwire.documents.element import MAX_DEPTH, MAX_DOCUMENT_BYTES, MAX_ELEMEN
 from spanwire.model.errors import ConfigurationError
 from spanwire.service.config import network, persistence, words
 from spanwire.service.config.document import snake_case
-from spanwire.service.config.rules import Words
+from spanwire.service.config.rules import LATER, Words
 
 KEY: Final = r"(?:[A-Za-z0-9_-]+|\"[^\"]*\"|'[^']*')"
 TABLE_LINE: Final = re.compile(rf"\s*\[\[?\s*({KEY}(?:\s*\.\s*{KEY})*)\s*\]\]?")
 KEY_LINE: Final = re.compile(rf"\s*({KEY}(?:\s*\.\s*{KEY})*)\s*=")
 BROKEN_AT: Final = re.compile(r"at line (\d+)")
+TABLES: Final = tuple(
+    table for table in (*vars(words).values(), network.CONNECTOR, *persistence.TABLES) if isinstance(table, Words)
+)
+# Also words with capitals in a row, which nothing tells otherwise. Of two that TOML spells alike, such as discoveryUri
+# and discoveryURI, the supported one counts.
 KNOWN: Final[dict[str, str]] = {
     snake_case(word): word
-    for table in (*vars(words).values(), network.CONNECTOR, *persistence.TABLES)
-    if isinstance(table, Words)
-    for word in (*table.settings, *table.children)
-}  # also those with capitals in a row, which nothing tells otherwise
+    for is_later in (True, False)
+    for table in TABLES
+    for word, rule in (*table.settings.items(), *table.children.items())
+    if (rule.kind == LATER) is is_later
+}
 ITEMS: Final = {
     "policyEntries": "policyEntry",
     "redeliveryPolicyEntries": "redeliveryPolicy",

@@ -6,7 +6,10 @@ import pytest
 
 from spanwire.registry import TRANSPORT_SCHEMES
 from spanwire.service.config import words
-from spanwire.service.config.rules import HONOURED, NO_EFFECT, ONLY, Words
+from spanwire.service.config.document import snake_case
+from spanwire.service.config.rules import HONOURED, LATER, NO_EFFECT, ONLY, Words
+from spanwire.service.config.toml import KNOWN
+from spanwire.service.config.toml import TABLES as TOML_TABLES
 from spanwire.service.config.uri import LATER_SCHEMES, SOCKET, STOMP, WIRE_FORMAT
 
 TABLES = {name: table for name, table in vars(words).items() if isinstance(table, Words)}
@@ -25,6 +28,17 @@ def test_a_rule_that_limits_names_the_values_and_one_without_effect_says_why(nam
 
 def test_a_transport_is_either_built_or_later() -> None:
     assert not TRANSPORT_SCHEMES.keys() & LATER_SCHEMES.keys()
+
+
+def test_of_words_that_toml_spells_alike_one_alone_is_supported() -> None:
+    words_of: dict[str, set[str]] = {}
+    for table in TOML_TABLES:
+        for word, rule in (*table.settings.items(), *table.children.items()):
+            if rule.kind != LATER:
+                words_of.setdefault(snake_case(word), set()).add(word)
+    assert {name: found for name, found in words_of.items() if len(found) > 1} == {}
+    assert all(KNOWN[name] in found for name, found in words_of.items())
+    assert KNOWN["discovery_uri"] == "discoveryUri"
 
 
 def test_an_option_belongs_to_one_table() -> None:
