@@ -6,7 +6,7 @@ from typing import Final
 
 from spanwire.broker.connection_state import MAX_TRANSACTIONS_PER_CONNECTION, ConnectionState
 from spanwire.broker.context import BrokerContext
-from spanwire.broker.control_refusal import ControlRefusal
+from spanwire.broker.control_refusal import LIMIT, ControlRefusal, refusal
 from spanwire.broker.dead_letters import EXPIRED, DeadLetters
 from spanwire.broker.destinations import Destinations
 from spanwire.broker.flow_control import FlowControl
@@ -113,7 +113,7 @@ class Committing:
         """Its sends are kept for a batch (`spanwire.broker.sinks`); a client that reconnects may ask for that again."""
         known = transaction if isinstance(transaction, LocalTransaction) and state.info.fault_tolerant else None
         try:
-            check_refusal(transaction)
+            check_staged(transaction)
             facts = [] if known is None else self._audit.committed(known.transaction_id)
             try:
                 stager.keep(transaction, facts)
@@ -282,6 +282,15 @@ class Committing:
             entry.home.hold(entry.message)
         self._sending.release(sends)
         return True
+
+
+def check_staged(transaction: Transaction) -> None:
+    """Raises `JmsError` with the reason when a message of a part was refused: its program has to change something."""
+    refused = transaction.refusal
+    if isinstance(refused, ResourceAllocationError):
+        raise refusal(LIMIT, f"{refused}; make smaller batches")
+    if refused is not None:
+        raise refused
 
 
 def check_refusal(transaction: Transaction) -> None:

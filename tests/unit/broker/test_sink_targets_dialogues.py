@@ -6,7 +6,9 @@ from dataclasses import dataclass
 
 import pytest
 
+from spanwire.broker.control_refusal import ControlRefusal
 from spanwire.broker.facts import STAGED_BATCHES
+from spanwire.broker.ports import WRITE
 from spanwire.broker.virtual_settings import (
     CompositeDestination,
     ForwardTo,
@@ -16,10 +18,11 @@ from spanwire.broker.virtual_settings import (
 )
 from spanwire.broker.xa_transactions import XA_RDONLY
 from spanwire.model.destination import parse_destination
-from spanwire.model.errors import AuthorizationError
+from spanwire.model.errors import AuthorizationError, ResourceAllocationError
 from spanwire.model.ids import XaTransactionId
 from tests.support.control_dialogue import ASK, Program, Refused, again
 from tests.support.dialogue.broker_dialogue import Stage
+from tests.support.recording_authorizer import RecordingAuthorizer
 
 ORDERS = "topic://VirtualTopic.Orders"
 SHOP = "queue://Consumer.Shop.VirtualTopic.Orders"
@@ -211,6 +214,41 @@ def test_a_message_for_an_advisory_topic_is_refused_when_it_is_sent() -> None:
     program.asks("begin", query="q", run="r1")
     with pytest.raises(AuthorizationError, match="only the broker does"):
         program.stages(0, 0, "a", to="topic://ActiveMQ.Advisory.Mine")
+
+
+def test_copies_beyond_the_limit_of_a_connection_are_refused_with_what_to_do() -> None:
+    stage = Stage(max_uncommitted=10)
+    for name in ("a", "b", "c"):
+        stage.peer(name, client_id=name).consumes("topic://T", durable="s")
+    program = Program(stage)
+    program.asks("begin", query="q", run="r1")
+    program.peer.begins(1)
+    with pytest.raises(ResourceAllocationError):
+        program.peer.sends("topic://T", *FEW, transaction=1)
+    fields: dict[str, object] = {
+        "action": "stage", "query": "q", "epoch": 1, "batch": 0, "partition": 0, "attempt": 0,
+    }  # fmt: skip
+    program.peer.sends_message(program.peer.message(ASK, "", properties=fields), 1)
+    with pytest.raises(ControlRefusal, match=r"limit: .* holds 10 uncommitted messages.*make smaller batches"):
+        program.peer.commits(1)
+    assert stage.memory() == 0
+
+
+def test_a_batch_for_a_destination_that_is_forbidden_is_refused_with_the_reason() -> None:
+    authorizer = RecordingAuthorizer()
+    authorizer.refused.add(("*", WRITE, "queue://A"))
+    stage = Stage(authorizer=authorizer)
+    program = Program(stage)
+    program.asks("begin", query="q", run="r1")
+    program.peer.begins(1)
+    with pytest.raises(AuthorizationError):
+        program.peer.sends("queue://A", "a", transaction=1)
+    fields: dict[str, object] = {
+        "action": "stage", "query": "q", "epoch": 1, "batch": 0, "partition": 0, "attempt": 0,
+    }  # fmt: skip
+    program.peer.sends_message(program.peer.message(ASK, "", properties=fields), 1)
+    with pytest.raises(AuthorizationError, match="not authorized to write to: queue://A"):
+        program.peer.commits(1)
 
 
 def test_the_request_to_stage_is_no_message_of_the_part() -> None:
