@@ -18,7 +18,15 @@ from spanwire.protocols.stomp.errors import StompRequestError
 from spanwire.protocols.stomp.frames import V1_2, Frame, HeaderBlock, Prepared
 from spanwire.protocols.stomp.layout import FLAG_BITS, line_flags
 from spanwire.protocols.stomp.properties import INT_MAX, LONG_MAX, TYPES, typed_property, whole_number
-from spanwire.protocols.stomp.transformation import NO_OBJECTS, OBJECT_TRANSFORMATIONS, TRANSFORMATION
+from spanwire.protocols.stomp.transformation import (
+    BYTE,
+    MAP_TRANSFORMATIONS,
+    MAX_SHOWN,
+    NO_OBJECTS,
+    OBJECT_TRANSFORMATIONS,
+    TRANSFORMATION,
+    TRANSFORMATION_ERROR,
+)
 
 NOT_PASSED_ON: Final = frozenset(
     {
@@ -120,6 +128,9 @@ def message_headers(send: SendHeaders, headers: dict[str, str], reply_text: str 
             if name in TYPES:
                 typed_property(name, value)
             made.append((name, value))
+    unknown = headers.get(TRANSFORMATION)
+    if unknown is not None and unknown not in MAP_TRANSFORMATIONS and unknown != BYTE:
+        made.append((TRANSFORMATION_ERROR, f"Unknown transformation: {unknown[:MAX_SHOWN]}"))
     return made
 
 

@@ -35,9 +35,8 @@ from spanwire.protocols.stomp.layout import (
 from spanwire.protocols.stomp.map_body import read_map
 from spanwire.protocols.stomp.transformation import (
     MAP_TRANSFORMATIONS,
-    NO_OBJECTS,
-    OBJECT_TRANSFORMATIONS,
     TRANSFORMATION,
+    check_asked,
     map_text,
 )
 
@@ -66,8 +65,7 @@ class SubscribeOptions:
             raise StompRequestError("SUBSCRIBE received without a subscription id!")
         self.durable_name: Final[str | None] = durable_name(headers)
         self.transformation: Final[str | None] = headers.get("transformation")
-        if self.transformation in OBJECT_TRANSFORMATIONS:
-            raise StompRequestError(f"the transformation {self.transformation} is refused: {NO_OBJECTS}")
+        check_asked(self.transformation)
         self.destination: Final[str] = destination
         self.ack_mode: Final[int] = ACK_MODES.get(headers.get("ack", "auto"), AUTO)
         selector = headers.get("selector")

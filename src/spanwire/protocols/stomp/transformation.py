@@ -33,6 +33,7 @@ from spanwire.model.message_view import (
     SHORT_VALUE,
     PropertyValue,
 )
+from spanwire.protocols.stomp.errors import StompRequestError
 from spanwire.protocols.stomp.map_text import NAMES, json_of_map, xml_of_map
 from spanwire.protocols.stomp.markup import MAX_DEPTH, Element, parse_element
 from spanwire.protocols.stomp.properties import FLOAT32
@@ -50,13 +51,30 @@ MAP_TRANSFORMATIONS: Final[dict[str, str]] = {
 }
 """What a subscription may ask for, and what it means for a map."""
 
+BYTE: Final = "jms-byte"
+"""A SEND with it is what it would be without: a text, or with a content-length bytes."""
+
 OBJECT_TRANSFORMATIONS: Final = frozenset({"jms-object-xml", "jms-object-json"})
+MAX_SHOWN: Final = 40  # characters of a name that an error shows
 MAX_TEXT_BYTES: Final = 1024 * 1024  # of a body that is turned into a map: the loop does it
 MIN_INT: Final = -(2**31)
 MAX_INT: Final = 2**31 - 1
 
 KINDS: Final[dict[str, int]] = {name: kind for kind, name in NAMES.items()}
 BOUNDS: Final[dict[int, int]] = {BYTE_VALUE: 2**7, SHORT_VALUE: 2**15, INT_VALUE: 2**31, LONG_VALUE: 2**63}
+
+
+def check_asked(transformation: str | None) -> None:
+    """Raise `StompRequestError` for a transformation that a subscription asks for and that nobody would do."""
+    if transformation is None or transformation in MAP_TRANSFORMATIONS:
+        return
+    name = transformation[:MAX_SHOWN]
+    if transformation in OBJECT_TRANSFORMATIONS:
+        raise StompRequestError(f"the transformation {name} is refused: {NO_OBJECTS}")
+    raise StompRequestError(
+        f"the transformation {name} is refused: there are {', '.join(MAP_TRANSFORMATIONS)}, which are for maps; the "
+        "bodies of advisories are for OpenWire clients"
+    )
 
 
 def map_text(entries: dict[str, PropertyValue], transformation: str) -> bytes:

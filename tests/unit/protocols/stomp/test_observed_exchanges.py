@@ -50,6 +50,9 @@ OBJECTS: Final = "Java objects are passed on between Java clients and never made
 CUT: Final = "the table shows the frame shortened; test_codec.py sends one of the same kind"
 SAYS_WHY: Final = "this broker says why in an ERROR before it closes"
 
+UNKNOWN: Final = "a subscription that asks for what nobody does is refused"
+KINDS: Final = ("map", "object", "object-pojo", "stream", "text-with")
+
 DEVIATIONS: Final = {
     **{f"stomp_to_jms/transformation-jms-object-{name}": OBJECTS for name in ("xml", "json")},
     **{
@@ -62,6 +65,8 @@ DEVIATIONS: Final = {
         for kind in ("object", "object-pojo")
         for name in ("map-xml", "map-json", "xml", "json")
     },
+    **{f"jms_to_stomp/{kind} transformation:nosuch": UNKNOWN for kind in KINDS},
+    "stomp_to_jms/transformation-unknown": "a property says that the transformation is unknown",
     "stomp_to_jms/transformation-bad-body": "the property says what is wrong with the text, it is not empty",
     "stomp_to_jms/priority-bad": SAYS_WHY,
     "stomp_to_jms/expires-bad": SAYS_WHY,

@@ -16,6 +16,7 @@ from spanwire.model.message import FORMAT_STOMP
 from spanwire.model.message_view import (
     BOOLEAN_VALUE,
     BYTE_VALUE,
+    BYTES,
     BYTES_VALUE,
     CHAR_VALUE,
     DOUBLE_VALUE,
@@ -316,3 +317,40 @@ def test_java_objects_are_refused_where_they_are_asked_for(transformation: str) 
     assert (first.command, second.command) == ("ERROR", "ERROR")
     assert "Java objects" in first.headers["message"]
     assert not peer.closed
+
+
+@pytest.mark.parametrize("name", ["jms-byte", "jms-advisory-json", "jms-advisory-xml", "nosuch"])
+def test_a_subscription_that_asks_for_what_nobody_does_is_refused_by_name(name: str) -> None:
+    peer = Stage().peer("1.1")
+    peer.sends(f"SUBSCRIBE\nid:1\ndestination:/queue/Q\ntransformation:{name}\n\n\0")
+    (error,) = peer.receives()
+    assert error.command == "ERROR"
+    assert f"the transformation {name} is refused: there are jms-map-xml, jms-map-json" in error.body.decode()
+
+
+@pytest.mark.parametrize("name", ["jms-advisory-json", "jms-advisory-xml", "nosuch"])
+def test_a_text_sent_with_an_unknown_transformation_says_so_to_everybody(name: str) -> None:
+    stage = Stage()
+    jms = JmsClient(stage)
+    jms.listens(Destination(QUEUE, "J"))
+    peer = stage.peer("1.1")
+    peer.sends("SUBSCRIBE\nid:1\ndestination:/queue/S\n\n\0")
+    for queue in "JS":
+        peer.sends(f"SEND\ndestination:/queue/{queue}\ntransformation:{name}\n\n<x/>\0")
+    (message,) = peer.receives()
+    told = f"Unknown transformation: {name}"
+    assert (message.body, message.headers["transformation-error"]) == (b"<x/>", told.replace(":", "\\c"))
+    view = StompMessageFormat().view(jms.messages[0])
+    assert (view.body, view.properties["transformation-error"]) == (b"<x/>", (STRING_VALUE, told))
+
+
+@pytest.mark.parametrize("length", ["", "content-length:4\n"])
+def test_a_body_sent_as_bytes_is_what_it_is_without_that_word(length: str) -> None:
+    stage = Stage()
+    jms = JmsClient(stage)
+    jms.listens(Destination(QUEUE, "J"))
+    peer = stage.peer("1.1")
+    peer.sends(f"SEND\ndestination:/queue/J\n{length}transformation:jms-byte\n\n<x/>\0")
+    view = StompMessageFormat().view(jms.messages[0])
+    assert (view.kind, view.body) == (BYTES if length else TEXT, b"<x/>")
+    assert "transformation-error" not in view.properties
