@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
@@ -79,6 +80,8 @@ class Broker:
             keep_ports=keep_ports,
         )
         self._thread: BrokerThread | None = None
+        # A start waits for the stop of another thread, and the other way round; `BrokerThread` limits both.
+        self._changing: Final = threading.RLock()
 
     def __enter__(self) -> Self:
         self.start()
@@ -101,28 +104,33 @@ class Broker:
         return self._thread is not None
 
     def start(self) -> None:
-        """Start it and wait until clients can connect; raises in one line what stands in the way."""
-        if self._thread is not None:
-            return
-        environment = self.clock.environment()
-        broker = EmbeddedBroker(self._configuration, self.directory, shares_name=True, environment=environment)
-        thread = BrokerThread(broker)
-        thread.start()
-        self._thread = thread
-        ports = thread.call(lambda broker: [connector.port for connector in broker.service.connectors])
-        self._configuration = with_ports(self._configuration, ports)
+        """Start it and wait until clients can connect; raises in one line what stands in the way. While another thread
+        stops it, wait for that first.
+        """
+        with self._changing:
+            if self._thread is not None:
+                return
+            environment = self.clock.environment()
+            broker = EmbeddedBroker(self._configuration, self.directory, shares_name=True, environment=environment)
+            thread = BrokerThread(broker)
+            thread.start()
+            self._thread = thread
+            ports = thread.call(lambda broker: [connector.port for connector in broker.service.connectors])
+            self._configuration = with_ports(self._configuration, ports)
 
     def stop(self) -> None:
         """Stop it in order; clients that are still connected are disconnected. May be called twice."""
-        thread = self._thread
-        if thread is not None:
-            thread.stop()
-            self._thread = None
+        with self._changing:
+            thread = self._thread
+            if thread is not None:
+                thread.stop()
+                self._thread = None
 
     def restart(self) -> None:
         """Stop it and start it on the same ports. What the journal keeps is there again; the rest is gone."""
-        self.stop()
-        self.start()
+        with self._changing:
+            self.stop()
+            self.start()
 
     def kill(self) -> None:
         """End it as a power cut would: connections break, and of the journal there is what had been written. `start`

@@ -12,6 +12,7 @@ import pytest
 from spanwire.client import blocking
 from spanwire.model.errors import IllegalStateError
 from spanwire.testing import Broker
+from spanwire.testing.queue import wait_until
 from tests.service.started import StompClient
 
 
@@ -242,3 +243,35 @@ def _refusals(calls: list[Callable[[], object]]) -> int:
         except IllegalStateError as error:
             raised += "after a fork" in str(error)
     return raised
+
+
+def test_a_start_during_the_stop_of_another_thread_starts_when_that_is_done() -> None:
+    with Broker() as broker:
+        gate, held = threading.Event(), threading.Event()
+
+        def hold(_: object) -> None:
+            held.set()
+            gate.wait(20)
+
+        holding = threading.Thread(target=broker._call, args=(hold,))  # its loop stands still: nothing can stop it
+        holding.start()
+        assert held.wait(20)
+        stopping = threading.Thread(target=broker.stop)
+        stopping.start()
+        assert wait_until(lambda: stopping_has_begun(broker), 20)
+        starting = threading.Thread(target=broker.start)
+        starting.start()
+        gate.set()
+        for thread in (holding, stopping, starting):
+            thread.join(60)
+        assert broker.is_running
+        with blocking.connect(broker.url) as connection:
+            assert connection.broker_name == broker.name
+
+
+def stopping_has_begun(broker: Broker) -> bool:
+    """Return whether another thread has the lock of starts and stops."""
+    free = broker._changing.acquire(blocking=False)
+    if free:
+        broker._changing.release()
+    return not free
