@@ -168,10 +168,8 @@ def _subscribe(options: dict[str, str], route: str, is_durable: bool) -> None:
     if not options["destination"].startswith("topic://"):
         options.pop("subscriptionDurable", None)
         return
-    if "subscription" in options or is_durable:
-        is_durable = options.get("subscriptionDurable", "true").lower() != "false"
-    options["subscriptionDurable"] = str(is_durable).lower()
-    if is_durable:
+    default = str(is_durable or "subscription" in options).lower()
+    if options.setdefault("subscriptionDurable", default).lower() != "false":
         options.setdefault("subscription", route)
         options.setdefault("clientId", f"spanwire.{route}")
 

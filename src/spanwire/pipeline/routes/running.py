@@ -151,7 +151,7 @@ def run_routes(
 def check_durable(file: RouteFile) -> None:
     """Raise `ConfigurationError` for a source that has nothing when a run begins, where the run is to end with that."""
     for route in file.routes:
-        if route.source.options.get("subscriptionDurable") == "false":
+        if route.source.options.get("subscriptionDurable", "").lower() == "false":
             raise route.source.place.error(
                 f"{route.source.destination} keeps nothing for a subscription that is not durable, so available-now "
                 "would end without a message; name a subscription, or run it with --trigger interval"

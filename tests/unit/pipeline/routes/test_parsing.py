@@ -184,6 +184,10 @@ def test_a_bridge_reads_a_topic_durably_only_if_its_subscription_has_a_name() ->
     ).source.options
     assert (named["subscription"], named["clientId"], named["subscriptionDurable"]) == ("s", "c", "true")
     assert "subscriptionDurable" not in only("- jmsBridge: {source: 'jms:A', target: 'jms:B'}").source.options
+    asked = only(
+        "- jmsBridge: {name: b, source: 'jms:topic:T?subscriptionDurable=true', target: 'jms:B'}"
+    ).source.options
+    assert (asked["subscription"], asked["clientId"]) == ("b", "spanwire.b")
     route = only(f'- from: {{uri: "jms:topic:T?subscriptionDurable=false", {TO}}}').source.options
     assert "subscription" not in route
     with pytest.raises(ConfigurationError, match="the subscription 's' has a name, so it is durable"):
