@@ -121,9 +121,9 @@ def test_bstat_leaves_the_advisory_topics_out(broker: Started) -> None:
     [
         (("purge", "NOWHERE"), "there is no queue NOWHERE; spanwire dstat queues lists them"),
         (("purge", "topic://T"), "topic://T is no queue"),
-        (("query", "-QQueues=*"), "there is no type Queues, did you mean Queue?"),
+        (("query", "-QQueues=*"), "there is no type Queues; did you mean Queue?"),
         (("query", "-QQueue"), "write -QTYPE=NAME"),
-        (("query", "-QBroker=*", "--view", "Uptme"), "has an attribute Uptme, did you mean Uptime?"),
+        (("query", "-QBroker=*", "--view", "Uptme"), "has an attribute Uptme; did you mean Uptime?"),
         (("dlq", "retry", "NOWHERE"), "there is no queue NOWHERE"),
     ],
 )
