@@ -9,6 +9,10 @@
 | src | abc.ABC: compiled subclasses share its cache, so that isinstance lies about them; abstractmethod alone will do |
 | compiled packages | one name for exceptions of two types in a function: the variable gets the first type |
 | tests | marks that skip a test or expect it to fail |
+| tests | a verdict that nobody looks at: a statement that only compares, or calls what returns a bool |
+
+A verdict is looked at in an assertion or a condition; `_ = ready()` says that it is of no interest. Inside
+`pytest.raises` a call may stand for its exception alone.
 
     python tools/lint_forbidden.py      # prints one line per fault, exit 1 if there is one
 """
@@ -42,14 +46,20 @@ IMPORT_BY_NAME: Final = frozenset({"importlib.__import__", "importlib.import_mod
 ABSTRACT_BASES: Final = frozenset({"abc.ABC", "abc.ABCMeta"})
 FORBIDDEN_MARKS: Final = frozenset({"pytest.mark.skip", "pytest.mark.skipif", "pytest.mark.xfail"})
 UNFINISHED: Final = re.compile(r"\b(T[O]DO|FIX[M]E|X[X]X|NotImplemented[E]rror)\b")
+ASKING: Final = re.compile(r"(is|has|can)_")  # beginnings of methods that ask; others return a bool beside what they do
+BOOL_BUILTINS: Final = frozenset({"all", "any", "callable", "hasattr", "isinstance", "issubclass"})
+EXPECTING: Final = frozenset({"pytest.raises", "pytest.warns"})
 BROAD: Final = frozenset({"BaseException", "Exception", "builtins.BaseException", "builtins.Exception"})
 
 
 class Faults(ast.NodeVisitor):
     """Walks one module and keeps a list of (line, what is wrong); follows `import … as` names, not assignments."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, verdicts: frozenset[str] = frozenset()) -> None:
+        """``verdicts`` are functions and methods whose results are to be looked at, as `verdicts` gives them."""
         self.found: list[tuple[int, str]] = []
+        self._verdicts = verdicts
+        self._expects = 0  # blocks around the statement that are to raise
         self._path = path
         self._aliases: dict[str, str] = {}
         self._is_test = path.startswith("tests/")
@@ -104,6 +114,36 @@ class Faults(ast.NodeVisitor):
         self._use(node.lineno, self._name(node))
         self.generic_visit(node)
 
+    def visit_With(self, node: ast.With) -> None:
+        calls = [item.context_expr.func for item in node.items if isinstance(item.context_expr, ast.Call)]
+        expects = any(self._name(call) in EXPECTING for call in calls)
+        self._expects += expects
+        self.generic_visit(node)
+        self._expects -= expects
+
+    def visit_Expr(self, node: ast.Expr) -> None:
+        what = self._dropped(node.value) if self._is_test and not self._expects else ""
+        if what:
+            self.found.append((node.lineno, f"{what}: assert it, or write _ = …"))
+        self.generic_visit(node)
+
+    def _dropped(self, value: ast.expr) -> str:
+        """The verdict that a statement of this value drops; "" for none."""
+        if isinstance(value, ast.Await):
+            value = value.value
+        if isinstance(value, ast.Compare | ast.BoolOp) or (
+            isinstance(value, ast.UnaryOp) and isinstance(value.op, ast.Not)
+        ):
+            return "nobody looks at what this compares"
+        if not isinstance(value, ast.Call):
+            return ""
+        name = self._name(value.func)
+        local = f"{module_name(self._path)}.{name}"
+        method = value.func.attr if isinstance(value.func, ast.Attribute) else ""
+        if name in BOOL_BUILTINS or name in self._verdicts or local in self._verdicts or f".{method}" in self._verdicts:
+            return f"nobody looks at what {name or method} returns"
+        return ""
+
     def visit_Call(self, node: ast.Call) -> None:
         for keyword in node.keywords:
             constant = keyword.value
@@ -136,10 +176,46 @@ def does_nothing(statement: ast.stmt) -> bool:
     return isinstance(statement, ast.Pass | ast.Continue)
 
 
+def module_name(path: str) -> str:
+    """The dotted name of the module at `path`."""
+    return path.removeprefix("src/").removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+
+
+def verdicts(trees: dict[str, ast.Module]) -> frozenset[str]:
+    """The dotted names of all functions that return a bool, and ``.name`` of methods that ask something and do so in
+    every class that has them.
+    """
+    found: set[str] = set()
+    others: set[str] = set()
+    for path, tree in trees.items():
+        homes: list[ast.Module | ast.ClassDef] = [tree]
+        homes += [node for node in tree.body if isinstance(node, ast.ClassDef)]
+        for home in homes:
+            is_class = isinstance(home, ast.ClassDef)
+            prefix = "." if is_class else f"{module_name(path)}."
+            for node in home.body:
+                if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and (
+                    not is_class or ASKING.match(node.name)
+                ):
+                    (found if returns_bool(node) else others).add(prefix + node.name)
+    return frozenset(found - others)
+
+
+def returns_bool(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    """Does its annotation say so?"""
+    return isinstance(node.returns, ast.Name) and node.returns.id == "bool"
+
+
 def check_source(path: str, text: str) -> list[str]:
     """All faults of one module as `path:line: what`; `path`, relative to the project, decides which rules apply."""
-    faults = Faults(path)
-    faults.visit(ast.parse(text, filename=path))
+    tree = ast.parse(text, filename=path)
+    return check_module(path, text, tree, verdicts({path: tree}))
+
+
+def check_module(path: str, text: str, tree: ast.Module, known: frozenset[str]) -> list[str]:
+    """The same for a module that is parsed; ``known`` are the `verdicts` of the whole project."""
+    faults = Faults(path, known)
+    faults.visit(tree)
     found = faults.found
     if path.startswith("src/"):
         lines = text.split("\n")
@@ -161,9 +237,15 @@ def generated_lines(root: Path) -> int:
 def check_tree(root: Path) -> list[str]:
     """All faults of the project under `root`."""
     faults: list[str] = []
-    for folder in ("src", "tools", "examples", "tests"):
-        for path in sorted((root / folder).rglob("*.py")):
-            faults += check_source(path.relative_to(root).as_posix(), path.read_text(encoding="utf-8"))
+    texts = {
+        path.relative_to(root).as_posix(): path.read_text(encoding="utf-8")
+        for folder in ("src", "tools", "examples", "tests")
+        for path in sorted((root / folder).rglob("*.py"))
+    }
+    trees = {path: ast.parse(text, filename=path) for path, text in texts.items()}
+    known = verdicts(trees)
+    for path, text in texts.items():
+        faults += check_module(path, text, trees[path], known)
     lines = generated_lines(root)
     if lines > MAX_GENERATED_LINES:
         faults.append(f"src: {lines} generated lines ({MAX_GENERATED_LINES} at most)")

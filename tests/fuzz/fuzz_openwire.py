@@ -92,7 +92,7 @@ def run_one(choice: int, octets: bytes) -> bool:
 def run_bytes(data: bytes) -> None:
     """The entry that atheris calls."""
     if data:
-        run_one(data[0], data[1:])
+        _ = run_one(data[0], data[1:])
 
 
 def damaged(source: random.Random, frame: bytes) -> bytes:

@@ -54,7 +54,7 @@ def run_one(text: str) -> bool:
 
 def run_bytes(data: bytes) -> None:
     """The entry that atheris calls."""
-    run_one(data.decode("utf-8", "surrogateescape"))
+    _ = run_one(data.decode("utf-8", "surrogateescape"))
 
 
 def grammar(source: random.Random, depth: int) -> str:

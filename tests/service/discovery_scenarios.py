@@ -389,7 +389,7 @@ def zeroconf_finds_brokers_that_multicast_announces_and_the_other_way_round(dire
         other = Announced(directory / "b", "B", "NEGroup")
         other.agent = "rendezvous://NEGroup"
         with other:
-            eventually(lambda: "running" in states(other) and "running" in states(a))
+            assert eventually(lambda: "running" in states(other) and "running" in states(a))
 
 
 def states(broker: Started) -> list[object]:
@@ -403,14 +403,14 @@ def brokers_of_a_fabric_find_each_other_and_clients_them(directory: Path) -> Non
         a, b = Announced(directory / "a", "A"), Announced(directory / "b", "B")
         a.agent = b.agent = agent
         with a, b:
-            eventually(lambda: "running" in states(a) and "running" in states(b))
+            assert eventually(lambda: "running" in states(a) and "running" in states(b))
             with blocking.connect(url) as connection, connection.session() as session:
                 first = {"A": a, "B": b}[str(connection.broker_name)]
                 session.create_producer("queue://Q").send("one")
                 first.kill()
                 session.create_producer("queue://R").send("two")
                 assert {connection.broker_name} == {"A", "B"} - {"A" if first is a else "B"}
-        eventually(lambda: look(FabricSettings("nwBrokers", registry.hosts)) == [])
+        assert eventually(lambda: look(FabricSettings("nwBrokers", registry.hosts)) == [])
 
 
 SCENARIOS: Final = (

@@ -95,7 +95,7 @@ def test_what_was_decided_is_delivered_once_through_kills_of_the_commit_and_of_t
 def test_one_commits_at_a_time_and_the_next_one_sees_what_it_left(broker: BrokerProcess) -> None:
     options = options_of(broker)
     batch = Batch("q", "run", 0)
-    commit_parts(options, batch, [stage_part(options, batch, 0, 0, rows("a"))])
+    assert commit_parts(options, batch, [stage_part(options, batch, 0, 0, rows("a"))])
     holder = BlockingLedger(options, "q")
     taken = holder.take(True)
     assert taken is not None and taken.batch == 0

@@ -203,7 +203,7 @@ def test_a_link_that_does_not_come_up_is_told_once_for_each_reason_and_one_that_
     told = [links.is_news("tcp://b:1", reason, lived) for reason, lived in (("x", 0), ("x", 0), ("y", 0), ("y", 9))]
     assert told == [True, False, True, True]
     for number in range(MAX_REASONS):
-        links.is_news(f"tcp://made-up:{number}", "x", 0)
+        assert links.is_news(f"tcp://made-up:{number}", "x", 0)
     assert len(links._reasons) <= MAX_REASONS
 
 

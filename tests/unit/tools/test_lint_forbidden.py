@@ -90,6 +90,66 @@ def test_a_test_may_not_be_marked_as_skipped_or_failing() -> None:
     assert check_source("tests/unit/test_f.py", "import pytest\n\n@pytest.mark.timeout(1)\ndef test_f(): ...\n") == []
 
 
+VERDICTS = "from collections.abc import Callable\n\n\ndef eventually(what: Callable[[], bool]) -> bool: ...\n"
+IN_TESTS = "tests/unit/test_f.py"
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "eventually(lambda: True)",
+        "await eventually(lambda: True)",
+        "answer == 1",
+        "not answer",
+        "answer and other",
+        "all(answers)",
+        "isinstance(answer, str)",
+        "peer.is_answered(1)",
+    ],
+)
+def test_a_verdict_in_a_test_that_nobody_looks_at_is_found(statement: str) -> None:
+    method = "class Peer:\n    def is_answered(self, token: int) -> bool: ...\n"
+    lines = f"async def test_f() -> None:\n    {statement}\n"
+    assert len(check_source(IN_TESTS, VERDICTS + method + lines)) == 1
+    assert check_source("src/spanwire/cli/main.py", VERDICTS + method + lines) == []
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "assert eventually(lambda: True)",
+        "_ = eventually(lambda: True)",
+        "while eventually(lambda: True): ...",
+        "with pytest.raises(OSError): eventually(lambda: True)",
+        "prepare(answer)",
+        "stage.has_room(5)",
+        "stage.take(5)",
+    ],
+)
+def test_a_verdict_that_is_looked_at_or_of_no_interest_is_none(statement: str) -> None:
+    methods = (
+        "class Stage:\n    def has_room(self, count: int) -> None: ...\n    def take(self, count: int) -> bool: ...\n"
+        "class Room:\n    def has_room(self, count: int) -> bool: ...\n"
+    )
+    prepare = "def prepare(answer: int) -> None: ...\n"
+    text = f"import pytest\n{VERDICTS}{methods}{prepare}def test_f() -> None:\n    {statement}\n"
+    assert check_source(IN_TESTS, text) == []
+
+
+def test_a_verdict_of_another_module_is_found(tmp_path: Path) -> None:
+    for path, text in (
+        ("tests/support/waiting.py", VERDICTS),
+        ("tests/unit/test_one.py", "from tests.support.waiting import eventually as soon\n\nsoon(lambda: True)\n"),
+        ("tests/unit/test_two.py", "from tests.support import waiting\n\nwaiting.eventually(lambda: True)\n"),
+        ("tests/unit/test_three.py", "from tests.support.other import eventually\n\neventually(lambda: True)\n"),
+    ):
+        module = tmp_path / path
+        module.parent.mkdir(parents=True, exist_ok=True)
+        module.write_text(text, encoding="utf-8")
+    what = "nobody looks at what tests.support.waiting.eventually returns: assert it, or write _ = …"
+    assert check_tree(tmp_path) == [f"tests/unit/test_one.py:3: {what}", f"tests/unit/test_two.py:3: {what}"]
+
+
 def test_generated_modules_have_a_budget_of_their_own(tmp_path: Path) -> None:
     module = tmp_path / "src/spanwire/protocols/openwire/_marshallers.py"
     module.parent.mkdir(parents=True)

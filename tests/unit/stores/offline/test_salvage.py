@@ -542,7 +542,8 @@ def test_a_repair_that_is_cut_off_anywhere_leaves_the_old_store_or_ends_later() 
             else:
                 outcomes["ended"] += 1
                 assert not looked_at(after).findings
-            finish(after)
+            was_interrupted = is_interrupted(after)
+            assert finish(after) is was_interrupted
             again, _, _ = repaired(after)
             after = again
         assert recovered_state(after)["queue://A"] == expected
