@@ -10,10 +10,12 @@ import re
 import shlex
 import sys
 from collections.abc import Iterable
-from importlib.metadata import PackageNotFoundError, requires
 from typing import Final
 
+from spanwire.registry import load
+
 DISTRIBUTION: Final = "spanwire"
+METADATA: Final = "importlib.metadata:requires"  # loaded for a hint: it brings half as many modules as the client has
 EXTRA: Final = re.compile(r"extra\s*==\s*['\"]([A-Za-z0-9._-]+)['\"]")
 
 
@@ -22,9 +24,11 @@ def install_command(*extras: str) -> str:
 
     In a source tree that is not installed there is no metadata; then the command names the extras.
     """
+    requires = load(METADATA)
+    assert callable(requires)
     try:
         packages = required_packages(requires(DISTRIBUTION) or (), extras)
-    except PackageNotFoundError:
+    except ModuleNotFoundError:
         packages = [f"{DISTRIBUTION}[{','.join(extras)}]"]
     return shlex.join([sys.executable or "python3", "-m", "pip", "install", *packages])
 

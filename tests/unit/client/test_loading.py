@@ -50,6 +50,10 @@ def test_both_shells_load_and_asyncio_works_without_what_only_unix_has(spanwire_
     assert (done.stdout, done.stderr) == ("x\n", "")
 
 
+def test_the_client_loads_no_module_that_only_hints_need() -> None:
+    assert {"importlib.metadata", "email", "zipfile"} & loaded_by("spanwire.client.aio") == set()
+
+
 def test_the_core_needs_no_socket_and_no_event_loop() -> None:
     loaded = loaded_by("spanwire.client.connection")
     assert {"asyncio", "socket", "ssl", "subprocess"} & loaded == set()

@@ -10,7 +10,7 @@ from spanwire.broker.operations import OperationObserver
 from spanwire.management.operations import MAX_NAMES, NO_LIMIT, QueueOperations
 from spanwire.model.destination import QUEUE, Destination
 from spanwire.model.environment import Time
-from spanwire.model.errors import ConfigurationError, InvalidSelectorError
+from spanwire.model.errors import ConfigurationError, InvalidDestinationError, InvalidSelectorError
 
 
 class Clock:
@@ -127,3 +127,10 @@ def test_queues_are_paused_and_resumed_by_name_and_pattern(what: str) -> None:
     assert stage.woken == 1
     with pytest.raises(ConfigurationError, match="there is no queue"):
         asyncio.run(stage._run(what, {"destinations": ["C"]}))
+
+
+def test_a_queue_that_is_named_in_another_form_is_told_how() -> None:
+    stage = Stage()
+    with pytest.raises(InvalidDestinationError, match="did you mean queue://B"):
+        stage.purges(destinations=["/queue/B"])
+    assert stage.queues.asked == []
