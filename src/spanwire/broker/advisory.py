@@ -19,6 +19,7 @@ from spanwire.broker.ports import AdvisedMessage, AdvisoryFormat, LinkedBroker, 
 from spanwire.broker.reference import MessageReference
 from spanwire.broker.rights import Rights
 from spanwire.broker.subscription import Subscription
+from spanwire.broker.telling import Handing, Telling
 from spanwire.broker.topic import Topic
 from spanwire.model.destination import ADVISORY_PREFIX, QUEUE, TOPIC, Destination
 from spanwire.model.errors import JmsError, ProtocolError, ResourceAllocationError
@@ -117,7 +118,7 @@ def _family(destination: Destination) -> str:
     return "Queue" if destination.is_queue else "Topic"
 
 
-class Advisories(News):
+class Advisories(News, Handing):
     """Publishes advisories to the topics somebody listens to."""
 
     def __init__(
@@ -147,6 +148,7 @@ class Advisories(News):
         self._paths: Final[dict[str, tuple[str, ...]]] = {}  # of temporary destinations that are here for others
         self._unheard: Final[dict[str, None]] = {}  # news that nobody listened to since the last listener came
         self._links: Final[list[LinkedBroker]] = []
+        self._telling: Final[Telling] = Telling(self, context)
         context.news = self
 
     def listener_added(self, subscription: Subscription) -> None:
@@ -322,7 +324,7 @@ class Advisories(News):
         """Tell of a consumer, a producer or (None) of the destination itself."""
         topic = self._news_topic(kind, about)
         if topic is not None:
-            self._give(topic, self._message(topic.destination, subject, properties))
+            self._telling.tell(topic, self._message(topic.destination, subject, properties))
 
     def tell_of_message(
         self, kind: str, about: Destination, message: Message, whole: bool, properties: dict[str, object]
@@ -334,7 +336,7 @@ class Advisories(News):
         """Give the listeners the message itself."""
         topic = self._news_topic(kind, about)
         if topic is not None:
-            self._give(topic, self._readdressed(message, topic.destination))
+            self._telling.tell(topic, self._readdressed(message, topic.destination))
 
     def _news_topic(self, kind: str, about: Destination) -> Topic | None:
         """The topic that tells this kind of news about ``about``, if somebody listens to it. Who does not is looked for
@@ -390,9 +392,9 @@ class Advisories(News):
         if topic is not None:
             message = self._message(topic_name, subject, properties)
             message.broker_path = path
-            self._give(topic, message)
+            self._telling.tell(topic, message)
 
-    def _give(self, topic: Topic, message: Message) -> None:
+    def hand(self, topic: Topic, message: Message) -> None:
         """Hand ``message`` to the listeners. Nobody's send waits for memory that advisories take: where they take more
         than their share, the listener that is furthest behind has to go. It may come back and is told anew.
         """

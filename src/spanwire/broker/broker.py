@@ -173,6 +173,8 @@ class Broker:
             self._consuming.acknowledge_flushed(state)
         if became_writable:
             for subscription in list(state.consumers.values()):
+                if not state.outlet.writable:
+                    break  # the others have their turn when the client has read
                 self._consuming.refill(subscription)
         if self._flow.parked:
             self._flow.unpark()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 from itertools import islice
 from typing import Final, Protocol
 
@@ -38,6 +39,8 @@ CLIENT_DURABLE_PREFETCHES: Final = (100, 1_000)  # the second with jms.optimizeA
 REFILLS_AT_ONCE: Final = 16  # places where messages wait that are looked at for each acknowledgement
 REFILLS_IN_SLICE: Final = 250  # the same in a slice of its own, when the consumer still has room then
 _NOWHERE: Final = Destination(QUEUE, "-")
+NEVER: Final = float("inf")
+MAX_PULLS_OVER: Final = 500  # pulls that run out in one turn
 PAGE_WAIT: Final = 1.0  # seconds a pull that wants no waiting waits for a page that is being read
 
 
@@ -76,7 +79,8 @@ class Consuming(ConsumerRemover):
         self._advisories: Final[Advisories | None] = advisories
         self._durables: Final[Durables] = durables
         self._selectors: Final[SelectorCache] = SelectorCache()
-        self._pulling: Final[list[Subscription]] = []
+        self._pulling: Final[list[tuple[float, int, Subscription]]] = []  # a heap; entries of pulls that are over stay
+        self._pulls = 0
         self._owners: Final[dict[Subscription, ConnectionState]] = {}
         self.ranges: RangeReads | None = None
         context.remover = self
@@ -241,9 +245,8 @@ class Consuming(ConsumerRemover):
 
     def pull(self, subscription: Subscription, timeout_ms: int) -> None:
         """One message for a consumer without prefetch: now, within ``timeout_ms``, or some time (0)."""
-        if subscription in self._pulling:
-            self._pulling.remove(subscription)
         subscription.pulls = True
+        subscription.pull_deadline = NEVER
         subscription.pulled = 1
         self.refill(subscription)
         if subscription.pulled == 0 or timeout_ms == 0:
@@ -253,7 +256,8 @@ class Consuming(ConsumerRemover):
             return
         wait = PAGE_WAIT if timeout_ms < 0 else timeout_ms / 1000
         subscription.pull_deadline = self._context.monotonic + wait
-        self._pulling.append(subscription)
+        self._pulls += 1
+        heapq.heappush(self._pulling, (subscription.pull_deadline, self._pulls, subscription))
 
     def _pull_over(self, subscription: Subscription) -> None:
         subscription.pulled = 0
@@ -262,18 +266,24 @@ class Consuming(ConsumerRemover):
 
     def next_timeout(self) -> float | None:
         """When the next pull runs out."""
-        if not self._pulling:
-            return None
-        return min(subscription.pull_deadline for subscription in self._pulling)
+        self._forget_pulls()
+        return self._pulling[0][0] if self._pulling else None
+
+    def _forget_pulls(self) -> None:
+        """Those that got their message, left, or pulled anew."""
+        while self._pulling:
+            deadline, _, subscription = self._pulling[0]
+            if subscription.pulled > 0 and not subscription.removed and subscription.pull_deadline == deadline:
+                return
+            heapq.heappop(self._pulling)
 
     def handle_timeout(self) -> None:
         """Answer the pulls that ran out with nothing."""
-        for subscription in self._pulling.copy():
-            if subscription.pulled == 0 or subscription.removed:
-                self._pulling.remove(subscription)
-            elif subscription.pull_deadline <= self._context.monotonic:
-                self._pulling.remove(subscription)
-                self._pull_over(subscription)
+        for _ in range(MAX_PULLS_OVER):
+            self._forget_pulls()
+            if not self._pulling or self._pulling[0][0] > self._context.monotonic:
+                return
+            self._pull_over(heapq.heappop(self._pulling)[2])
 
     def acknowledge_flushed(self, state: ConnectionState) -> None:
         """All of the connection's output is with the kernel: its automatic subscriptions have acknowledged it."""

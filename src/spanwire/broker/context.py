@@ -4,6 +4,7 @@ with.
 
 from __future__ import annotations
 
+import heapq
 from itertools import islice
 from typing import Final, Protocol
 
@@ -13,6 +14,8 @@ from spanwire.broker.ports import MessageStore
 from spanwire.broker.reference import BrokerDestination, MessageReference
 from spanwire.broker.subscription import Subscription
 from spanwire.model.destination import Destination
+
+MAX_RINGS: Final = 250  # destinations whose time has come that are called in one turn
 
 
 class DeadLetterOffice(Protocol):
@@ -72,7 +75,8 @@ class BrokerContext:
         self._request = 0
         self._fetching: Final[dict[int, BrokerDestination]] = {}
         self._jobs: Final[dict[BrokerDestination, None]] = {}  # in the order in which they have their turns
-        self._alarms: Final[list[tuple[float, BrokerDestination]]] = []
+        self._alarms: Final[list[tuple[float, int, BrokerDestination]]] = []  # a heap; the number keeps their order
+        self._alarm = 0
 
     def next_order(self) -> int:
         """The next place in the broker's dispatch order."""
@@ -112,19 +116,20 @@ class BrokerContext:
 
     def wake_at(self, home: BrokerDestination, monotonic: float) -> None:
         """Call ``home.wake`` at a time in monotonic seconds."""
-        self._alarms.append((monotonic, home))
+        self._alarm += 1
+        heapq.heappush(self._alarms, (monotonic, self._alarm, home))
 
     def next_alarm(self) -> float | None:
         """When the next destination wants to be called."""
-        return min([alarm[0] for alarm in self._alarms]) if self._alarms else None
+        return self._alarms[0][0] if self._alarms else None
 
     def ring(self) -> None:
         """Call the destinations whose time has come."""
-        if self._alarms:
-            due = [alarm for alarm in self._alarms if alarm[0] <= self.monotonic]
-            self._alarms[:] = [alarm for alarm in self._alarms if alarm[0] > self.monotonic]
-            for alarm in due:
-                alarm[1].wake()
+        due: list[BrokerDestination] = []
+        while self._alarms and self._alarms[0][0] <= self.monotonic and len(due) < MAX_RINGS:
+            due.append(heapq.heappop(self._alarms)[2])
+        for home in due:
+            home.wake()
 
     def complete_joins(self, home: BrokerDestination) -> None:
         """``home`` is about to hand on a message: all who want it are to get it."""

@@ -38,6 +38,7 @@ BY_PRIORITY: Final = 1
 LOOKING: Final = 2
 HELD: Final = 3
 
+MAX_DISPATCHED: Final = 2_000  # messages that one queue dispatches at once: some 2 ms; the rest has the next turn
 DEFAULT_START_WAIT_MS: Final = 1_000  # for consumersBeforeDispatchStarts without a time, as in ActiveMQ
 
 
@@ -314,7 +315,7 @@ class Queue(BrokerDestination):
     def _dispatch_oldest(self, line: MessageLine) -> bool:
         """Dispatch from the front of ``line``; False when nobody takes more, or when many were over their time."""
         expired = 0
-        while True:
+        for _ in range(MAX_DISPATCHED):
             reference = line.peek()
             if reference is None:
                 return True
@@ -332,6 +333,8 @@ class Queue(BrokerDestination):
             line.pop()
             self.note_dispatched()
             subscription.dispatch(reference)
+        self._context.schedule(self)
+        return False
 
     def _dispatch_by_priority(self) -> None:
         for line in self._backlog.lines:

@@ -78,7 +78,7 @@ class Condition:
 
     def waits(self, seconds: float) -> None:
         self.context.monotonic += seconds
-        for due, home in self.context._alarms:
+        for due, _, home in self.context._alarms:
             if due <= self.context.monotonic:
                 self.woken[home.destination.name] += 1
                 self.bridge.go_on(home)

@@ -6,8 +6,14 @@ from typing import Final
 
 import pytest
 
+from spanwire.broker.consuming import MAX_PULLS_OVER
+from spanwire.broker.context import BrokerContext
 from spanwire.broker.joining import JOIN_STEPS
+from spanwire.broker.queue import MAX_DISPATCHED
 from spanwire.broker.returning import LEAVING_STEPS
+from spanwire.broker.telling import MAX_UNTOLD, TELLING_STEPS, TOLD_AT_ONCE, Telling
+from spanwire.broker.topic import Topic
+from spanwire.model.message import Message
 from tests.support.dialogue.broker_dialogue import Listener, Peer, Stage
 from tests.support.dialogue.spoken_advisories import SpokenAdvisories
 
@@ -243,3 +249,83 @@ def test_a_stop_waits_for_what_is_on_its_way_out() -> None:
     stage.broker.stop(stage.now)
     assert stage.view("queue://Q").pending == count
     assert stage.view("queue://Q").in_flight == 0
+
+
+# -- what is told and dispatched ---------------------------------------------------------------------------------------
+
+
+def test_what_many_listeners_are_told_takes_slices_and_stays_in_order() -> None:
+    stage = Stage(advisory_format=SpokenAdvisories())
+    crowd = stage.peer("a")
+    listeners = [crowd.consumes("topic://ActiveMQ.Advisory.Consumer.>") for _ in range(TOLD_AT_ONCE + 1)]
+    slices(stage)
+    for listener in listeners:
+        listener.takes()
+    names = [f"queue://Q.{number}" for number in range(30)]
+    peer = stage.peer("b")
+    for name in names:
+        peer.consumes(name)
+    assert all(len(listener.takes()) <= 1 for listener in listeners), "they are told in turns of their own"
+    count = 0
+    while stage.broker.next_timeout() == 0.0:
+        stage.runs()
+        crowd.flushes()
+        count += 1
+    assert count >= 30 * TOLD_AT_ONCE // TELLING_STEPS
+    told = [delivery.message.destination.name for delivery in listeners[-1].deliveries][-30:]
+    assert told == ["ActiveMQ.Advisory.Consumer.Queue." + name.removeprefix("queue://") for name in names]
+
+
+class Heard:
+    """Whom advisories are handed to in place of a broker's listeners."""
+
+    def __init__(self) -> None:
+        self.messages: list[Message] = []
+
+    def hand(self, topic: Topic, message: Message) -> None:
+        self.messages.append(message)
+
+
+def test_more_advisories_than_may_wait_are_told_in_order_and_none_is_lost() -> None:
+    stage = Stage()
+    peer = stage.peer("a")
+    listeners = [peer.consumes("topic://T").subscription for _ in range(TOLD_AT_ONCE + 1)]
+    (topic,) = listeners[0].homes
+    assert isinstance(topic, Topic)
+    heard = Heard()
+    telling = Telling(heard, BrokerContext(None))
+    messages = [peer.message("topic://T", str(number)) for number in range(MAX_UNTOLD + 5)]
+    for message in messages:
+        telling.tell(topic, message)
+    assert heard.messages == messages[:5]
+    while telling.work():
+        pass
+    assert heard.messages == messages
+
+
+def test_a_queue_dispatches_a_part_of_what_waits_at_once() -> None:
+    stage = Stage()
+    count = 3 * MAX_DISPATCHED
+    stage.peer("p").sends("queue://Q", *[str(number) for number in range(count)], persistent=False)
+    listeners = [stage.peer(str(number)).announces("queue://Q", prefetch=600) for number in range(10)]
+    for listener in listeners:
+        listener.subscription.started = True
+    stage.broker.start_consumer(listeners[0].subscription, stage.now)
+    assert sum(len(listener.out) for listener in listeners) == MAX_DISPATCHED
+    slices(stage)
+    assert sum(len(listener.out) for listener in listeners) == count
+
+
+def test_of_many_pulls_that_run_out_at_once_some_are_answered_in_each_turn() -> None:
+    stage = Stage()
+    peers = [stage.peer(str(number)) for number in range(3)]
+    listeners = [peer.consumes("queue://Q", prefetch=0) for peer in peers for _ in range(300)]
+    slices(stage)
+    for listener in listeners:
+        listener.pulls(1_000)
+    assert stage.broker.next_timeout() == stage.now.monotonic + 1
+    stage.waits(1)
+    assert sum(listener.ends for listener in listeners) == MAX_PULLS_OVER
+    stage.runs()
+    assert {listener.ends for listener in listeners} == {1}
+    assert (stage.broker.next_timeout() or 0) > stage.now.monotonic
