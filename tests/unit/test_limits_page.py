@@ -10,6 +10,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "reference" / "limits.md").read_text("utf-8")
+TURNS = (ROOT / "docs" / "reference" / "turns.md").read_text("utf-8")
 ROWS = [
     [cell.strip() for cell in line.strip("|").split("|")]
     for line in PAGE.splitlines()
@@ -42,3 +43,8 @@ def test_a_constant_has_the_value_that_the_page_shows(value: str, constant: str)
 @pytest.mark.parametrize(("limit", "test"), [(row[0], row[4].strip("`")) for row in ROWS])
 def test_a_limit_is_hit_by_a_test(limit: str, test: str) -> None:
     assert test in TESTS, limit
+
+
+@pytest.mark.parametrize("test", re.findall(r"\| `(test_\w+)` \|$", TURNS, re.MULTILINE))
+def test_what_is_cut_in_a_turn_is_shown_by_a_test(test: str) -> None:
+    assert test in TESTS

@@ -7,12 +7,16 @@ from typing import Final
 import pytest
 
 from spanwire.broker.consuming import MAX_PULLS_OVER
-from spanwire.broker.context import BrokerContext
+from spanwire.broker.context import MAX_RINGS, BrokerContext
 from spanwire.broker.joining import JOIN_STEPS
+from spanwire.broker.policy import PolicyEntry
 from spanwire.broker.queue import MAX_DISPATCHED
+from spanwire.broker.reference import BrokerDestination
 from spanwire.broker.returning import LEAVING_STEPS
 from spanwire.broker.telling import MAX_UNTOLD, TELLING_STEPS, TOLD_AT_ONCE, Telling
 from spanwire.broker.topic import Topic
+from spanwire.broker.usage import MemoryUsage
+from spanwire.model.destination import QUEUE, Destination
 from spanwire.model.message import Message
 from tests.support.dialogue.broker_dialogue import Listener, Peer, Stage
 from tests.support.dialogue.spoken_advisories import SpokenAdvisories
@@ -329,3 +333,30 @@ def test_of_many_pulls_that_run_out_at_once_some_are_answered_in_each_turn() -> 
     stage.runs()
     assert {listener.ends for listener in listeners} == {1}
     assert (stage.broker.next_timeout() or 0) > stage.now.monotonic
+
+
+class Sleeper(BrokerDestination):
+    """A destination that asked to be woken."""
+
+    def __init__(self) -> None:
+        destination = Destination(QUEUE, "Q")
+        super().__init__(destination, PolicyEntry(destination), MemoryUsage(0))
+        self.woken = 0
+
+    def wake(self) -> None:
+        self.woken += 1
+
+
+def test_destinations_whose_time_has_come_are_called_some_at_a_time() -> None:
+    context = BrokerContext(None)
+    sleepers = [Sleeper() for _ in range(2 * MAX_RINGS)]
+    for place, sleeper in enumerate(sleepers):
+        context.wake_at(sleeper, 100.0 - place % 7)
+    assert context.next_alarm() == 94.0
+    context.ring()
+    assert sum(sleeper.woken for sleeper in sleepers) == 0
+    context.monotonic = 100.0
+    for turn in (1, 2, 3):
+        context.ring()
+        assert sum(sleeper.woken for sleeper in sleepers) == min(turn, 2) * MAX_RINGS
+    assert context.next_alarm() is None

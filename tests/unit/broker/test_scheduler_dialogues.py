@@ -23,6 +23,7 @@ from spanwire.broker.schedule import (
     REPEAT,
     SchedulerSettings,
 )
+from spanwire.broker.scheduler import MAX_DELIVERIES
 from spanwire.broker.unscheduled import MAX_TOLD
 from spanwire.broker.usage import UsageLimits
 from spanwire.model.errors import AuthorizationError, MessageFormatError, ResourceAllocationError
@@ -192,6 +193,19 @@ def test_a_large_message_repeats_as_often_as_its_share_of_the_disk_allows(to: st
         passes(stage, 0.002)
     share = 100 if to == QUEUE else 25
     assert 0.8 * share < stage.view(QUEUE).enqueued <= share
+
+
+def test_scheduled_messages_that_are_due_together_are_delivered_some_at_a_time() -> None:
+    stage = played(persistent=False)
+    sender = stage.peer("p")
+    for number in range(2 * MAX_DELIVERIES + 1):
+        delayed(sender, str(number), 1_000)
+    stage.environment.advance(1)
+    came = []
+    while stage.broker.next_timeout() == 0.0:
+        stage.runs()
+        came.append(stage.view(QUEUE).enqueued)
+    assert came[:3] == [MAX_DELIVERIES, 2 * MAX_DELIVERIES, 2 * MAX_DELIVERIES + 1]
 
 
 def test_a_month_of_a_cron_entry_passes() -> None:
