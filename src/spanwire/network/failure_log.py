@@ -27,8 +27,9 @@ class FailureLog:
         self._failures += 1
         if self._failures == 1:
             self._began = now
-        if reason not in self._reasons and len(self._reasons) < MAX_REASONS:
-            self._reasons.add(reason)
+        key = "".join([character for character in reason if not character.isdigit()])  # "try again in 16 s" is no news
+        if key not in self._reasons and len(self._reasons) < MAX_REASONS:
+            self._reasons.add(key)
             self._told = now
             return reason
         if now - self._told < REPEAT_S:

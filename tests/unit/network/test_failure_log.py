@@ -33,5 +33,11 @@ def test_the_next_outage_is_told_anew() -> None:
 
 def test_a_peer_that_makes_up_reasons_does_not_fill_the_log() -> None:
     log = FailureLog()
-    told = [log.line(f"reason {number}", 1.0) for number in range(10 * MAX_REASONS)]
+    told = [log.line("x" * number, 1.0) for number in range(1, 10 * MAX_REASONS)]
     assert len([line for line in told if line]) == MAX_REASONS
+
+
+def test_a_reason_that_differs_in_a_number_alone_is_the_same() -> None:
+    log = FailureLog()
+    told = [log.line(f"too many failed logins: try again in {seconds} s", 1.0) for seconds in (2, 4, 8, 16)]
+    assert told == ["too many failed logins: try again in 2 s", "", "", ""]
