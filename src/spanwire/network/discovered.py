@@ -13,7 +13,14 @@ from typing import Final, Protocol
 from spanwire.broker.broker import Broker
 from spanwire.discovery.address import DiscoveredAddress, read_address
 from spanwire.discovery.sightings import DiscoveryListener
-from spanwire.network.connector import DiscoverySettings, Link, LinkView, NetworkConnectorSettings, RemoteAddress
+from spanwire.network.connector import (
+    MAX_REASON,
+    DiscoverySettings,
+    Link,
+    LinkView,
+    NetworkConnectorSettings,
+    RemoteAddress,
+)
 from spanwire.network.routes import NetworkRoutes
 from spanwire.transports.turn import Turn
 
@@ -93,6 +100,7 @@ class DiscoveredLinks(DiscoveryListener):
         self._routes: Final = routes
         self._agent: Finder | None = None
         self._reasons: Final[dict[str, str]] = {}
+        self._unlinked: Final[dict[str, str]] = {}  # what is announced and has no link, and why
         self._told = 0
         self._second = 0
         self._new_links = 0
@@ -128,6 +136,7 @@ class DiscoveredLinks(DiscoveryListener):
 
     def on_lost(self, uri: str) -> None:
         """Its link ends, at once."""
+        self._unlinked.pop(uri, None)
         link = self.links.pop(uri, None)
         if link is not None:
             link.end()
@@ -143,6 +152,7 @@ class DiscoveredLinks(DiscoveryListener):
 
     def is_news(self, uri: str, reason: str, lived: float) -> bool:
         """Whether a link that ended is worth a line: not for the reason for which the one before it did not come up."""
+        self._note(uri, reason)
         if lived <= 0.0 and self._reasons.get(uri) == reason:
             return False
         if len(self._reasons) >= MAX_REASONS:
@@ -162,16 +172,17 @@ class DiscoveredLinks(DiscoveryListener):
         self.links.clear()
 
     def views(self) -> list[LinkView]:
-        """One per link; one of the connector itself while there is none."""
+        """One per link; one of the connector itself while there is none, with what was discovered in vain."""
         if self.links:
             return [link.view() for link in self.links.values()]
+        reason = "; ".join([f"{uri}: {why}" for uri, why in self._unlinked.items()])[:MAX_REASON]
         return [
             LinkView(
                 name=self._settings.bridge.name,
                 uri=self._discovery.uri,
                 remote="",
                 state="looking",
-                reason="no broker was discovered",
+                reason=reason or "no broker was discovered",
                 demand=0,
                 in_flight=0,
                 enqueued=0,
@@ -216,7 +227,12 @@ class DiscoveredLinks(DiscoveryListener):
         if self._agent is not None:
             self._agent.failed(uri, lived)
 
+    def _note(self, uri: str, reason: str) -> None:
+        if uri in self._unlinked or len(self._unlinked) < MAX_REASONS:
+            self._unlinked[uri] = reason
+
     def _tell(self, uri: str, obstacle: str) -> None:
+        self._note(uri, obstacle)
         if self._told < MAX_TOLD:
             self._told += 1
             more = "" if self._told < MAX_TOLD else "; others are not reported"

@@ -168,6 +168,22 @@ def test_one_address_gets_one_link_however_it_is_written() -> None:
     assert scene.agent.failures == [("nio://b:1?x=y", 0.0)]
 
 
+def test_a_broker_that_was_discovered_and_refused_is_told_of_until_it_is_lost() -> None:
+    links = Scene().links
+    assert links.is_news("tcp://b:1", "two brokers have one name", 0)
+    assert not links.is_news("tcp://b:1", "two brokers have one name", 0)
+    links.on_found("stomp://c:2")
+    (view,) = links.views()
+    assert (view.state, view.reason) == (
+        "looking",
+        "tcp://b:1: two brokers have one name; stomp://c:2: it is no address of a broker that speaks OpenWire",
+    )
+    links.on_lost("tcp://b:1")
+    links.on_lost("stomp://c:2")
+    (view,) = links.views()
+    assert (view.state, view.reason) == ("looking", "no broker was discovered")
+
+
 def test_a_lost_broker_has_no_link_any_more_and_there_is_room_again() -> None:
     scene = Scene()
 

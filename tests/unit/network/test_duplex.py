@@ -244,6 +244,16 @@ def test_the_settings_of_a_duplex_connector_arrive_at_the_other_end() -> None:
     assert settings_of(properties_of(settings, "brokerA"), []) == settings
 
 
+@pytest.mark.parametrize("token", ["_", "-"])
+def test_the_parts_of_client_ids_of_bridges_are_joined_by_the_token_of_the_connector(token: str) -> None:
+    network, a, b, _ = pair(BridgeSettings(duplex=True, client_id_token=token))
+    network.settles()
+    here = sorted(str(view.client_id) for view in a.broker.connection_views())
+    there = sorted(str(view.client_id) for view in b.broker.connection_views())
+    assert here == sorted([f"NC{token}brokerB{token}inbound{token}brokerA", f"NC{token}brokerB{token}outbound"])
+    assert there == sorted([f"NC{token}brokerA{token}inbound{token}brokerB", f"NC{token}brokerA{token}outbound"])
+
+
 def test_a_password_does_not_travel() -> None:
     text = properties_of(BridgeSettings(duplex=True, user_name="user", remote_user_name="other"), "brokerA")
     assert "user" not in text

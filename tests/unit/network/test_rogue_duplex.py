@@ -105,6 +105,27 @@ def test_an_id_of_another_connection_is_refused_and_the_link_lives() -> None:
     assert len(refusals) == 1
 
 
+@pytest.mark.parametrize(("checked", "kept"), [(True, 1), (False, 2)])
+def test_what_a_broker_of_another_kind_repeats_over_the_link_is_dropped_where_that_is_checked(
+    checked: bool, kept: int
+) -> None:
+    remote = Remote(BridgeSettings(duplex=True, check_duplicates=checked))
+    remote.greets()
+    remote.says(connection(), session(), producer())
+    maker = wire.ProducerId(connection_id="ID:maker:1", session_id=1, value=1)
+    for redeliveries in (0, 1):
+        message = wire.ActiveMQMessage()
+        message.destination = wire.ActiveMQQueue("Q")
+        message.producer_id = producer().producer_id
+        message.message_id = wire.MessageId(producer_id=maker, producer_sequence_id=1)
+        message.persistent = True
+        message.broker_path = [wire.BrokerId("R")]
+        message.redelivery_counter = redeliveries
+        remote.says(message)
+        remote.network.settles()
+    assert remote.site.queue("Q")[0] == kept
+
+
 def test_after_its_goodbye_the_other_end_says_nothing_more() -> None:
     remote = running()
     remote.says(wire.RemoveInfo(object_id=wire.ConnectionId(ID)))
