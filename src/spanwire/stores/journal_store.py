@@ -251,9 +251,9 @@ class JournalStore:
         batch = journal.next_batch()
         if batch is not None:
             self._in_flight = batch
-            self._writer.hand_over(batch, journal.wanted_spare, journal.wanted_reserve)
+            self._writer.hand_over(batch, journal.wanted_spare, journal.wanted_reserve, journal.room_bytes)
         elif journal.wanted_spare:
-            self._writer.prepare(journal.wanted_spare, journal.wanted_reserve)
+            self._writer.prepare(journal.wanted_spare, journal.wanted_reserve, journal.room_bytes)
 
     def _may_wait(self, now: float) -> bool:
         """Whether the batch should gather more; `next_deadline` says until when."""
@@ -323,7 +323,9 @@ class JournalStore:
                 logger.warning("there is room on the disk again: messages are taken")
             else:
                 logger.error("the disk is full: no message is taken until there is room, consumers go on")
-                self._writer.prepare(self._journal.wanted_spare, self._journal.wanted_reserve)
+                self._writer.prepare(
+                    self._journal.wanted_spare, self._journal.wanted_reserve, self._journal.room_bytes
+                )
             self._on_room(has_room)
         if waited:
             self._on_stored(self._journal.stored_position)  # a turn must follow: what waited may go on

@@ -1,7 +1,8 @@
 """The journal's writer thread: takes one batch, writes and syncs it, says so, takes the next.
 
 While a batch syncs, the loop's thread gathers the next. The thread does as little in Python as it can: one write, one
-sync. In between it fills the file of the next segment with zeros, a piece at a time. When the disk is full it says so
+sync. In between it fills the file of the next segment with zeros, a piece at a time, and in few large pieces when that
+file will be needed soon: nobody's answer waits for more than two syncs of such pieces. When the disk is full it says so
 and tries again every `ROOM_INTERVAL`, and after every deletion.
 """
 
@@ -18,7 +19,7 @@ from spanwire.model.errors import StoreError
 from spanwire.stores.journal.batch import Batch, delete_segments, open_segment
 from spanwire.stores.journal.disk_port import DISK_FULL, Disk
 from spanwire.stores.journal.segment import segment_name
-from spanwire.stores.journal.spare_files import SpareFiles
+from spanwire.stores.journal.spare_files import NO_HURRY, STEP_BYTES, SpareFiles
 from spanwire.stores.journal.summary import try_summary
 
 ROOM_INTERVAL: Final = 1.0  # seconds between two attempts to get room on a full disk
@@ -60,6 +61,8 @@ class JournalWriter:
         self._stopping: Final = Event()
         self._files: Final[SpareFiles] = SpareFiles(disk, sync)
         self._wanted = (0, 0)  # what the files should have; written by the loop, read by the thread
+        self._room_bytes = NO_HURRY  # of the active segment; written and read likewise
+        self._due = 0  # bytes of the files that should have been made by now
         self._told = 0  # bytes of the next segment's file that `on_space` was told of
         self._next_attempt = 0.0  # monotonic seconds
         self._unsynced = ""  # the segment that a timed sync must reach
@@ -71,16 +74,20 @@ class JournalWriter:
         """Start the thread."""
         self._thread.start()
 
-    def hand_over(self, batch: Batch, spare_bytes: int, reserve_bytes: int = 0) -> None:
+    def hand_over(self, batch: Batch, spare_bytes: int, reserve_bytes: int = 0, room_bytes: int = NO_HURRY) -> None:
         """Write this batch now. ``spare_bytes``: the size that the next segment's file should have soon, or 0;
-        ``reserve_bytes`` that of the reserve.
+        ``reserve_bytes`` that of the reserve; ``room_bytes``: what the active segment takes after this batch.
         """
         self._wanted = (spare_bytes, reserve_bytes)
+        self._room_bytes = room_bytes
         self._batches.put(batch)
 
-    def prepare(self, spare_bytes: int, reserve_bytes: int = 0) -> None:
-        """Make the next segment's file with at least this size, although there is no batch now."""
+    def prepare(self, spare_bytes: int, reserve_bytes: int = 0, room_bytes: int = NO_HURRY) -> None:
+        """Make the next segment's file with at least this size, although there is no batch now; at once, if the active
+        segment has no room for the next batch (``room_bytes`` is 0).
+        """
         self._wanted = (max(spare_bytes, self._wanted[0]), reserve_bytes)
+        self._room_bytes = room_bytes
         self._batches.put(NO_BATCH)
 
     def stop(self) -> None:
@@ -106,7 +113,7 @@ class JournalWriter:
                     self._on_written(batch)
                     self._summarise(batch)
                 self._sync_in_time()
-                self._fill_spare()
+                self._fill_spare(batch.size)
         except StoreError as error:
             self.failed = error
             self._on_failed(error)
@@ -182,8 +189,10 @@ class JournalWriter:
                 " disk and start the broker again"
             ) from error
 
-    def _fill_spare(self) -> None:
-        """A piece of the files that are made ahead at a time while no batch waits. There is room when all are ready."""
+    def _fill_spare(self, written_bytes: int) -> None:
+        """A piece of the files that are made ahead at a time: what is due by now, and more while no batch waits. There
+        is room when all are ready.
+        """
         files = self._files
         files.spare_target, files.reserve_target = self._wanted
         if self.is_full and time.monotonic() < self._next_attempt:
@@ -191,10 +200,15 @@ class JournalWriter:
             return
         try:
             files.shrink_reserve()
+            room_bytes = self._room_bytes
+            self._due += files.missing_bytes if room_bytes == 0 else files.due(written_bytes, room_bytes)
             while not files.is_ready:
-                if not self._batches.empty():
+                if self._due < STEP_BYTES and not self._batches.empty():
                     return
-                files.grow(self.is_full)
+                step_bytes = max(STEP_BYTES, self._due)
+                files.grow(self.is_full, step_bytes)
+                self._due = max(0, self._due - step_bytes)
+            self._due = 0
         except OSError as error:
             if error.errno not in DISK_FULL:
                 raise self._file_error(error) from error

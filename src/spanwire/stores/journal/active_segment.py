@@ -93,6 +93,11 @@ class ActiveSegment:
         """It is time to prepare the next segment's file."""
         return self.end * 2 > self.size
 
+    @property
+    def message_room(self) -> int:
+        """Bytes of messages that it takes before the next segment's file must be there."""
+        return max(0, self.size - self.size // RESERVED_SHARE - self.end)
+
     def fits(self, size: int, space: DiskSpace, has_additions: bool) -> bool:
         """Whether a batch of ``size`` bytes has its place on the disk; else the next segment's file must come first."""
         if space.spare_bytes == UNMANAGED:

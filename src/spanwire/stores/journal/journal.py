@@ -345,6 +345,11 @@ class Journal(MessageStore):
         return wanted_reserve(self._segment_bytes, self._compaction.live, self._most_under_way)
 
     @property
+    def room_bytes(self) -> int:
+        """What the active segment takes before the next one must be there; 0 while a batch waits for that."""
+        return 0 if self._space.waits else self._active.message_room
+
+    @property
     def waits_for_space(self) -> bool:
         """Whether the last batch did not fit: nothing but deletions comes before `space_changed`."""
         return self._space.waits

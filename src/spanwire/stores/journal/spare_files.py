@@ -5,6 +5,11 @@ reserve becomes that segment. It has a place for the removal of everything that 
 messages that were under way, and for a whole segment's worth of what compaction writes again, which frees old segments
 and so makes room for the next file. It is made when the first segment is half full, and outlives the broker. No clock
 and no thread here; the disk is called by whoever drives it.
+
+Each step ends with a sync, for which the next batch may have to wait; so steps are small while there is time. They are as
+large as they must be for both files to be ready when the active segment is full (`SpareFiles.due`): where that is near,
+or a batch waits for the files, a few large steps cost fewer syncs than many small ones, and on a slow disk a sync costs
+more than the bytes.
 """
 
 from __future__ import annotations
@@ -15,7 +20,8 @@ from spanwire.broker.unstored import MAX_UNSTORED_BYTES
 from spanwire.stores.journal.disk_port import Disk
 from spanwire.stores.journal.segment import MAX_SEGMENT_BYTES, RESERVE_NAME, SPARE_NAME
 
-STEP_BYTES: Final = 1024 * 1024  # zeros written and synced at a time, so that a batch need not wait long
+STEP_BYTES: Final = 1024 * 1024  # zeros written and synced at a time at least; a batch need not wait long for that
+NO_HURRY: Final = 1 << 62  # bytes: the active segment has room for all that may come while the files grow
 RESERVE_PER_MESSAGE: Final = 32  # bytes: a removal and its share of a batch's head; those synced one by one take twice
 SHRINK_SHARE: Final = 4  # a reserve of more than so many times what is wanted is cut
 
@@ -51,6 +57,17 @@ class SpareFiles:
         return self.spare_bytes >= self.spare_target and self.reserve_bytes >= self.reserve_target
 
     @property
+    def missing_bytes(self) -> int:
+        """How much both lack together."""
+        return max(0, self.spare_target - self.spare_bytes) + max(0, self.reserve_target - self.reserve_bytes)
+
+    def due(self, written_bytes: int, room_bytes: int) -> int:
+        """How much of what is missing should be made by now, after ``written_bytes`` went into the active segment that
+        has room for ``room_bytes`` more: the same share of what is missing as of the room there was.
+        """
+        return self.missing_bytes * written_bytes // max(1, written_bytes + room_bytes)
+
+    @property
     def ready_bytes(self) -> int:
         """The size of the next segment's file if all of it is there, else 0."""
         return self.spare_bytes if self.spare_bytes >= self.spare_target else 0
@@ -59,18 +76,20 @@ class SpareFiles:
         """The next segment's file became a segment."""
         self.spare_bytes = 0
 
-    def grow(self, is_full: bool) -> None:
-        """One step for one of them. While the disk ``is_full`` the next segment comes first. Raises `OSError`."""
+    def grow(self, is_full: bool, step_bytes: int = STEP_BYTES) -> None:
+        """One step for one of them, of ``step_bytes`` or less. While the disk ``is_full`` the next segment comes first.
+        Raises `OSError`.
+        """
         spare_first = is_full or self.reserve_bytes >= self.reserve_target
         if spare_first and self.spare_bytes < self.spare_target:
             self.name = SPARE_NAME
-            self.spare_bytes = self._grow(self.spare_bytes, self.spare_target)
+            self.spare_bytes = self._grow(self.spare_bytes, self.spare_target, step_bytes)
             return
         self.name = RESERVE_NAME
-        self.reserve_bytes = self._grow(self.reserve_bytes, self.reserve_target)
+        self.reserve_bytes = self._grow(self.reserve_bytes, self.reserve_target, step_bytes)
 
-    def _grow(self, size: int, target: int) -> int:
-        size = min(size + STEP_BYTES, target)
+    def _grow(self, size: int, target: int, step_bytes: int) -> int:
+        size = min(size + step_bytes, target)
         self._disk.resize(self.name, size)
         if self._sync:
             self._disk.sync(self.name)
