@@ -7,7 +7,9 @@ import os
 import signal
 import socket
 import stat
+from contextlib import suppress
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
@@ -39,6 +41,32 @@ def test_a_signal_stops_in_order_with_status_0(tmp_path: Path, number: signal.Si
         assert broker.ended() == 0
         assert broker.errors == []
         assert not (broker.data / "control.sock").exists()
+
+
+def test_all_that_is_kept_of_a_stream_of_sends_was_answered_before_the_stop(tmp_path: Path) -> None:
+    with Started(tmp_path) as broker:
+        with socket.create_connection(("127.0.0.1", broker.ports["stomp"])) as client:
+            client.sendall(b"CONNECT\naccept-version:1.2\nhost:x\n\n\0")
+            assert client.recv(65536).startswith(b"CONNECTED")
+            sends = Thread(target=_send_without_end, args=(client,))
+            sends.start()
+            received = client.recv(65536)
+            broker.signal(signal.SIGTERM)
+            while data := client.recv(65536):
+                received += data
+        sends.join()
+        assert broker.ended() == 0
+        broker.start()
+        views = json.loads(spanwire("dstat", "--json", "--data-directory", str(broker.data)).stdout)
+        kept = next(view["pending"] for view in views if view["destination"] == "queue://Q")
+        assert received.count(b"RECEIPT") == kept > 0
+
+
+def _send_without_end(client: socket.socket) -> None:
+    """Persistent messages with receipts, until the socket is closed."""
+    with suppress(OSError):
+        while True:
+            client.sendall(b"SEND\ndestination:/queue/Q\npersistent:true\nreceipt:r\n\nx\0" * 20)
 
 
 def test_stop_waits_until_the_broker_is_gone(tmp_path: Path) -> None:

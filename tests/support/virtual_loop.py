@@ -109,6 +109,10 @@ class Wire:
     def resume_reading(self) -> None:
         """Nothing was kept."""
 
+    def can_write_eof(self) -> bool:
+        """Nothing can be lost behind what was written."""
+        return False
+
     def get_extra_info(self, name: str, default: object = None) -> object:
         return ("virtual", 1) if name == "peername" else default
 

@@ -452,12 +452,21 @@ class Broker:
         if self.advisories is not None:
             self.advisories.became_master()
 
-    def stop(self, now: Time) -> None:
-        """End every connection in order; what they held is back in the store's care and goes to nobody else."""
+    def begin_stop(self, now: Time) -> None:
+        """Dispatch to nobody any more. What was sent is still stored and answered (`awaits_disk`)."""
         self._turn(now)
         for state in self._connections.all():
             for subscription in state.consumers.values():
                 subscription.started = False
+
+    def awaits_disk(self) -> bool:
+        """Return True while somebody waits for an answer that the store can still give."""
+        store = self._context.store
+        return len(self._waiting) > 0 and store is not None and store.has_room()
+
+    def stop(self, now: Time) -> None:
+        """End every connection in order; what they held is back in the store's care and goes to nobody else."""
+        self.begin_stop(now)
         for state in self._connections.all():
             state.outlet.close_with(JmsError("the broker is stopping"))
             self.remove_connection(state, now)

@@ -51,7 +51,8 @@ from spanwire.transports.vm import VmConnector
 logger = logging.getLogger(__name__)
 
 IN_PROCESS_PROTOCOL: Final = "openwire"  # what vm: clients speak
-STOP_POLL: Final = 0.02  # seconds between two looks whether the closing sockets are gone
+STOP_POLL: Final = 0.02  # seconds between two looks whether answers are out, or the closing sockets gone
+STOP_ANSWERS: Final = 10.0  # seconds for the disk to take what was sent: 64 MiB (`MAX_UNSTORED_BYTES`) at 6 MiB/s
 
 AdvisoryFormatClass = Callable[[str, str, str, str, MessageFormats], AdvisoryFormat]
 ConnectionClass = Callable[[Broker, ConnectionSettings, Time], ProtocolConnection]
@@ -134,7 +135,8 @@ class BrokerService:
         await self._finished.wait()
 
     async def stop(self) -> None:
-        """Accept nothing more, close every connection, write the journal, let go of the directory.
+        """Accept nothing more, answer what was sent, close every connection, write the journal, let go of the
+        directory.
 
         A journal that could not be written is in `failure` afterwards.
         """
@@ -144,12 +146,25 @@ class BrokerService:
         self.in_process.stop()
         turn = self._turn
         if turn is not None:
+            await self._answer_all(turn)
             self.broker.stop(self.environment.now())
             turn.wake()
             await asyncio.sleep(0)
             turn.close_all()
             await self._sockets_closed(turn)
         await self._give_back()
+
+    async def _answer_all(self, turn: Turn) -> None:
+        """Reads no more and waits until the disk has what was sent and every client its answer: who gets none sends
+        again, or gives the message to another consumer, and then there are two.
+        """
+        turn.read_no_more()
+        self.broker.begin_stop(self.environment.now())
+        turn.wake()
+        waited = 0.0
+        while self.failure is None and self.broker.awaits_disk() and waited < STOP_ANSWERS:
+            await asyncio.sleep(STOP_POLL)
+            waited += STOP_POLL
 
     async def _sockets_closed(self, turn: Turn) -> None:
         """Waits for sockets that still write; the pump aborts them after `CLOSE_LINGER`."""

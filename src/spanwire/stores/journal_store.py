@@ -323,9 +323,7 @@ class JournalStore:
                 logger.warning("there is room on the disk again: messages are taken")
             else:
                 logger.error("the disk is full: no message is taken until there is room, consumers go on")
-                self._writer.prepare(
-                    self._journal.wanted_spare, self._journal.wanted_reserve, self._journal.room_bytes
-                )
+                self._writer.prepare(self._journal.wanted_spare, self._journal.wanted_reserve, self._journal.room_bytes)
             self._on_room(has_room)
         if waited:
             self._on_stored(self._journal.stored_position)  # a turn must follow: what waited may go on

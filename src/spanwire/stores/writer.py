@@ -205,9 +205,9 @@ class JournalWriter:
             while not files.is_ready:
                 if self._due < STEP_BYTES and not self._batches.empty():
                     return
-                step_bytes = max(STEP_BYTES, self._due)
-                files.grow(self.is_full, step_bytes)
-                self._due = max(0, self._due - step_bytes)
+                missing_bytes = files.missing_bytes
+                files.grow(self.is_full, max(STEP_BYTES, self._due))
+                self._due = max(0, self._due - missing_bytes + files.missing_bytes)
             self._due = 0
         except OSError as error:
             if error.errno not in DISK_FULL:

@@ -26,6 +26,7 @@ MAX_BYTES_PER_CALLBACK: Final = 64 * KIB  # bytes parsed in one go, so that no c
 CALLBACK_BUDGET: Final = 0.002  # seconds after which a big read goes on in the next turn
 DIRECT_WRITE_BYTES: Final = 32 * KIB  # chunks of this size are written as they are, smaller ones are joined
 CLOSE_LINGER: Final = 2.0  # seconds a closing socket may take to write what is left
+END_LINGER: Final = 0.5  # seconds in which a peer should close when the broker stops: some round trips
 SWEEP_INTERVAL: Final = 0.25  # seconds between two looks at the timers of the connections
 MIN_TIMER: Final = 0.001  # seconds; a connection whose timer is always due costs a thousand calls a second at most
 SWEEP_BUDGET: Final = 0.002  # seconds of looking at connections before other work gets its turn
@@ -123,6 +124,14 @@ class StreamTransport(Protocol):
         """Go on."""
         ...
 
+    def can_write_eof(self) -> bool:
+        """Return True if `write_eof` may be called."""
+        ...
+
+    def write_eof(self) -> None:
+        """Tell the peer, after what is kept, that nothing follows; it can still send."""
+        ...
+
     def close(self) -> None:
         """Close after what is kept is sent."""
         ...
@@ -215,6 +224,10 @@ class Flushable(Protocol):
 
     def hold_back(self, held_back: bool) -> None:
         """Do not read, until told otherwise: there is no memory for more of its frame."""
+        ...
+
+    def read_no_more(self) -> None:
+        """Take nothing from its peer any more."""
         ...
 
     def close(self, now: Time) -> None:

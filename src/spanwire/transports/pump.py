@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
+from contextlib import suppress
 from typing import Final, Protocol
 
 from spanwire.model.environment import Time
@@ -16,6 +17,7 @@ from spanwire.transports.base import (
     CALLBACK_BUDGET,
     CLOSE_LINGER,
     DIRECT_WRITE_BYTES,
+    END_LINGER,
     MAX_BYTES_PER_CALLBACK,
     MIN_TIMER,
     SWEEP_INTERVAL,
@@ -59,6 +61,7 @@ class SocketPump:
         self._pending_bytes = 0
         self._reading = True
         self._held_back = False
+        self._at_end = False  # nothing is taken any more
         self._closing = False
         self._armed = False
 
@@ -80,7 +83,7 @@ class SocketPump:
 
     def data_received(self, data: bytes) -> None:
         """Bytes arrived."""
-        if self._connection is None or self._closing:
+        if self._connection is None or self._closing or self._at_end:
             return
         if self._held or len(data) > MAX_BYTES_PER_CALLBACK:
             view = memoryview(data)
@@ -148,7 +151,7 @@ class SocketPump:
         if connection is None or self._closing:
             return
         try:
-            if self._held_back:
+            if self._held_back or self._at_end:
                 connection.receive_data(b"", now)
             due = connection.next_timeout()
             if due is not None and due <= now.monotonic:
@@ -178,6 +181,12 @@ class SocketPump:
         self._held_back = held_back
         self._turn.touch(self)
 
+    def read_no_more(self) -> None:
+        """Take nothing from the peer any more, not even what has arrived; what it gets is written as ever."""
+        self._at_end = True
+        self._held.clear()
+        self._turn.touch(self)
+
     def close(self, now: Time) -> None:
         """Write what is left and close; whatever is unwritten after `CLOSE_LINGER` is dropped."""
         connection, transport = self._connection, self._transport
@@ -190,7 +199,22 @@ class SocketPump:
         self._closing = True
         self._held.clear()
         self._leave(now)
+        if self._at_end and transport.can_write_eof():
+            self._end(transport)
+            return
         transport.close()
+        self._turn.loop.call_later(CLOSE_LINGER, transport.abort)
+
+    def _end(self, transport: StreamTransport) -> None:
+        """Let the peer read to the end and close. What it sends meanwhile is read and dropped: a socket that is closed
+        with bytes unread resets the connection, and the peer may lose the answers that are on their way to it.
+        """
+        with suppress(OSError):  # the peer has reset the connection, and its loss is about to be told
+            transport.write_eof()
+        if not self._reading:
+            self._reading = True
+            transport.resume_reading()
+        self._turn.loop.call_later(END_LINGER, transport.close)
         self._turn.loop.call_later(CLOSE_LINGER, transport.abort)
 
     def give_up(self, reason: str, now: Time) -> None:
@@ -241,7 +265,7 @@ class SocketPump:
         return self._connection is not None and self._connection.wants_read and not self._held_back
 
     def _follow_wish(self, connection: ProtocolConnection, transport: StreamTransport) -> None:
-        may_read = connection.wants_read and not self._held_back
+        may_read = connection.wants_read and not self._held_back and not self._at_end
         if self._held and may_read:
             self._turn.loop.call_soon(self._take_held)
         reading = may_read and not self._held

@@ -114,6 +114,11 @@ class Turn:
         for socket in list(self._sockets.values()):
             socket.give_up(reason, now)
 
+    def read_no_more(self) -> None:
+        """Take nothing from any peer any more; answers still go out."""
+        for socket in list(self._sockets.values()):
+            socket.read_no_more()
+
     def close_all(self) -> None:
         """Close every socket after writing what is left."""
         now = self.clock.now()

@@ -210,6 +210,10 @@ class VmTransport(asyncio.Transport):
         """Whether the connection is over."""
         return self._closing
 
+    def can_write_eof(self) -> bool:
+        """Return False: what the broker wrote is with the client at once, and nothing can be lost behind it."""
+        return False
+
     def close(self) -> None:
         """End the connection. The client has received everything by now, so there is nothing to wait for."""
         self._end(None)

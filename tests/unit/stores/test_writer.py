@@ -244,3 +244,63 @@ def test_on_a_full_disk_the_reserve_is_told_as_the_next_segments_file_and_room_c
     driver.until((9000, True))
     driver.writer.stop()
     assert driver.disk.files()[RESERVE_NAME] == 9000
+
+
+class Answers:
+    """A journal and its writer on a simulated disk, and the syncs of the disk while a message waited for its answer."""
+
+    def __init__(self, segment_bytes: int) -> None:
+        self.driver = JournalDriver(segment_bytes=segment_bytes)
+        self.calls = PostedCalls()
+        self.written = 0
+        self.end = 0  # of the disk's trace when the last batch was written
+        self.writer = JournalWriter(
+            self.driver.disk,
+            self._report,
+            lambda error: self.calls.post(lambda: pytest.fail(str(error))),
+            lambda spare, room: self.calls.post(lambda: self._space(spare, room)),
+        )
+        self.driver.store.space_changed(0, True)
+        self.writer.start()
+
+    def _report(self, batch: Batch) -> None:
+        """Called from the thread: what it does later is no part of the answer."""
+        end = len(self.driver.disk.trace)
+        self.calls.post(lambda: self._written(batch, end))
+
+    def _written(self, batch: Batch, end: int) -> None:
+        self.driver.store.completed(batch)
+        self.written += 1
+        self.end = end
+
+    def _space(self, spare: int, room: bool) -> None:
+        self.driver.store.space_changed(spare, room)
+
+    def syncs_for(self, body: bytes, count: int) -> int:
+        """Send ``count`` messages at once; return how often the disk synced from then on before they were answered."""
+        store, trace = self.driver.store, self.driver.disk.trace
+        for _ in range(count):
+            store.append(A, plain_message(A, 1, body))
+        before, written = -1, self.written
+        while self.written == written:
+            batch = store.next_batch()
+            if batch is not None:
+                self.writer.hand_over(batch, store.wanted_spare, store.wanted_reserve, store.room_bytes)
+            elif store.wanted_spare:
+                self.writer.prepare(store.wanted_spare, store.wanted_reserve, store.room_bytes)
+            if before < 0:
+                before = len(trace)  # not earlier: until it has the batch the thread may grow files at its leisure
+            self.calls.run_one()
+        return len([line for line in trace[before : self.end] if line.startswith("sync")])
+
+
+@pytest.mark.parametrize("messages", [1, 2, 6])
+def test_an_answer_waits_for_few_syncs_however_large_segment_and_reserve_are(messages: int) -> None:
+    answers = Answers(24 * STEP_BYTES)
+    body = b"x" * (STEP_BYTES // 2)
+    syncs = [answers.syncs_for(body, messages) for _ in range(160 // messages)]
+    answers.writer.stop()
+    assert answers.driver.store.segment > 3
+    # its own; the summary of a segment and a step that were begun before; reserve and spare file; the new segment's
+    # first bytes and name
+    assert max(syncs) <= 7

@@ -127,6 +127,7 @@ class FakeSocket:
         self.reading = True
         self.closing = False
         self.aborted = False
+        self.ended = False  # the peer was told that nothing follows
         self.high: int | None = None
 
     @property
@@ -156,6 +157,12 @@ class FakeSocket:
     def resume_reading(self) -> None:
         assert not self.reading
         self.reading = True
+
+    def can_write_eof(self) -> bool:
+        return True
+
+    def write_eof(self) -> None:
+        self.ended = True
 
     def close(self) -> None:
         self.closing = True

@@ -13,6 +13,7 @@ from spanwire.transports.admission import ReceiveBudget
 from spanwire.transports.base import (
     CLOSE_LINGER,
     DIRECT_WRITE_BYTES,
+    END_LINGER,
     KIB,
     MAX_BYTES_PER_CALLBACK,
     SWEEP_INTERVAL,
@@ -267,6 +268,33 @@ def test_a_closed_connection_writes_what_is_left_and_closes_the_socket(stage: St
     assert connection.eofs == 1
     pump.data_received(b"more garbage")
     assert connection.received == [b"garbage"]
+
+
+def test_at_the_end_nothing_more_is_taken_and_answers_still_go_out(stage: Stage) -> None:
+    connection = FakeConnection()
+    pump, socket = stage.connect(connection)
+    stage.turn.read_no_more()
+    pump.data_received(b"too late")
+    connection.to_send.append(b"answer")
+    stage.loop.settle()
+    assert connection.received == []
+    assert socket.written == b"answer"
+    assert not socket.reading
+
+
+def test_a_broker_that_stops_reads_until_the_peer_has_closed_so_that_no_answer_is_lost(stage: Stage) -> None:
+    connection = FakeConnection()
+    pump, socket = stage.connect(connection)
+    stage.turn.read_no_more()
+    stage.loop.settle()
+    connection.to_send.append(b"the last answer")
+    stage.turn.close_all()
+    assert socket.written == b"the last answer"
+    assert (socket.ended, socket.reading, socket.closing) == (True, True, False)
+    pump.data_received(b"dropped")
+    assert connection.received == []
+    stage.loop.advance(END_LINGER)
+    assert socket.closing
 
 
 def test_a_closing_socket_that_does_not_drain_is_aborted_after_the_linger(stage: Stage) -> None:

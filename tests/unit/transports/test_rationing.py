@@ -45,6 +45,8 @@ class Sender:
     def heard(self) -> None:
         return None
 
+    def read_no_more(self) -> None: ...
+
     def hold_back(self, held_back: bool) -> None:
         assert held_back != self.held_back
         self.held_back = held_back

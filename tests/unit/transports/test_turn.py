@@ -31,6 +31,8 @@ class SweptSocket:
     def heard(self) -> None:
         return None
 
+    def read_no_more(self) -> None: ...
+
     def hold_back(self, held_back: bool) -> None:
         return None
 

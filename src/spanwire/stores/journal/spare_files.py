@@ -6,10 +6,10 @@ messages that were under way, and for a whole segment's worth of what compaction
 and so makes room for the next file. It is made when the first segment is half full, and outlives the broker. No clock
 and no thread here; the disk is called by whoever drives it.
 
-Each step ends with a sync, for which the next batch may have to wait; so steps are small while there is time. They are as
-large as they must be for both files to be ready when the active segment is full (`SpareFiles.due`): where that is near,
-or a batch waits for the files, a few large steps cost fewer syncs than many small ones, and on a slow disk a sync costs
-more than the bytes.
+Each step ends with a sync, for which the next batch may have to wait; so steps are small while there is time. They are
+as large as they must be for both files to be ready when the active segment is full (`SpareFiles.due`): where that is
+near, or a batch waits for the files, a few large steps cost fewer syncs than many small ones, and on a slow disk a sync
+costs more than the bytes.
 """
 
 from __future__ import annotations

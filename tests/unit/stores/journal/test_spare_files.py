@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from spanwire.stores.journal.segment import MAX_SEGMENT_BYTES, RESERVE_NAME, SPARE_NAME
 from spanwire.stores.journal.space import LEAST_SEGMENT, possible_segment
@@ -72,3 +74,23 @@ def test_a_start_without_any_room_begins_with_the_reserve() -> None:
     disk.room = 0
     assert possible_segment(disk, 2 * LEAST_SEGMENT) == 2 * LEAST_SEGMENT
     assert disk.files() == {SPARE_NAME: 2 * LEAST_SEGMENT}
+
+
+@given(st.integers(1, 40), st.integers(1, 30), st.integers(1, 8))
+def test_files_that_grow_by_what_is_due_are_ready_when_the_segment_is_full(missing: int, room: int, batch: int) -> None:
+    disk = SimulatedDisk()
+    files = SpareFiles(disk, True)
+    files.spare_target, files.reserve_target = missing * 100, 0
+    left, batches, due = room * 100, 0, 0
+    while left > 0:
+        written = min(left, batch * 100)
+        left -= written
+        batches += 1
+        due += files.due(written, left)
+        if due >= 100 and not files.is_ready:
+            files.grow(False, due)
+            due = 0
+    if not files.is_ready:
+        files.grow(False, max(due, files.missing_bytes))
+    assert files.is_ready
+    assert len([line for line in disk.trace if line.startswith("sync")]) <= batches + 1
