@@ -24,7 +24,7 @@ from spanwire.broker.schedule import (
     SchedulerSettings,
 )
 from spanwire.broker.scheduler import MAX_DELIVERIES
-from spanwire.broker.unscheduled import MAX_TOLD
+from spanwire.broker.unscheduled import LOOKED_AT, MAX_TOLD
 from spanwire.broker.usage import UsageLimits
 from spanwire.model.errors import AuthorizationError, MessageFormatError, ResourceAllocationError
 from spanwire.model.message_view import LONG_VALUE, NULL_VALUE, STRING_VALUE
@@ -713,3 +713,12 @@ def test_the_warnings_of_a_broker_are_limited(caplog: pytest.LogCaptureFixture) 
     for number in range(MAX_TOLD + 5):
         delayed(stage.peer(f"p{number}"), "x", 5_000)
     assert len(caplog.messages) == MAX_TOLD
+
+
+def test_only_the_first_messages_of_a_producer_are_looked_at_for_a_delay(caplog: pytest.LogCaptureFixture) -> None:
+    stage = Stage()
+    peer = stage.peer("p")
+    for number in range(LOOKED_AT):
+        peer.sends(QUEUE, str(number))
+    delayed(peer, "late", 5_000)
+    assert caplog.messages == []
