@@ -166,21 +166,6 @@ def settle_all(references: list[MessageReference]) -> None:
         reference.home.settled(reference)
 
 
-def give_back(references: list[MessageReference]) -> None:
-    """A consumer is gone: its references go home, and whoever waits there gets them."""
-    homes: dict[BrokerDestination, list[MessageReference]] = {}
-    for reference in references:
-        own = homes.get(reference.home)
-        if own is None:
-            homes[reference.home] = [reference]
-        else:
-            own.append(reference)
-    for home, own in homes.items():
-        home.given_back(own)
-    for home in homes:
-        home.fill()
-
-
 class MessageCondition(Protocol):
     """A condition of a subscription besides its selector and filter: a bridge's (`spanwire.broker.bridge_condition`),
     or what its user may read (`spanwire.broker.durable_subscription`).
