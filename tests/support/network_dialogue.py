@@ -172,6 +172,17 @@ class Client:
         self, destination: str, text: str, *, persistent: bool = True, properties: dict[str, int] | None = None
     ) -> Message:
         """One text message."""
+        message = self._made(destination, text, persistent, properties)
+        self._hand_in(message, text)
+        return message
+
+    def forwards(self, destination: str, text: str, path: tuple[str, ...]) -> None:
+        """One text message that came through the brokers of ``path``, from a client that is a bridge."""
+        message = self._made(destination, text, True, None)
+        message.broker_path = path
+        self._hand_in(message, text)
+
+    def _made(self, destination: str, text: str, persistent: bool, properties: dict[str, int] | None) -> Message:
         site = self.site
         self._sequence += 1
         view = MessageView(TEXT, parse_destination(destination), MessageId(self._producer, self._sequence))
@@ -179,12 +190,13 @@ class Client:
         view.timestamp_ms = site.network.now.wall_ms
         view.body = text.encode()
         view.properties = {name: (INT_VALUE, value) for name, value in (properties or {}).items()}
-        message = site.formats.format(FORMAT_OPENWIRE_10).encode_from_view(view)
+        return site.formats.format(FORMAT_OPENWIRE_10).encode_from_view(view)
+
+    def _hand_in(self, message: Message, text: str) -> None:
         self._token += 1
         self._waiting[self._token] = (self.granted, text)
-        if site.broker.send(self.state, message, None, self._token, site.network.now):
+        if self.site.broker.send(self.state, message, None, self._token, self.site.network.now):
             self.completed(self._token, None)
-        return message
 
     def consumes(
         self,

@@ -1,0 +1,243 @@
+"""Topic messages in meshes of brokers: each subscriber gets each message once, whatever the order of events.
+
+Three brokers, each linked to each, are played in every order in three parts:
+
+- links and demand: every order in which links come up and brokers hear of consumers, each state once;
+- messages: in every order of messages and answers, from each state to which the first part leads; one message, and two
+  with SPANWIRE_MESH_MESSAGES=2;
+- copies: what can come to one broker over two links, in every order, with and without repetitions after a break. A
+  broker delivers by what has come to it alone, so this covers messages while links and demand change.
+
+Four brokers are played at random, with breaks, as often as SPANWIRE_MESHES says. `make soak` sets both.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from itertools import combinations, product
+from random import Random
+
+import pytest
+
+from spanwire.broker.policy import PolicyEntry, PolicyMap
+from spanwire.broker.topic_policy import TopicPolicy
+from spanwire.model.destination import parse_destination
+from spanwire.network.settings import BridgeSettings
+from tests.simulation.mesh_world import BREAK, TOPIC, Explorer, MeshWorld
+from tests.support.network_dialogue import Network
+
+ROUTES = [(near, far) for near in range(3) for far in range(3) if near != far]
+SETTINGS = BridgeSettings(message_ttl=2, consumer_ttl=2, decrease_priority=False)
+UNAUDITED = PolicyMap([PolicyEntry(parse_destination("topic://>"), topic=TopicPolicy(audits_copies=False))])
+MESHES = range(int(os.environ.get("SPANWIRE_MESHES", "100")))
+STEPS = 60  # events of a random mesh in which links may break
+MESSAGES = int(os.environ.get("SPANWIRE_MESH_MESSAGES", "1"))  # in every order; two take minutes
+PLANTED = range(30)  # seeds, of which some must show a planted fault
+
+
+def every_order(test: Callable[[], None]) -> Callable[[], None]:
+    """Marks a test that forks for each step, from a process that may have threads, and takes its time."""
+    marked = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")(test)
+    return pytest.mark.timeout(1_800)(marked)
+
+
+def texts_fault(world: MeshWorld) -> str | None:
+    """What is wrong with what subscribers got."""
+    for name, texts in world.texts().items():
+        if sorted(texts) != sorted(world.sent):
+            return f"{name} got {texts} of {world.sent}"
+    return None
+
+
+def routes_fault(world: MeshWorld) -> str | None:
+    """What is wrong with the routes to consumers, which are not durable."""
+    for site in world.sites:
+        for name, inbox in world.inboxes.items():
+            demands = list(site.routes._serving.get(str(inbox.info.consumer_id), {}))
+            if name != site.name and len({id(one.bridge) for one in demands}) != 1:
+                return f"{site.name} has {len(demands)} routes to the consumer at {name}"
+    return None
+
+
+@every_order
+def test_each_consumer_is_served_over_one_route_in_every_order_of_links_and_demand() -> None:
+    explorer = Explorer(routes_fault)
+    explorer.explore(MeshWorld(3, ROUTES, SETTINGS, sends=0, durable=False))
+    assert explorer.faults == {}
+    assert explorer.ends > 1
+
+
+@every_order
+def test_each_durable_subscriber_gets_each_message_once_in_every_order_of_messages_and_answers() -> None:
+    explorer = Explorer(texts_fault)
+    explorer.explore(MeshWorld(3, ROUTES, SETTINGS, sends=MESSAGES, calm=True))
+    assert explorer.faults == {}
+    assert explorer.ends > 1
+
+
+def test_the_check_of_routes_finds_that_none_is_suppressed() -> None:
+    settings = replace(SETTINGS, suppress_topic_duplicates=False)
+    world = MeshWorld(3, ROUTES, settings, sends=0, durable=False)
+    world.settles()
+    fault = routes_fault(world)
+    assert fault is not None and "has 2 routes" in fault
+
+
+# -- copies at one broker ----------------------------------------------------------------------------------------------
+
+Copy = tuple[int, tuple[str, ...]]  # the message and the brokers through which it came
+
+NEAR_COPIES: list[Copy] = [(1, ("A",)), (2, ("A",))]  # of both messages over the link from A
+FAR_COPIES: list[Copy] = [(1, ("A", "B")), (2, ("A", "B"))]  # and over the link from B
+
+
+def runs_of(copies: list[Copy]) -> list[list[Copy]]:
+    """What one link may bring: any of the messages in their order, and after a break some of them again."""
+    found = []
+    for first in range(3):
+        for start in range(2):
+            for again in range(3):
+                found.append(copies[start:first] + copies[start:again])
+    return found
+
+
+def merged(first: list[Copy], second: list[Copy]) -> Iterator[list[Copy]]:
+    """Every order of what two links bring."""
+    count = len(first) + len(second)
+    for places in combinations(range(count), len(first)):
+        one, other = iter(first), iter(second)
+        yield [next(one) if place in places else next(other) for place in range(count)]
+
+
+def deliveries(order: list[Copy], policies: PolicyMap | None) -> list[str]:
+    """What a durable subscriber of a broker gets when copies come in this order."""
+    site = Network().site("C", policies=policies)
+    inbox = site.client("subscriber").consumes(TOPIC, durable="s")
+    link = site.client("link")
+    link.state.forwards = link.state.repeats = True
+    for sequence, path in order:
+        link._sequence = sequence - 1
+        link.forwards(TOPIC, f"m{sequence}", path)
+        while site.turn():
+            pass
+    return inbox.texts
+
+
+def orders() -> Iterator[list[Copy]]:
+    seen = set()
+    for first, second in product(runs_of(NEAR_COPIES), runs_of(FAR_COPIES)):
+        for order in merged(first, second):
+            if tuple(order) not in seen:
+                seen.add(tuple(order))
+                yield order
+
+
+def test_a_subscriber_gets_each_message_once_in_every_order_of_its_copies() -> None:
+    played = 0
+    for order in orders():
+        played += 1
+        expected = Counter({f"m{sequence}": 1 for sequence, _ in order})
+        assert Counter(deliveries(order, None)) == expected, order
+    assert played > 500
+
+
+def test_copies_without_the_audit_are_found() -> None:
+    assert deliveries([*NEAR_COPIES, *FAR_COPIES], UNAUDITED) == ["m1", "m2", "m1", "m2"]
+
+
+# -- four brokers at random --------------------------------------------------------------------------------------------
+
+
+class RandomMesh:
+    """Four brokers, links between them as the seed has it, and what must come to each subscriber.
+
+    Links break only where subscribers are durable, since others get nothing while a link is down, and behind conduits:
+    without one, what waits for a route that is left for another stays where it is until the first is taken again.
+    """
+
+    def __init__(self, seed: int, policies: PolicyMap | None = None) -> None:
+        choose = self._choose = Random(seed)
+        pairs = list(combinations(range(4), 2))
+        edges: list[tuple[int, int]] = []
+        self.duplex = choose.random() < 0.3
+        for near, far in choose.sample(pairs, choose.choice((4, 5, 6))):
+            edges.append((near, far))
+            if not self.duplex:
+                edges.append((far, near))
+        ttl = choose.choice((2, 3, 4))
+        settings = BridgeSettings(
+            message_ttl=ttl,
+            consumer_ttl=ttl,
+            conduit=choose.random() < 0.8,
+            decrease_priority=choose.random() < 0.5,
+            duplex=self.duplex,
+        )
+        self.durable = choose.random() < 0.5
+        self.breaks = self.durable and choose.random() < 0.5 and settings.conduit
+        listening = sorted(choose.sample(range(4), choose.choice((2, 3, 4))))
+        self.world = MeshWorld(4, edges, settings, policies=policies, listening=listening, durable=self.durable)
+        self.expected: set[str] = set()
+
+    def play(self) -> RandomMesh:
+        """Links and demand in any order, then messages, answers and breaks in any order, then all to the end."""
+        world, choose = self.world, self._choose
+        while events := [event for event in world.events() if event[0] != "send"]:
+            world.happens(choose.choice(events))
+        self.expected = self._reached()
+        for _ in range(STEPS):
+            events = world.events()
+            up = [(BREAK, place) for place, link in enumerate(world.links) if link.bridge is not None]
+            if self.breaks and up and choose.random() < 0.15:
+                events = up
+            if events:
+                world.happens(choose.choice(events))
+        while events := world.events():
+            world.happens(choose.choice(events))
+        return self
+
+    def _reached(self) -> set[str]:
+        """The brokers to which messages of the first one are forwarded, by the demand there is now."""
+        forwards: dict[str, set[str]] = {site.name: set() for site in self.world.sites}
+        for link in self.world.links:
+            bridge = link.bridge
+            if bridge is not None and bridge.demand_count:
+                forwards[link.near.name].add(link.far.name)
+            for reverse in link.far.acceptor.bridges.values():
+                if reverse.crossing.local.demand.subscriptions:
+                    forwards[link.far.name].add(reverse.remote.broker_id)
+        ttl = self.world.links[0].settings.message_ttl
+        found = {self.world.sites[0].name}
+        for _ in range(ttl):
+            found |= {far for near in found for far in forwards[near]}
+        return found
+
+    def fault(self) -> str | None:
+        """What is wrong with what subscribers got."""
+        for name, texts in self.world.texts().items():
+            counts = Counter(texts)
+            if max(counts.values(), default=0) > 1:
+                return f"{name} got {texts}"
+            if name in self.expected and counts.keys() != set(self.world.sent):
+                return f"{name} got {texts} of {self.world.sent}"
+        return None
+
+
+@pytest.mark.parametrize("seed", MESHES)
+def test_each_subscriber_in_a_mesh_of_four_gets_each_message_once(seed: int) -> None:
+    assert RandomMesh(seed).play().fault() is None
+
+
+def test_the_check_of_meshes_finds_an_audit_that_is_off() -> None:
+    faults = [RandomMesh(seed, UNAUDITED).play().fault() for seed in PLANTED]
+    assert sum(fault is not None for fault in faults) > 3
+
+
+def test_the_seeds_reach_what_they_are_for() -> None:
+    made = [RandomMesh(seed).play() for seed in PLANTED]
+    assert {(one.duplex, one.durable) for one in made} == {(a, b) for a in (False, True) for b in (False, True)}
+    assert any(one.breaks for one in made)
+    assert sum(site.broker.producer_audit.copies.dropped for one in made for site in one.world.sites) > 30
+    assert {"B", "C", "D"} == set().union(*[one.expected for one in made]) - {"A"}
