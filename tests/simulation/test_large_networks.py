@@ -135,7 +135,9 @@ class RepeatingLink(WorldLink):
 
 
 class RepeatingWorld(LargeWorld):
-    """In the end links repeat what they carry."""
+    """In the end links repeat what they carry, and no broker looks for copies."""
+
+    audits_copies = False
 
     def new_link(self, near: Site, far: Site, settings: BridgeSettings) -> WorldLink:
         return RepeatingLink(near, far, settings)

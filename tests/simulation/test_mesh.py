@@ -2,13 +2,14 @@
 
 Three brokers, each linked to each, are played in every order in three parts:
 
-- links and demand: every order in which links come up and brokers hear of consumers, each state once;
+- links and demand: every order in which links come up and brokers hear of consumers, each state once; of one consumer
+  that is not durable, and of a durable subscriber at each broker;
 - messages: in every order of messages and answers, from each state to which the first part leads; one message, and two
   with SPANWIRE_MESH_MESSAGES=2;
 - copies: what can come to one broker over two links, in every order, with and without repetitions after a break. A
   broker delivers by what has come to it alone, so this covers messages while links and demand change.
 
-Four brokers are played at random, with breaks, as often as SPANWIRE_MESHES says. `make soak` sets both.
+Four brokers are played at random, with breaks, as often as SPANWIRE_MESHES says, which `make soak` sets.
 """
 
 from __future__ import annotations
@@ -63,11 +64,11 @@ def routes_fault(world: MeshWorld) -> str | None:
 
 
 @every_order
-def test_each_consumer_is_served_over_one_route_in_every_order_of_links_and_demand() -> None:
+def test_a_consumer_is_served_over_one_route_in_every_order_of_links_and_demand() -> None:
     explorer = Explorer(routes_fault)
-    explorer.explore(MeshWorld(3, ROUTES, SETTINGS, sends=0, durable=False))
+    explorer.explore(MeshWorld(3, ROUTES, SETTINGS, sends=0, durable=False, listening=[2]))
     assert explorer.faults == {}
-    assert explorer.ends > 1
+    assert explorer.states > 50
 
 
 @every_order
