@@ -114,7 +114,16 @@ class Wire:
         return False
 
     def get_extra_info(self, name: str, default: object = None) -> object:
+        if name == "socket":
+            return VirtualSocket()
         return ("virtual", 1) if name == "peername" else default
+
+
+class VirtualSocket:
+    """Takes the options of a socket, which nothing here depends on."""
+
+    def setsockopt(self, level: int, option: int, value: int) -> None:
+        """Nothing is set."""
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):
