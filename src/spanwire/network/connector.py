@@ -273,6 +273,9 @@ class Link:
     def accepted(self, transport: StreamTransport, now: Time) -> ProtocolConnection | None:
         """The socket is open."""
         remote = self._trying
+        connected = transport.get_extra_info("socket")
+        if connected is not None:
+            remote.options.tune(cast(socket.socket, connected))  # asyncio wraps it, uvloop too
         asked = remote.options.wire_format
         preferences = replace(asked, max_inactivity_ms=remote.max_inactivity_ms, host=asked.host or remote.host)
         self._bridge = NetworkBridge(
@@ -352,8 +355,7 @@ class Link:
                 ssl=context,
                 server_hostname=None if context is None else remote.host,
             )
-            transport, _ = await asyncio.wait_for(connecting, patience)
-            remote.options.tune(cast(socket.socket, transport.get_extra_info("socket")))
+            await asyncio.wait_for(connecting, patience)
         except TimeoutError:
             return f"no connection within {patience:g} s"
         except ConfigurationError as error:
