@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from spanwire.client.message import Message
 from spanwire.client.outgoing import Envelope, MessageEncoder, Outgoing, nested_octets
 from spanwire.client.producer import SendDefaults
-from spanwire.client.values import Byte, Double, Float, Int, Long, Short
+from spanwire.client.values import Byte, Double, Float, Int, Long, Short, is_property_name
 from spanwire.model.destination import QUEUE, Destination
 from spanwire.model.errors import MessageFormatError, RemoteProtocolError
 from spanwire.protocols.openwire import _marshallers as wire
@@ -23,7 +23,7 @@ from tests.support.client_dialogue import PlayedBroker, text_message
 pytestmark = pytest.mark.hypothesis
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
-NAMES = st.text(string.ascii_letters, min_size=1, max_size=12)
+NAMES = st.text(string.ascii_letters, min_size=1, max_size=12).filter(is_property_name)
 WHOLE = st.integers(-(2**63), 2**63 - 1)
 SIMPLE = st.one_of(st.none(), st.booleans(), WHOLE, st.floats(allow_nan=False), TEXTS)
 TYPED = st.one_of(

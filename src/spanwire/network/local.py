@@ -215,9 +215,7 @@ class LocalBroker:
         for rival in self._routes.rivals(consumer):
             if rival in joinable:
                 continue
-            if rival.is_durable or rival.info.priority > made.priority:
-                return False
-            if rival.info.priority == made.priority and not self._routes.is_longer(rival, consumer):
+            if rival.is_durable or rival.info.priority >= made.priority:
                 return False
             if rival not in outdone:
                 outdone.append(rival)

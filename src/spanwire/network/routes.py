@@ -35,7 +35,7 @@ class NetworkRoutes:
     def __init__(self, most: int = MAX_PASSED_OVER) -> None:
         self.linked: Final[LinkedBrokers] = LinkedBrokers()
         self._most: Final[int] = most
-        self._serving: Final[dict[str, dict[DemandSubscription, int]]] = {}  # with the brokers between, by consumer
+        self._serving: Final[dict[str, list[DemandSubscription]]] = {}
         self._passed_over: Final[dict[Forwarding, dict[str, PassedOver]]] = {}  # by bridge and id of the consumer
         self._by_alias: Final[dict[str, dict[PassedOver, None]]] = {}
         self._number = 0
@@ -49,29 +49,26 @@ class NetworkRoutes:
         """The subscriptions that serve one of the consumers that ``consumer`` stands for."""
         found: list[DemandSubscription] = []
         for alias in consumer.aliases():
-            for demand in self._serving.get(alias, {}):
+            for demand in self._serving.get(alias, []):
                 if not demand.leaving and demand not in found:
                     found.append(demand)
         return found
-
-    def is_longer(self, demand: DemandSubscription, consumer: RemoteConsumer) -> bool:
-        """Return True if ``demand`` leads to this consumer through more brokers than the path of ``consumer``."""
-        for alias in consumer.aliases():
-            if self._serving.get(alias, {}).get(demand, 0) > len(consumer.path):
-                return True
-        return False
 
     def withdraw(self, demand: DemandSubscription, consumer: RemoteConsumer) -> None:
         """``demand`` is no route to this consumer any more."""
         for alias in consumer.aliases():
             serving = self._serving.get(alias)
-            if serving is not None and serving.pop(demand, None) is not None and not serving:
-                del self._serving[alias]
+            if serving is not None and demand in serving:
+                serving.remove(demand)
+                if not serving:
+                    del self._serving[alias]
 
     def serves(self, demand: DemandSubscription, consumer: RemoteConsumer) -> None:
         """``demand`` is a route to this consumer."""
         for alias in consumer.aliases():
-            self._serving.setdefault(alias, {}).setdefault(demand, len(consumer.path))
+            serving = self._serving.setdefault(alias, [])
+            if demand not in serving:
+                serving.append(demand)
 
     def pass_over(self, bridge: Forwarding, consumer: RemoteConsumer) -> None:
         """There is a better route to this consumer than by ``bridge``."""
