@@ -120,26 +120,30 @@ def test_a_bridge_from_a_topic_without_a_subscription_forwards_while_it_runs_and
         run(spark, file, tmp_path)
     stop = threading.Event()
     news: list[News] = []
-    thread = threading.Thread(
-        target=lambda: run_routes(spark, file, tmp_path, "100 milliseconds", {}, news.append, stop)
-    )
-    count = 0
-    with blocking.connect(ours) as connection, connection.session() as session:
-        producer = session.create_producer("topic://NEWS")
-        answers = session.create_temporary_queue()
-        thread.start()
+
+    def produce() -> None:
+        """Send until the bridge has forwarded something; what is sent before it has subscribed is for nobody."""
         try:
-            deadline = time.monotonic() + END_S
-            while not news and thread.is_alive() and time.monotonic() < deadline:
-                # what is sent before the bridge has subscribed is for nobody
-                producer.send(f"text {count}", reply_to=answers, properties={"n": count})
-                count += 1
-                stop.wait(0.1)
+            with blocking.connect(ours) as connection, connection.session() as session:
+                producer = session.create_producer("topic://NEWS")
+                answers = session.create_temporary_queue()
+                deadline = time.monotonic() + END_S
+                count = 0
+                while not news and time.monotonic() < deadline:
+                    producer.send(f"text {count}", reply_to=answers, properties={"n": count})
+                    count += 1
+                    stop.wait(0.1)
         finally:
             stop.set()
-            thread.join(END_S)
-        assert not thread.is_alive()
-        producer.send("after the end", properties={"n": -1})
+
+    thread = threading.Thread(target=produce)
+    thread.start()
+    # Spark looks for data sources in the session of the thread, so the route runs in this one.
+    assert run_routes(spark, file, tmp_path, "100 milliseconds", {}, news.append, stop)
+    thread.join(END_S)
+    assert not thread.is_alive()
+    with blocking.connect(ours) as connection, connection.session() as session:
+        session.create_producer("topic://NEWS").send("after the end", properties={"n": -1})
     arrived = take_all(theirs, "NEWS.COPY")
     numbers = sorted(int(str(message.properties["n"])) for message in arrived)
     assert numbers and numbers == list(range(numbers[0], numbers[0] + len(numbers)))
