@@ -169,10 +169,11 @@ def test_a_message_goes_no_farther_than_its_ttl(start: Start, kinds: tuple[str, 
 
 
 @pytest.mark.parametrize(("near", "far"), PAIRS)
-@pytest.mark.parametrize(("conduit", "copies"), [("true", 1), ("false", 2)])
-def test_topic_messages_cross_once_with_a_conduit_and_twice_without(
-    start: Start, near: str, far: str, conduit: str, copies: int
+@pytest.mark.parametrize("conduit", ["true", "false"])
+def test_topic_messages_come_once_unless_there_is_no_conduit_and_no_audit(
+    start: Start, near: str, far: str, conduit: str
 ) -> None:
+    copies = 2 if conduit == "false" and far == "classic" else 1  # our broker knows the second copy by its id
     b = start(far, "brokerB")
     counters = [Counter(b.stomp_port, "/topic/t") for _ in range(2)]
     for counter in counters:

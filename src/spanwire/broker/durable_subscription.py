@@ -56,7 +56,7 @@ def subscription_key(client_id: str, name: str) -> str:
     return key
 
 
-class DurableSubscription(MessageCondition):
+class DurableSubscription:
     """The terms, the compiled selector, and the line of what was not acknowledged. ``connection_id`` is that of the
     consumer it has, or had last; ``principal`` that of who subscribed last, None in a store written before Spanwire
     kept it: then it is whoever subscribes next. ``is_checked`` says that all in the line came while this principal was
@@ -167,3 +167,14 @@ def decode_principal(value: bytes) -> Principal | None:
     except (ValueError, KeyError, TypeError):
         pass
     raise StoreError(UNREADABLE)
+
+
+class ReadableMessages(MessageCondition):
+    """Lets through what the user of a durable subscription may read now."""
+
+    def __init__(self, durable: DurableSubscription) -> None:
+        self._durable: Final[DurableSubscription] = durable
+
+    def lets_through(self, reference: MessageReference) -> bool:
+        """Return True if the user may read the message's topic."""
+        return self._durable.lets_through(reference)

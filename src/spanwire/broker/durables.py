@@ -17,6 +17,7 @@ from spanwire.broker.context import BrokerContext
 from spanwire.broker.destination_map import DestinationMap
 from spanwire.broker.durable_subscription import (
     DurableSubscription,
+    ReadableMessages,
     SubscriptionTerms,
     decode_principal,
     decode_terms,
@@ -187,7 +188,7 @@ class Durables:
         if line.waiting() + line.withheld + line.in_flight == 0:
             durable.is_checked = True
         elif durable.has_pattern and not durable.is_checked:
-            subscription.read_only(durable)
+            subscription.read_only(ReadableMessages(durable))
         durable.connection_id = subscription.info.consumer_id.connection_id
         durable.active = True
         durable.line.attach(subscription)

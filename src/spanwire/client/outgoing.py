@@ -285,7 +285,7 @@ def content_of(type_id: int, body: object, depth: int = 1) -> bytes | None:
     return encode_stream(body_list(body, depth)) if isinstance(body, Sequence) else None
 
 
-def delayed_properties(properties: Mapping[str, object] | bytes | None, body: object, delay_ms: int) -> bytes:
+def delayed_properties(properties: Mapping[str, object] | bytes | None, body: object, delay_ms: object) -> bytes:
     """Return the properties of a message with those that have it delivered ``delay_ms`` later. Raises
     `MessageFormatError` for a delay that is none.
     """
