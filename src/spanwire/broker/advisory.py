@@ -159,7 +159,7 @@ class Advisories(News, Handing):
 
     @property
     def listener_count(self) -> int:
-        """How many may have to be told of something: the most steps that telling takes."""
+        """The number of listeners: the most steps that one advisory takes."""
         return len(self._listeners)
 
     def listener_removed(self, subscription: Subscription) -> None:

@@ -349,6 +349,6 @@ class Refilling(BrokerDestination):
 
 
 def _is_searching(subscription: Subscription) -> bool:
-    """Whether a message may turn up for it without anything being sent."""
+    """Return True if a message may turn up for it without anything being sent."""
     homes = subscription.busy if subscription.shared else subscription.homes
     return subscription.refilling or any(home.is_searching() for home in homes)

@@ -145,7 +145,7 @@ class BrokerContext:
         return len(self._jobs) > 0
 
     def job_count(self) -> int:
-        """How many jobs want to go on."""
+        """The number of jobs that have more to do."""
         return len(self._jobs)
 
     def take_jobs(self, at_most: int) -> list[BrokerDestination]:
