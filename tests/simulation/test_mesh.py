@@ -38,6 +38,7 @@ IS_SOAK = "SPANWIRE_MESHES" in os.environ
 STEPS = 60  # events of a random mesh in which links may break
 MESSAGES = int(os.environ.get("SPANWIRE_MESH_MESSAGES", "2"))  # in every order
 PLANTED = range(30)  # seeds, of which some must show a planted fault
+STRANDED = (361, 749, 1104, 1118, 5201, 6070)  # seeds of which a message stayed behind a link that had come back
 
 
 def every_order(test: Callable[[], None]) -> Callable[[], None]:
@@ -159,8 +160,7 @@ def test_copies_without_the_audit_are_found() -> None:
 class RandomMesh:
     """Four brokers, links between them as the seed has it, and what must come to each subscriber.
 
-    Links break only where subscribers are durable, since others get nothing while a link is down, and behind conduits:
-    without one, what waits for a route that is left for another stays where it is until the first is taken again.
+    Links break only where subscribers are durable, since others get nothing while a link is down.
     """
 
     def __init__(self, seed: int, policies: PolicyMap | None = None) -> None:
@@ -181,7 +181,7 @@ class RandomMesh:
             duplex=self.duplex,
         )
         self.durable = choose.random() < 0.5
-        self.breaks = self.durable and choose.random() < 0.5 and settings.conduit
+        self.breaks = self.durable and choose.random() < 0.5
         listening = sorted(choose.sample(range(4), choose.choice((2, 3, 4))))
         self.world = MeshWorld(4, edges, settings, policies=policies, listening=listening, durable=self.durable)
         self.expected: set[str] = set()
@@ -230,7 +230,7 @@ class RandomMesh:
         return None
 
 
-@pytest.mark.parametrize("seed", MESHES)
+@pytest.mark.parametrize("seed", sorted({*MESHES, *STRANDED}))
 def test_each_subscriber_in_a_mesh_of_four_gets_each_message_once(seed: int) -> None:
     assert RandomMesh(seed).play().fault() is None
 

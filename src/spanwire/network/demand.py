@@ -173,6 +173,7 @@ class DemandTable:
         self.subscriptions: Final[list[DemandSubscription]] = []
         self._named: Final[dict[str, list[DemandSubscription]]] = {}  # those of them without a wildcard, by destination
         self._patterns: Final[list[DemandSubscription]] = []  # the others
+        self._durable: Final[dict[str, DemandSubscription]] = {}  # by the name of the durable subscription
 
     def passes(self, message: Message) -> bool:
         """Whether a message that a durable subscription has may go to the remote broker. What may not, must not wait
@@ -231,11 +232,34 @@ class DemandTable:
         return consumer.info.subscription_name is not None or self._settings.is_forced_durable(destination)
 
     def joinable(self, consumer: RemoteConsumer) -> list[DemandSubscription]:
-        """The subscriptions that cover the destination and may serve this consumer, too (conduit)."""
+        """Return the subscriptions that may serve this consumer, too: with a conduit those that cover its destination,
+        without one the durable one that was made for it before.
+        """
+        durable = self.wants_durable(consumer)
+        if durable and not self._settings.conduit:
+            own = self._durable.get(self._durable_name(consumer))
+            if own is None or own.leaving or own.info.selector != self._selector(consumer):
+                return []
+            return [own]
         if not self._may_join(consumer.info):
             return []
-        durable = self.wants_durable(consumer)
         return [demand for demand in self.covering(consumer.destination) if demand.is_durable or not durable]
+
+    def same_durable(self, name: str | None) -> DemandSubscription | None:
+        """Return the subscription that is the consumer of the durable subscription of this name."""
+        return None if name is None else self._durable.get(name)
+
+    def _durable_name(self, consumer: RemoteConsumer) -> str:
+        info = None if self._settings.conduit else consumer.info
+        return durable_name(self._broker_name, consumer.destination, info)
+
+    def _selector(self, consumer: RemoteConsumer) -> str | None:
+        """Return the selector of a subscription for this consumer: none where other consumers may share it."""
+        info = consumer.info
+        if self._settings.conduit or (info.subscription_name is None and self.wants_durable(consumer)):
+            return None
+        selector = info.selector.strip() if info.selector is not None else ""
+        return selector or None  # as the durable subscription has it
 
     def joined(self, consumer: RemoteConsumer) -> bool:
         """Let all that are `joinable` serve this consumer. False if there is none."""
@@ -277,6 +301,8 @@ class DemandTable:
         for demand in [*self._named.get(destination.qualified_name, []), *self._patterns]:
             if demand.leaving or (demand.from_network and not self._settings.conduit_network_queues):
                 continue
+            if demand.info.selector is not None:
+                continue  # durable, from a time when the connector was no conduit
             if _covers(demand.info.destination, destination):
                 found.append(demand)
         return found
@@ -285,14 +311,12 @@ class DemandTable:
         """The announcement here of a new subscription for this consumer."""
         settings = self._settings
         info = consumer.info
-        name = None
-        if self.wants_durable(consumer):
-            name = durable_name(self._broker_name, consumer.destination, None if settings.conduit else info)
+        name = self._durable_name(consumer) if self.wants_durable(consumer) else None
         return ConsumerInfo(
             self._next_id(),
             consumer.destination,
             prefetch_size=settings.prefetch_size,
-            selector=None if settings.conduit else info.selector,
+            selector=self._selector(consumer),
             subscription_name=name,
             exclusive=info.exclusive,
             priority=settings.priority(info.priority, consumer.path),
@@ -302,7 +326,9 @@ class DemandTable:
             network_filter=self._filter if name is None else None,
         )
 
-    def static_info(self, destination: Destination, subscription_name: str | None = None) -> ConsumerInfo:
+    def static_info(
+        self, destination: Destination, subscription_name: str | None = None, selector: str | None = None
+    ) -> ConsumerInfo:
         """The announcement here of a subscription that serves whether or not anybody consumes."""
         settings = self._settings
         consumer_id = self._next_id()
@@ -310,6 +336,7 @@ class DemandTable:
             consumer_id,
             destination,
             prefetch_size=settings.prefetch_size,
+            selector=selector,
             subscription_name=subscription_name,
             priority=settings.priority(0, self._path),
             network_subscription=True,
@@ -328,7 +355,9 @@ class DemandTable:
             self._remote[consumer.key] = [demand]
             demand.serves(consumer)
         self.subscriptions.append(demand)
-        destination = demand.info.destination
+        destination, name = demand.info.destination, demand.info.subscription_name
+        if name is not None:
+            self._durable[name] = demand
         if destination.is_pattern:
             self._patterns.append(demand)
         else:
@@ -367,7 +396,9 @@ class DemandTable:
                     del self._remote[key]
 
     def _unlist(self, demand: DemandSubscription) -> None:
-        destination = demand.info.destination
+        destination, name = demand.info.destination, demand.info.subscription_name
+        if name is not None and self._durable.get(name) is demand:
+            del self._durable[name]
         if destination.is_pattern:
             self._patterns.remove(demand)
             return

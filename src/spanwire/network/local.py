@@ -16,8 +16,7 @@ from spanwire.broker.durable_subscription import subscription_key
 from spanwire.broker.ports import NO_TOKEN, LinkedBroker
 from spanwire.broker.reference import MessageReference
 from spanwire.broker.subscription import Subscription
-from spanwire.model.acks import INDIVIDUAL_ACK, LAST_DELIVERED_UNSET, POISON_ACK, STANDARD_ACK
-from spanwire.model.destination import Destination
+from spanwire.model.acks import INDIVIDUAL_ACK, LAST_DELIVERED_UNKNOWN, POISON_ACK, STANDARD_ACK
 from spanwire.model.environment import Time
 from spanwire.model.errors import JmsError, SpanwireError
 from spanwire.model.ids import ConsumerId, MessageId
@@ -77,6 +76,8 @@ class LocalBroker:
         self._given_up: Final[list[tuple[Forwarded, str]]] = []
         self._touched: Final[list[DemandSubscription]] = []
         self._refusals_logged = 0
+        self._has_started = False
+        self._told_early: wire.BrokerSubscriptionInfo | None = None
         address = client.info.remote_address if remote.came_in else remote.url
         self._told: Final[LinkedBroker] = LinkedBroker(
             remote.broker_id, remote.name, remote.url, remote.came_in, address
@@ -86,25 +87,30 @@ class LocalBroker:
 
     def starts(self, now: Time) -> None:
         """The remote broker has accepted the bridge: what goes there whether or not anybody consumes."""
+        self._has_started = True
         settings = self._settings
         if self._broker.advisories is not None:
             self._broker.advisories.bridge_started(self._told)
         for destination in settings.static:
             if settings.permits(destination):
-                self._make_standing(destination, None, now)
+                self._make_standing(self.demand.static_info(destination), now)
             else:
                 logger.warning(
                     "network connector %s: %s is static and excluded, so it stays here", settings.name, destination
                 )
-        if not settings.conduit or settings.dynamic_only:
+        if settings.dynamic_only:
             return
         for terms in self._broker.operations.durable_terms(self.client.info.client_id or ""):
             if terms.name.startswith(BRIDGE_DURABLE_PREFIX) and settings.permits(terms.topic):
-                self._make_standing(terms.topic, terms.name, now)
+                self._make_standing(self.demand.static_info(terms.topic, terms.name, terms.selector), now)
+        early = self._told_early
+        if early is not None:
+            self._told_early = None
+            self.synchronised(early, now)
 
-    def _make_standing(self, destination: Destination, durable_name: str | None, now: Time) -> None:
+    def _make_standing(self, info: ConsumerInfo, now: Time) -> None:
         try:
-            self._make(self.demand.static_info(destination, durable_name), None, now)
+            self._make(info, None, now)
         except JmsError as error:
             self._log_refusal(error)
 
@@ -144,7 +150,10 @@ class LocalBroker:
         and those here that stand for none of them end.
         """
         settings = self._settings
-        if not settings.sync_durable or not settings.conduit or settings.dynamic_only:
+        if not settings.sync_durable or settings.dynamic_only:
+            return
+        if not self._has_started:
+            self._told_early = command  # to be compared with the subscriptions that are not taken up yet
             return
         told: set[str] = set()
         for info in subscriptions_in(command, settings):
@@ -203,7 +212,22 @@ class LocalBroker:
             for plain in demand.covering(wanted):
                 if plain not in outdone and not plain.kept:
                     outdone.append(plain)
+        self._make_way(made, now)
         self._replace(outdone, made, consumer, now)
+
+    def _make_way(self, made: ConsumerInfo, now: Time) -> None:
+        """End at once the subscription of the same durable name as ``made``, which cannot serve its consumer: it is
+        leaving, or the durable subscription of the remote broker has another selector now.
+        """
+        demand = self.demand.same_durable(made.subscription_name)
+        if demand is None:
+            return
+        demand.leaving = True
+        subscription = demand.subscription
+        if subscription is not None and not subscription.removed:
+            self._acknowledge_settled(subscription, demand, now)
+        demand.out.clear()
+        self._end(demand, now)
 
     def _is_best(self, consumer: RemoteConsumer, made: ConsumerInfo, outdone: list[DemandSubscription]) -> bool:
         """Return True if no other route serves this consumer as well; those that are worse are added to ``outdone``. A
@@ -311,7 +335,7 @@ class LocalBroker:
         self.demand.remove(demand)
         info = demand.info
         if str(info.consumer_id) in self.client.consumers:
-            self._broker.remove_consumer(self.client, info.consumer_id, LAST_DELIVERED_UNSET, now)
+            self._broker.remove_consumer(self.client, info.consumer_id, LAST_DELIVERED_UNKNOWN, now)
             if info.subscription_name is not None and not demand.subscribers:
                 self._broker.unsubscribe(self.client, info.subscription_name, now)
         self._temporaries.consumer_gone(info.destination, now)
@@ -420,9 +444,7 @@ class LocalBroker:
             made = demand.subscription
             if made is None or made.removed:
                 continue
-            for entry in demand.out:
-                if entry.settled:
-                    self._acknowledge_one(made, entry.message_id, now)
+            self._acknowledge_settled(made, demand, now)
         self._broker.remove_connection(self.client, now)
         if self._broker.advisories is not None:
             self._broker.advisories.bridge_stopped(self._told)
@@ -435,6 +457,11 @@ class LocalBroker:
         for demand in self.demand.subscriptions:
             for consumer in demand.consumers.values():
                 self._routes.serves_no_more(demand, consumer, now)
+
+    def _acknowledge_settled(self, subscription: Subscription, demand: DemandSubscription, now: Time) -> None:
+        for entry in demand.out:
+            if entry.settled:
+                self._acknowledge_one(subscription, entry.message_id, now)
 
     def _acknowledge_one(self, subscription: Subscription, message_id: MessageId, now: Time) -> None:
         try:

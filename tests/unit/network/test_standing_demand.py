@@ -351,9 +351,8 @@ def test_an_unsubscribe_ends_the_subscription_here_after_a_restart_or_a_broken_l
     assert (durable_lines(a), link.running) == ([], True)
 
 
-@pytest.mark.parametrize("settings", [BridgeSettings(conduit=False), BridgeSettings(dynamic_only=True)])
-def test_an_unsubscribe_ends_a_subscription_here_that_no_bridge_took_up_again(settings: BridgeSettings) -> None:
-    network, a, b, link = pair(settings)
+def test_an_unsubscribe_ends_a_subscription_here_that_no_bridge_took_up_again() -> None:
+    network, a, b, link = pair(BridgeSettings(dynamic_only=True))
     away(b, "s1")
     a.crashes()
     network.settles()
