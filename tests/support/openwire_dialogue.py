@@ -353,7 +353,11 @@ class OpenWirePeer:
     # -- receiving -----------------------------------------------------------------------------------------------------
 
     def flush(self) -> bool:
-        """Take what the connection has to send, as a transport would; True when there was something."""
+        """Take what the connection has to send, as a transport would; True when there was something, or it went on with
+        requests that it held.
+        """
+        held = self.connection.holds_requests
+        self.connection.go_on(self.world.now)
         chunks = self.connection.data_to_send()
         for chunk in chunks:
             assert isinstance(chunk, bytes)
@@ -365,7 +369,7 @@ class OpenWirePeer:
         if self.connection.closed and not self.is_gone:
             self.is_gone = True
             self.connection.receive_eof(self.world.now)
-        return bool(octets)
+        return held or bool(octets)
 
     def _decode(self, octets: bytes) -> None:
         commands: Sequence[wire.Command] = self.decoder.feed(octets)

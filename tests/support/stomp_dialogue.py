@@ -160,11 +160,13 @@ class Peer:
         self._stage.settle()
 
     def flush(self) -> bool:
-        """Take what there is to send; whether there was any."""
+        """Take what there is to send, after going on with requests that are held; whether there was any."""
+        held = self.connection.holds_requests
+        self.connection.go_on(self._stage.environment.now())
         chunks = self.connection.data_to_send()
         self.raw += b"".join(chunks)
         self.connection.unsent(0)
-        return bool(chunks)
+        return held or bool(chunks)
 
     def receives(self) -> list[ReceivedFrame]:
         """All frames since the last call, split by the rules of the wire and nothing else."""

@@ -155,6 +155,11 @@ class Broker:
         self._turn(now)
         self._departures.leave(state)
 
+    @property
+    def steps(self) -> int:
+        """Steps of work since the start, by which a connection sees how much its requests have taken."""
+        return self._context.steps
+
     def mark_dirty(self, state: ConnectionState) -> None:
         """The connection has something to send: flush it at the end of this turn."""
         state.outlet.mark_dirty()
@@ -476,6 +481,7 @@ class Broker:
 
     def _turn(self, now: Time) -> None:
         context = self._context
+        context.steps += 1
         context.wall_ms = now.wall_ms
         context.monotonic = now.monotonic
 

@@ -59,7 +59,8 @@ class Joining(BrokerDestination):
 
     def work(self) -> bool:
         """One slice; True while there is more to do."""
-        end = self.steps + JOIN_STEPS
+        begin = self.steps
+        end = begin + JOIN_STEPS
         count = len(self._homes) if self._by_pattern else len(self._subscriptions)
         while self._next < count and self.steps < end:
             home = self._homes[self._next if self._by_pattern else 0]
@@ -71,6 +72,7 @@ class Joining(BrokerDestination):
             if not self._by_pattern or self.destination.matches(home.destination):
                 self.steps += home.consumer_count // CONSUMERS_PER_STEP
                 self._attach(home, subscription)
+        self._context.steps += self.steps - begin
         more = self._next < count and not (self._by_pattern and self._subscriptions[0].removed)
         if not more and self in self._context.joins:
             self._context.joins.remove(self)

@@ -69,7 +69,12 @@ class Leaving(BrokerDestination):
 
     def work(self) -> bool:
         """One slice; True while there is more."""
-        end = self.steps + LEAVING_STEPS
+        begin = self.steps
+        more = self._go_on(begin + LEAVING_STEPS)
+        self._context.steps += self.steps - begin
+        return more
+
+    def _go_on(self, end: int) -> bool:
         while self.steps < end:
             left = end - self.steps
             if self._returned < len(self._subscriptions):

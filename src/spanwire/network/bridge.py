@@ -212,6 +212,14 @@ class NetworkBridge(ClientConnection, ProtocolConnection):
         except (JmsError, StoreError) as refusal:  # the names differ because a compiled variable has one type
             self._fail(Event.FAILED, local_reason(refusal, self.settings.user_name), now)
 
+    def go_on(self, now: Time) -> None:
+        """Do nothing: a bridge holds no requests."""
+
+    @property
+    def holds_requests(self) -> bool:
+        """Return False: what the other broker sends is acted on at once."""
+        return False
+
     def receive_eof(self, now: Time) -> None:
         """The link is broken: what was not answered goes back in line."""
         self._fail(Event.CUT, "the connection was closed", now)

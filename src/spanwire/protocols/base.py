@@ -20,6 +20,7 @@ MAX_FRAME_SIZE: Final = 101 * MIB  # largest body (100 MiB) and its headers
 MAX_OPENWIRE_FRAME_BEFORE_LOGIN: Final = 64 * 1024  # a ConnectionInfo or BrokerInfo is far smaller
 MAX_INTRODUCTION: Final = 1024 * 1024  # bytes of a bridge's durable subscriptions, some thousand, before its login
 MAX_STOMP_FRAME_BEFORE_LOGIN: Final = 8 * 1024  # a CONNECT frame is far smaller
+REQUEST_STEPS: Final = 1_000  # of the broker for one connection in a turn; some milliseconds
 LOGIN_DEADLINE: Final = 10.0  # seconds from the first byte of the connection to an accepted login
 
 
@@ -27,9 +28,14 @@ class ProtocolConnection(Protocol):
     """One connection of one protocol, as a transport sees it. No method raises for what the peer sends."""
 
     def receive_data(self, data: bytes, now: Time) -> None:
-        """Take bytes from the peer and act on every complete frame in them. No bytes say that the peer may have sent
-        some that nobody has read yet: its silence proves nothing.
+        """Take bytes from the peer and act on every complete frame in them. Frames that ask for more than
+        `REQUEST_STEPS` of the broker are held: then `go_on` follows in the next turn, and no bytes before it is done.
+        No bytes say that the peer may have sent some that nobody has read yet: its silence proves nothing.
         """
+        ...
+
+    def go_on(self, now: Time) -> None:
+        """Act on the requests that are held, as many as a turn allows."""
         ...
 
     def receive_eof(self, now: Time) -> None:
@@ -52,6 +58,11 @@ class ProtocolConnection(Protocol):
 
     def handle_timeout(self, now: Time) -> None:
         """Send keep-alives, close what is silent."""
+        ...
+
+    @property
+    def holds_requests(self) -> bool:
+        """True while frames that were received wait for the next turn."""
         ...
 
     @property

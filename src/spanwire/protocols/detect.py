@@ -133,6 +133,12 @@ class DetectingConnection(ProtocolConnection):
         self._inner = inner
         inner.receive_data(begun[:held] + data, now)
 
+    def go_on(self, now: Time) -> None:
+        """Act on requests that are held."""
+        inner = self._inner
+        if inner is not None:
+            inner.go_on(now)
+
     def receive_eof(self, now: Time) -> None:
         """The client is gone."""
         self._closed = True
@@ -166,6 +172,12 @@ class DetectingConnection(ProtocolConnection):
         elif not self._closed and now.monotonic >= self._deadline:
             self._closed = True
             self._report(f"the client did not begin any protocol within {self._settings.detection_timeout:g} s", now)
+
+    @property
+    def holds_requests(self) -> bool:
+        """True while the protocol's connection holds some."""
+        inner = self._inner
+        return inner is not None and inner.holds_requests
 
     @property
     def wants_read(self) -> bool:

@@ -62,6 +62,8 @@ class SocketPump:
         self._reading = True
         self._held_back = False
         self._at_end = False  # nothing is taken any more
+        self._is_over = False  # the peer has said that nothing follows
+        self._goes_on = False  # `_take_held` is about to be called
         self._closing = False
         self._armed = False
 
@@ -85,13 +87,14 @@ class SocketPump:
         """Bytes arrived."""
         if self._connection is None or self._closing or self._at_end:
             return
-        if self._held or len(data) > MAX_BYTES_PER_CALLBACK:
+        if self._held or self._connection.holds_requests or len(data) > MAX_BYTES_PER_CALLBACK:
             view = memoryview(data)
             for start in range(0, len(data), MAX_BYTES_PER_CALLBACK):
                 self._held.append(view[start : start + MAX_BYTES_PER_CALLBACK])
-            self._take_held()
+            if not self._goes_on:
+                self._take_held()
         else:
-            self._receive(data, self._turn.clock.now())
+            self._act(data, self._turn.clock.now())
 
     def heard(self) -> None:
         """As if bytes had arrived, without any."""
@@ -99,13 +102,11 @@ class SocketPump:
             self._connection.receive_data(b"", self._turn.clock.now())
 
     def eof_received(self) -> bool:
-        """The client writes no more: take what it wrote, answer, close."""
-        now = self._turn.clock.now()
-        while self._held and not self._closing:
-            self._receive(bytes(self._held.popleft()), now)
-        self.flush(now)
-        self.close(now)
-        return False
+        """The client writes no more: take what it wrote, in later turns what takes long, answer, close."""
+        self._is_over = True
+        if not self._goes_on:
+            self._take_held()
+        return not self._closing
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The socket is gone."""
@@ -224,11 +225,15 @@ class SocketPump:
         logger.warning("connection of %s closed: %s", self._peer(), reason)
         self._drop(now)
 
-    def _receive(self, data: bytes, now: Time) -> None:
+    def _act(self, data: bytes | None, now: Time) -> None:
+        """Hand ``data`` to the connection; without any let it go on with what it holds."""
         connection = self._connection
         assert connection is not None
         try:
-            connection.receive_data(data, now)
+            if data is None:
+                connection.go_on(now)
+            else:
+                connection.receive_data(data, now)
             if self._carrier is not None and self._carrier.carried is not self._attached:
                 self._attach(self._carrier.carried)
             self._count_pending(connection.pending_bytes, now)
@@ -251,24 +256,42 @@ class SocketPump:
         self._turn.attach(connection, self)
 
     def _take_held(self) -> None:
-        """Feed held pieces for `CALLBACK_BUDGET`; the rest follows in the next turn, so that the others get theirs."""
-        end: float | None = None
-        while self._held and not self._closing:
-            now = self._turn.clock.now()
-            if end is None:
-                end = now.monotonic + CALLBACK_BUDGET
-            elif now.monotonic >= end or not self._may_read():
+        """Let the connection go on with what it holds, and feed held pieces for `CALLBACK_BUDGET`; the rest follows in
+        the next turn, so that the others get theirs.
+        """
+        self._goes_on = False
+        connection = self._connection
+        now = self._turn.clock.now()
+        end = now.monotonic + CALLBACK_BUDGET
+        is_first = True
+        while connection is not None and not self._closing and not self._at_end:
+            if connection.holds_requests:
+                if not is_first:
+                    break
+                self._act(None, now)
+            elif self._held and (is_first or self._may_read(connection)):
+                self._act(bytes(self._held.popleft()), now)
+            else:
                 break
-            self._receive(bytes(self._held.popleft()), now)
+            is_first = False
+            now = self._turn.clock.now()
+            if now.monotonic >= end:
+                break
+        if connection is not None and self._is_over and not self._closing:
+            if self._at_end or not (self._held or connection.holds_requests):
+                self.flush(now)
+                self.close(now)
 
-    def _may_read(self) -> bool:
-        return self._connection is not None and self._connection.wants_read and not self._held_back
+    def _may_read(self, connection: ProtocolConnection) -> bool:
+        return self._is_over or (connection.wants_read and not self._held_back)
 
     def _follow_wish(self, connection: ProtocolConnection, transport: StreamTransport) -> None:
-        may_read = connection.wants_read and not self._held_back and not self._at_end
-        if self._held and may_read:
+        may_read = self._may_read(connection) and not self._at_end
+        holds = connection.holds_requests and not self._at_end
+        if (holds or (self._held and may_read)) and not self._goes_on:
+            self._goes_on = True
             self._turn.loop.call_soon(self._take_held)
-        reading = may_read and not self._held
+        reading = may_read and not self._held and not holds and not self._is_over
         if reading != self._reading:
             self._reading = reading
             if reading:

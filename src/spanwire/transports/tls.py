@@ -72,6 +72,7 @@ class TlsConnection:
         self._unread_replies = 0
         self._closed = False
         self._said_goodbye = False
+        self._is_unread = False  # there is ciphertext behind requests that are held
 
     @property
     def carried(self) -> object:
@@ -99,6 +100,15 @@ class TlsConnection:
                 self._fail(f"the client left {self._unread_replies} bytes of TLS handshakes unread", now)
             if self._barren_bytes > MAX_BARREN_BYTES:
                 self._fail(f"the client sent {self._barren_bytes} bytes of TLS without anything in them", now)
+
+    def go_on(self, now: Time) -> None:
+        """Act on requests that are held, then on those that are not decrypted yet."""
+        inner = self._inner
+        if inner is None or self._closed:
+            return
+        inner.go_on(now)
+        if self._is_unread and not inner.holds_requests:
+            self._advance(now)
 
     def receive_eof(self, now: Time) -> None:
         """The client is gone."""
@@ -141,6 +151,12 @@ class TlsConnection:
             self._fail(f"the TLS handshake did not end within {self._timeout:g} s", now)
 
     @property
+    def holds_requests(self) -> bool:
+        """True while the protocol's connection holds some, or ciphertext waits behind those."""
+        inner = self._inner
+        return not self.closed and inner is not None and (inner.holds_requests or self._is_unread)
+
+    @property
     def wants_read(self) -> bool:
         """What the protocol wants."""
         return self._inner is None or self._inner.wants_read
@@ -156,11 +172,16 @@ class TlsConnection:
         return self._barren_bytes + (0 if self._inner is None else self._inner.pending_bytes)
 
     def _advance(self, now: Time) -> None:
+        """Decrypt what has come, up to a request that the protocol's connection holds."""
         try:
             inner = self._inner
             if inner is None:
                 inner = self._shake_hands()
+            self._is_unread = False
             while not inner.closed:
+                if inner.holds_requests:
+                    self._is_unread = True
+                    return
                 plaintext = self._engine.read(MAX_RECORD)
                 if not plaintext:
                     self._closed = True  # the client said goodbye

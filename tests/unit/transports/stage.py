@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 
 from spanwire.model.environment import Time
@@ -179,6 +180,7 @@ class FakeConnection:
         self.to_send: list[bytes] = []
         self.unsent_reports: list[int] = []
         self.eofs = 0
+        self.held: deque[bytes] = deque()  # requests that wait for the next turn
         self.wants_read = True
         self.closed = False
         self.pending_bytes = 0
@@ -192,6 +194,13 @@ class FakeConnection:
         self.received.append(data)
         if self.on_receive is not None:
             self.on_receive(data)
+
+    @property
+    def holds_requests(self) -> bool:
+        return len(self.held) > 0
+
+    def go_on(self, now: Time) -> None:
+        self.received.append(self.held.popleft())
 
     def receive_eof(self, now: Time) -> None:
         self.eofs += 1

@@ -482,3 +482,87 @@ def test_a_completed_frame_gives_its_share_of_the_receive_budget_back() -> None:
     assert not socket.aborted
     pump.connection_lost(None)
     assert stage.turn.budget.used_bytes == 0
+
+
+# -- requests that take long -------------------------------------------------------------------------------------------
+
+
+def holding(*requests: bytes) -> FakeConnection:
+    """A connection that acts on the first byte string it gets, and holds ``requests`` behind that."""
+    connection = FakeConnection()
+
+    def hold(data: bytes) -> None:
+        if len(connection.received) == 1:
+            connection.held.extend(requests)
+
+    connection.on_receive = hold
+    return connection
+
+
+def test_requests_that_are_held_follow_one_turn_each_and_other_sockets_come_between(stage: Stage) -> None:
+    connection, other = holding(b"2", b"3"), FakeConnection()
+    pump, socket = stage.connect(connection)
+    other_pump, _ = stage.connect(other)
+    stage.loop.settle()
+    pump.data_received(b"1")
+    stage.loop.turn()
+    assert connection.received == [b"1"]
+    assert not socket.reading
+    for expected in ([b"1", b"2"], [b"1", b"2", b"3"]):
+        other_pump.data_received(b"x")
+        stage.loop.turn()
+        assert connection.received == expected
+        stage.loop.turn()
+    assert other.received == [b"x", b"x"]
+    stage.loop.settle()
+    assert socket.reading
+
+
+def test_bytes_that_come_meanwhile_wait_behind_the_requests_that_are_held(stage: Stage) -> None:
+    connection = holding(b"2", b"3")
+    pump, socket = stage.connect(connection)
+    stage.loop.settle()
+    pump.data_received(b"1")
+    stage.loop.turn()
+    pump.data_received(b"4")
+    pump.data_received(b"5")
+    stage.loop.settle()
+    assert connection.received == [b"1", b"2", b"3", b"4", b"5"]
+    assert socket.reading
+
+
+def test_a_peer_that_has_ended_is_closed_behind_the_requests_that_are_held(stage: Stage) -> None:
+    connection = holding(b"2", b"3")
+    pump, socket = stage.connect(connection)
+    stage.loop.settle()
+    pump.data_received(b"1")
+    assert pump.eof_received() is True
+    assert connection.received == [b"1", b"2"]
+    assert not socket.closing
+    stage.loop.settle()
+    assert connection.received == [b"1", b"2", b"3"]
+    assert connection.eofs == 1
+    assert socket.closing
+
+
+def test_requests_that_are_held_are_not_taken_after_the_end_of_reading(stage: Stage) -> None:
+    connection = holding(b"2")
+    pump, socket = stage.connect(connection)
+    stage.loop.settle()
+    pump.data_received(b"1")
+    pump.read_no_more()
+    stage.loop.settle()
+    assert connection.received == [b"1"]
+    assert pump.eof_received() is False
+    assert socket.ended
+
+
+def test_requests_that_are_held_are_taken_though_the_broker_would_not_read_more(stage: Stage) -> None:
+    connection = holding(b"2")
+    pump, socket = stage.connect(connection)
+    stage.loop.settle()
+    pump.data_received(b"1")
+    connection.wants_read = False
+    stage.loop.settle()
+    assert connection.received == [b"1", b"2"]
+    assert not socket.reading

@@ -446,3 +446,17 @@ def test_no_bytes_make_the_connection_raise(world: World, pieces: list[bytes], a
     assert len(dialogue.reports) <= 1
     dialogue.connection.receive_eof(START)
     assert dialogue.connection.closed
+
+
+def test_what_is_encrypted_behind_requests_that_are_held_waits_for_them(world: World) -> None:
+    dialogue = Dialogue(world.context())
+    client = Client(dialogue, world.client())
+    client.shakes_hands()
+    dialogue.inner.held.append(b"held")
+    first, second = client.encrypted(b"1"), client.encrypted(b"2")
+    dialogue.connection.receive_data(first + second, dialogue.now)
+    assert dialogue.inner.received == []
+    assert dialogue.connection.holds_requests
+    dialogue.connection.go_on(dialogue.now)
+    assert dialogue.inner.received == [b"held", b"1", b"2"]
+    assert not dialogue.connection.holds_requests

@@ -20,7 +20,7 @@ from spanwire.model.errors import (
     SpanwireError,
     StoreError,
 )
-from spanwire.protocols.base import ConnectionSettings, ProtocolConnection
+from spanwire.protocols.base import REQUEST_STEPS, ConnectionSettings, ProtocolConnection
 from spanwire.protocols.cluster import ClusterMember
 from spanwire.protocols.openwire import _marshallers as wire
 from spanwire.protocols.openwire.ack_run import AckRun
@@ -67,6 +67,8 @@ class OpenWireBrokerConnection(ClientConnection, ProtocolConnection, ClusterMemb
         self._settings: Final[ConnectionSettings] = settings
         self._preferences: Final[WireFormatPreferences] = preferences_of(settings)
         self._decoder: Final[FrameDecoder] = FrameDecoder(settings.max_frame_size)
+        self._commands: list[wire.Command] = []
+        self._next_command = 0
         self._output: Final[OutputBuffer] = OutputBuffer()
         self._login: Final[Login] = Login(settings)
         self._state = State.NEGOTIATING
@@ -90,20 +92,54 @@ class OpenWireBrokerConnection(ClientConnection, ProtocolConnection, ClusterMemb
             return
         if self._monitor is not None:
             self._monitor.received(now.monotonic)
+        if self.holds_requests and not data:
+            return
+        while self.holds_requests:  # the transport did not wait for that
+            self.go_on(now)
         try:
-            commands = self._decoder.feed(data)
-            while commands:
-                for command in commands:
-                    self._handle(command, now)
-                    if self._is_ending:
-                        return
-                commands = self._decoder.feed(b"")
-            if self._reverse is not None:
-                self._reverse.settle(now)
-            if self._output.unread_answers > MAX_UNREAD_ANSWER_BYTES:
-                raise OpenWireProtocolError(f"{self._output.unread_answers} bytes of answers were not read")
+            self._commands = self._decoder.feed(data)
+            self._next_command = 0
+            self._handle_all(now)
         except RemoteProtocolError as error:
             self._break_off(error, now)
+
+    def go_on(self, now: Time) -> None:
+        """Act on the commands that are held."""
+        if not self.holds_requests:
+            return
+        try:
+            self._handle_all(now)
+        except RemoteProtocolError as error:
+            self._break_off(error, now)
+
+    @property
+    def holds_requests(self) -> bool:
+        """True while commands wait for the next turn."""
+        return self._next_command < len(self._commands) and not self._is_ending
+
+    def _handle_all(self, now: Time) -> None:
+        """Act on commands until there are no more, or they have taken their share of the turn. Raises
+        `RemoteProtocolError`.
+        """
+        broker = self._broker
+        end = broker.steps + REQUEST_STEPS
+        commands = self._commands
+        while commands:
+            while self._next_command < len(commands):
+                if broker.steps >= end:
+                    break
+                self._next_command += 1
+                self._handle(commands[self._next_command - 1], now)
+                if self._is_ending:
+                    return
+            if self._next_command < len(commands):
+                break
+            self._commands = commands = self._decoder.feed(b"")
+            self._next_command = 0
+        if self._reverse is not None:
+            self._reverse.settle(now)
+        if self._output.unread_answers > MAX_UNREAD_ANSWER_BYTES:
+            raise OpenWireProtocolError(f"{self._output.unread_answers} bytes of answers were not read")
 
     def receive_eof(self, now: Time) -> None:
         """The peer is gone: free what it holds in the broker."""
@@ -464,6 +500,8 @@ class OpenWireBrokerConnection(ClientConnection, ProtocolConnection, ClusterMemb
         self._state = state
         self._working = self._client if state is State.CONNECTED and self._reverse is None else None
         self._is_ending = state is State.CLOSING or state is State.CLOSED
+        if self._is_ending:
+            self._commands = []
         if self._is_heard_out and state is not State.LOGIN and self._acceptor is not None:
             self._is_heard_out = False
             self._acceptor.falls_silent(self)

@@ -21,7 +21,7 @@ from spanwire.model.environment import Time
 from spanwire.model.errors import IllegalStateError, InvalidDestinationError, JmsError, SpanwireError
 from spanwire.model.ids import ConsumerId, ProducerId, SessionId, TransactionId
 from spanwire.model.info import ConsumerInfo, ProducerInfo
-from spanwire.protocols.base import ConnectionSettings, ProtocolConnection
+from spanwire.protocols.base import REQUEST_STEPS, ConnectionSettings, ProtocolConnection
 from spanwire.protocols.stomp.acknowledgement import Acknowledgement
 from spanwire.protocols.stomp.codec import FrameDecoder
 from spanwire.protocols.stomp.destinations import DestinationNames
@@ -67,6 +67,8 @@ class StompBrokerConnection(ClientConnection, ProtocolConnection):
         self._broker: Final[Broker] = broker
         self._settings: Final[ConnectionSettings] = settings
         self._decoder: Final[FrameDecoder] = FrameDecoder(settings.max_frame_size)
+        self._frames: list[Frame] = []
+        self._next_frame = 0
         self._out: Final[list[bytes]] = []
         self._state = BEFORE_LOGIN
         self._version = V1_0
@@ -96,11 +98,37 @@ class StompBrokerConnection(ClientConnection, ProtocolConnection):
         if self._state == CLOSED:
             return
         self._last_received = now.monotonic
+        if self.holds_requests and not data:
+            return
+        while self.holds_requests:  # the transport did not wait for that
+            self.go_on(now)
+        self._frames = self._decoder.feed(data)
+        self._next_frame = 0
+        self._handle_all(now)
+
+    def go_on(self, now: Time) -> None:
+        """Act on the frames that are held."""
+        if self.holds_requests:
+            self._handle_all(now)
+
+    @property
+    def holds_requests(self) -> bool:
+        """True while frames wait for the next turn."""
+        return self._next_frame < len(self._frames) and self._state != CLOSED
+
+    def _handle_all(self, now: Time) -> None:
+        """Act on frames until there are no more, or they have taken their share of the turn."""
         decoder = self._decoder
-        frames = decoder.feed(data)
+        broker = self._broker
+        end = broker.steps + REQUEST_STEPS
         while True:
-            for frame in frames:
-                self._handle(frame, now)
+            frames = self._frames
+            while self._next_frame < len(frames):
+                if broker.steps >= end:
+                    return
+                self._next_frame += 1
+                self._handle(frames[self._next_frame - 1], now)
+            self._frames = []
             if self._state == CLOSED:
                 return
             failure = decoder.failure
@@ -109,7 +137,8 @@ class StompBrokerConnection(ClientConnection, ProtocolConnection):
                 return
             if not frames or not decoder.held:
                 return
-            frames = decoder.feed(b"")
+            self._frames = decoder.feed(b"")
+            self._next_frame = 0
 
     def receive_eof(self, now: Time) -> None:
         """The client is gone."""
