@@ -800,3 +800,52 @@ def test_when_the_link_breaks_the_temporary_destinations_behind_it_are_gone_and_
     replier.sends(str(temporary), "after the break")
     network.settles()
     assert replies.texts == ["after the break"]
+
+
+def test_a_consumer_of_one_destination_is_served_by_the_subscription_of_a_pattern_that_covers_it() -> None:
+    network, a, b, link = pair()
+    client = b.client()
+    every = client.consumes("topic://ORDERS.>")
+    network.settles()
+    one = client.consumes("topic://ORDERS.NEW")
+    network.settles()
+    assert link.bridge is not None and link.bridge.demand_count == 1
+    send_all(a, "topic://ORDERS.NEW", ["m"])
+    network.settles()
+    assert texts([every, one]) == [["m"], ["m"]]
+    every.leaves()
+    network.settles()
+    one.leaves()
+    network.settles()
+    assert link.bridge.demand_count == 0
+
+
+def test_a_durable_subscriber_does_not_share_the_subscription_of_one_that_is_not_durable() -> None:
+    network, a, b, _ = pair()
+    plain = b.client().consumes("topic://T")
+    network.settles()
+    away = b.client("c1")
+    away.consumes("topic://T", durable="s1")
+    network.settles()
+    away.leaves()
+    plain.leaves()
+    network.settles()
+    send_all(a, "topic://T", ["kept"])
+    network.settles()
+    again = b.client("c1").consumes("topic://T", durable="s1")
+    network.settles()
+    assert again.texts == ["kept"]
+    assert [terms.name for terms in a.broker.operations.durable_terms()] == ["NC-DS_brokerA_T"]
+
+
+def test_a_queue_among_topics_that_are_to_be_durable_is_served_like_any_other() -> None:
+    network, a, b, link = pair(BridgeSettings(forced_durable=(parse_destination("queue://>"),)))
+    inbox = b.client().consumes(Q)
+    network.settles()
+    send_all(a, Q, ["one"])
+    network.settles()
+    inbox.leaves()
+    network.settles()
+    assert inbox.texts == ["one"]
+    assert link.bridge is not None and link.bridge.demand_count == 0
+    assert a.broker.operations.durable_terms() == []

@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 import socket
 from dataclasses import replace
+from itertools import chain, product
 
 import pytest
 
 from spanwire.broker.broker import Broker
+from spanwire.discovery.group import MulticastSettings
 from spanwire.discovery.reconnect import ReconnectSettings
 from spanwire.model.environment import Time
-from spanwire.network.connector import Link, NetworkConnectorSettings, RemoteAddress
+from spanwire.network.connector import DiscoverySettings, Link, NetworkConnectorSettings, RemoteAddress
 from spanwire.network.connectors import NetworkConnector
 from spanwire.network.routes import NetworkRoutes
 from spanwire.network.settings import BridgeSettings
@@ -96,3 +98,67 @@ def test_a_connector_of_a_broker_without_advisories_says_that_nobody_hears_of_it
     lines = [record.getMessage() for record in caplog.records if "advisorySupport" in record.getMessage()]
     assert len(lines) == warnings
     assert all(line.startswith("network connector link: this broker has advisorySupport=") for line in lines)
+
+
+class Choices:
+    """An environment with all pairs of a number below three and one below two; duck-typed to `Environment`."""
+
+    def __init__(self) -> None:
+        self._numbers = chain.from_iterable(product(range(3), range(2)))
+
+    def random_bytes(self, count: int) -> bytes:
+        return next(self._numbers).to_bytes(count, "big")
+
+
+class ChoosingBroker:
+    """A broker of which only the random numbers are asked."""
+
+    def __init__(self) -> None:
+        self.environment = Choices()
+
+
+def test_a_link_that_shuffles_its_brokers_tries_them_in_every_order() -> None:
+    remotes = [RemoteAddress(f"tcp://{name}:1", name, 1) for name in "bcd"]
+    remote = replace(remotes[0], others=(remotes[1], remotes[2]), shuffled=True)
+    settings = NetworkConnectorSettings(BridgeSettings(name="link"), (remote,))
+    link = Link(settings, remote, ChoosingBroker(), "tcp://a:1", ClockTurn(), NetworkRoutes())  # type: ignore[arg-type]
+    orders = {"".join(one.host for one in link._addresses()) for _ in range(6)}
+    assert orders == {"bcd", "bdc", "cbd", "cdb", "dbc", "dcb"}
+
+
+def test_a_link_that_has_never_been_up_counts_nothing() -> None:
+    remote = RemoteAddress("tcp://b:1", "b", 1)
+    settings = NetworkConnectorSettings(BridgeSettings(name="link"), (remote,))
+    link = Link(settings, remote, Network().site("A").broker, "tcp://a:1", ClockTurn(), NetworkRoutes())  # type: ignore[arg-type]
+    view = link.view()
+    assert (view.state, view.remote, view.reason) == ("stopped", "", "")
+    assert (view.demand, view.in_flight, view.enqueued, view.dequeued, view.reconnects) == (0, 0, 0, 0, 0)
+    assert (view.received, view.failed, view.unserved, view.destinations, view.ways) == (0, 0, 0, (), ())
+
+
+class KeptAgent:
+    """An agent that keeps what it is told; duck-typed to `DiscoveryAgent`."""
+
+    def __init__(self) -> None:
+        self.heard: list[str] = []
+
+    async def start(self) -> None:
+        self.heard.append("start")
+
+    def ignore(self, uri: str) -> None:
+        self.heard.append(f"ignore {uri}")
+
+    def stop(self) -> None:
+        self.heard.append("stop")
+
+
+def test_the_agent_of_a_connector_starts_when_it_knows_where_this_broker_listens() -> None:
+    discovery = DiscoverySettings(MulticastSettings())
+    settings = NetworkConnectorSettings(BridgeSettings(name="link"), (), discovery=discovery)
+    connector = NetworkConnector(settings, Network().site("A").broker, "tcp://a:1", ClockTurn(), NetworkRoutes())  # type: ignore[arg-type]
+    discovered, agent = connector._discovered, KeptAgent()
+    assert discovered is not None and discovered._agent is connector._agent is not None
+    connector._agent = agent  # type: ignore[assignment]
+    asyncio.run(connector.start(["tcp://a:1"]))
+    connector.stop()
+    assert agent.heard == ["ignore tcp://a:1", "start", "stop"]

@@ -236,3 +236,26 @@ def test_a_link_that_leads_back_to_this_broker_ends_quietly_for_good(caplog: pyt
     asyncio.run(inside())
     assert (scene.agent.ignored, scene.agent.failures, scene.links.links) == (["tcp://b:1"], [], {})
     assert {record.levelname for record in caplog.records if "tcp://b:1" in record.getMessage()} <= {"INFO"}
+
+
+def test_what_is_known_of_one_broker_is_not_forgotten_when_another_fails() -> None:
+    links = Scene().links
+    told = [links.is_news(f"tcp://{host}:1", "refused", 0) for host in ("b", "c", "b", "c")]
+    assert told == [True, True, False, False]
+
+
+def test_a_link_that_fails_again_for_the_same_reason_writes_no_second_line(caplog: pytest.LogCaptureFixture) -> None:
+    scene = Scene()
+
+    async def inside(uri: str) -> None:
+        for _ in range(3):
+            before = asyncio.all_tasks()
+            scene.links.on_found(uri)
+            await asyncio.wait(asyncio.all_tasks() - before, timeout=PATIENCE_S)
+
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))  # nobody listens
+        uri = f"tcp://127.0.0.1:{unused.getsockname()[1]}"
+        asyncio.run(inside(uri))
+    assert scene.agent.failures == [(uri, 0.0)] * 3
+    assert len([line for line in caplog.messages if "connection refused" in line]) == 1

@@ -17,12 +17,13 @@ from spanwire.model.routing import UNNAMED
 from spanwire.network.duplex import MAX_HEARD_OUT
 from spanwire.network.linked import LinkedBrokers
 from spanwire.network.properties import properties_of
+from spanwire.network.remote import ADVISORY_ACK_AT
 from spanwire.network.settings import BridgeSettings
 from spanwire.protocols.base import ConnectionSettings
 from spanwire.protocols.openwire import _marshallers as wire
 from spanwire.protocols.openwire.broker_connection import OpenWireBrokerConnection
 from spanwire.protocols.openwire.codec import FrameDecoder, FrameEncoder
-from spanwire.protocols.openwire.schema import DataStructure
+from spanwire.protocols.openwire.schema import DataStructure, Throwable
 from spanwire.protocols.openwire.wire_format import WireFormat, WireFormatPreferences, wire_format_info
 from tests.support.network_dialogue import Network, Site
 
@@ -374,3 +375,49 @@ def test_the_same_process_replaces_its_older_link_at_once() -> None:
     first = clone(site, 1)
     assert not clone(site, 1, 2).is_refused
     assert first.connection.closed
+
+
+def running_link() -> tuple[Site, Impostor]:
+    """A duplex link that the impostor has opened; the reverse bridge asks it for advisories."""
+    _, site = hub()
+    impostor = comes_in(site, "pull", "X", "brokerX", True)
+    assert not impostor.is_refused and list(site.acceptor.bridges) == ["pull@X"]
+    return site, impostor
+
+
+def advisory(number: int) -> wire.ActiveMQMessage:
+    made = wire.ActiveMQMessage()
+    made.destination = wire.ActiveMQTopic("ActiveMQ.Advisory.Consumer.Queue.Q")
+    made.message_id = wire.MessageId(producer_id=wire.ProducerId(connection_id="ID:x"), producer_sequence_id=number)
+    made.data_structure = wire.ConsumerInfo(
+        consumer_id=wire.ConsumerId(connection_id="ID:c", session_id=1, value=1),
+        destination=wire.ActiveMQQueue("Q"),
+        prefetch_size=1,
+    )
+    return made
+
+
+@pytest.mark.parametrize("dispatched", [False, True])
+def test_advisories_over_a_duplex_link_are_acknowledged_whatever_form_they_have(dispatched: bool) -> None:
+    site, impostor = running_link()
+    for number in range(ADVISORY_ACK_AT):
+        message = advisory(number)
+        impostor.says(wire.MessageDispatch(destination=message.destination, message=message) if dispatched else message)
+    assert not impostor.is_refused
+    acks = [one.message_count for one in impostor.heard if isinstance(one, wire.MessageAck)]
+    assert acks == [ADVISORY_ACK_AT]
+    assert site.acceptor.bridges["pull@X"].crossing.local.demand.subscriptions != []
+
+
+def test_a_dispatch_without_a_message_over_a_duplex_link_changes_nothing() -> None:
+    site, impostor = running_link()
+    impostor.says(wire.MessageDispatch(destination=wire.ActiveMQTopic("ActiveMQ.Advisory.Consumer.Queue.Q")))
+    assert not impostor.connection.closed and not impostor.is_refused
+    assert list(site.acceptor.bridges) == ["pull@X"]
+
+
+def test_the_reason_that_the_other_end_of_a_duplex_link_gives_is_kept() -> None:
+    site, impostor = running_link()
+    bridge = site.acceptor.bridges["pull@X"]
+    impostor.says(wire.ConnectionError(exception=Throwable("javax.jms.JMSException", "not now")))
+    assert bridge.reason == "the remote broker refused: javax.jms.JMSException: not now"

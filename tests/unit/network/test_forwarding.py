@@ -203,3 +203,17 @@ def test_what_is_small_enough_only_when_it_is_compressed_crosses() -> None:
     noise = text_message(Random(1).randbytes(20_000).hex().encode("ascii"))
     with pytest.raises(JmsError, match="larger than the 20000 bytes"):
         forwarded(noise, 12, WireFormat(), compresses=True, largest=20_000)
+
+
+def test_a_path_may_hold_brokers_of_which_nobody_says_the_id() -> None:
+    structure = wire.ActiveMQTextMessage()
+    structure.destination = wire.ActiveMQQueue("Q")
+    structure.message_id = wire.MessageId(producer_id=PRODUCER, producer_sequence_id=1)
+    structure.broker_path = [wire.BrokerId("X"), wire.BrokerId(), wire.BrokerId(""), wire.BrokerId("Y")]
+    structure.user_id = "u"
+    structure.redelivery_counter = 0
+    message_format = FORMATS[format_id_of(12)]
+    message = message_format.index(message_format.octets_of(structure))
+    got = forwarded(message, 12, WireFormat(), 0, NUMBER)
+    assert [one.value for one in got.broker_path or []] == ["X", None, "", "Y", "A"]
+    assert got.user_id == "u"

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 
 import pytest
 
@@ -472,3 +473,24 @@ def test_a_link_whose_socket_takes_its_time_to_close_is_waiting_for_the_reason_t
     landscape.link.bridges[-1].receive_eof(landscape.network.now)
     assert (landscape.view.state, landscape.view.reason) == ("waiting", "the connection was closed")
     assert landscape.view.since_s == 0.0
+
+
+def test_a_link_that_was_up_and_cannot_connect_any_more_waits_longer_each_time(
+    made: list[Landscape], caplog: pytest.LogCaptureFixture
+) -> None:
+    landscape = running(made, False)
+    caplog.clear()
+    began = landscape.loop.time()
+    tries: list[float] = []
+
+    def refuses() -> None:
+        tries.append(landscape.loop.time() - began)
+        raise ConnectionRefusedError(111, "Connection refused")
+
+    landscape.goes_on(60.0)  # the life of the link is longer than what counts as a failed start
+    landscape.behind = refuses
+    landscape.wires[-1].other.close()
+    landscape.goes_on(62.0)
+    waits = [round(later - earlier) for earlier, later in pairwise(tries)]
+    assert waits == [2, 4, 8, 16, 30][: len(waits)] and len(waits) >= 4
+    assert len([line for line in caplog.messages if "connection refused" in line]) == 1

@@ -225,3 +225,28 @@ def test_a_message_arrives_in_a_network_if_it_does_on_paper(seed: int) -> None:
         route = on_paper.route(one.text, Q, goal)
         if not any(refusal.rule in (RULE_PRIORITY, RULE_MESSAGE_TTL, RULE_PATH) for refusal in route.refusals):
             assert one.path == tuple(link.near for link in route.links), f"seed {seed}: {one.text} to {goal}"
+
+
+def test_a_subscription_of_a_bridge_counts_as_one_consumer_or_as_all_behind_it() -> None:
+    for conduit, networks, counts in ((True, True, (1, 1)), (True, False, (1, 1)), (False, False, (5, 5))):
+        settings = BridgeSettings(message_ttl=3, consumer_ttl=3, conduit=conduit, conduit_network_queues=networks)
+        found = plan("AB BC", settings).demand(Q, "C")
+        assert (found["B"][0].count(5), found["A"][0].count(5)) == counts
+    apart, together = (
+        BridgeSettings(consumer_ttl=3, conduit=False),
+        BridgeSettings(consumer_ttl=3, conduit_network_queues=True),
+    )
+    near = PlannedLink("B", "C", apart, "BC")
+    for settings, count in ((BridgeSettings(consumer_ttl=3), 5), (together, 1)):
+        brokers = [PlannedBroker(name, name) for name in "ABC"]
+        found = NetworkPlan(brokers, [PlannedLink("A", "B", settings, "AB"), near]).demand(Q, "C")
+        assert found["A"][0].count(5) == count
+
+
+def test_of_the_subscriptions_at_a_broker_the_one_of_the_best_priority_comes_first() -> None:
+    low = BridgeSettings(message_ttl=3, consumer_ttl=3, priority_base=-20)
+    high = replace(low, priority_base=-5)
+    brokers = [PlannedBroker(name, name) for name in "AB"]
+    found = NetworkPlan(brokers, [PlannedLink("A", "B", low, "low"), PlannedLink("A", "B", high, "high")])
+    assert [one.link.settings for one in found.demand(Q, "B")["A"]] == [high, low]
+    assert [link.settings for link in found.route("A", Q, "B").links] == [high]

@@ -171,3 +171,15 @@ def test_the_accepting_end_of_a_duplex_link_tries_again_as_well() -> None:
     network.settles()
     assert inbox.texts == ["one", "two"]
     assert reverse.crossing.in_flight == 0
+
+
+def test_what_was_refused_is_forgotten_with_its_link() -> None:
+    remote = Refusing()
+    (first,) = remote.sends("one")
+    remote.refuses(first)
+    refused = remote.bridge._crossing
+    assert refused is not None
+    messages = refused._refused
+    assert len(messages.known) == 1 and messages.next_timeout() is not None
+    messages.clear()
+    assert messages.known == {} and messages.next_timeout() is None

@@ -154,3 +154,15 @@ def test_when_the_link_ends_both_directions_leave_nothing_behind() -> None:
     assert len(remote.site.broker.connection_views()) == 2
     remote.bridge.receive_eof(remote.network.now)
     assert remote.site.broker.connection_views() == []
+
+
+def test_an_advisory_that_the_other_end_forwards_like_a_message_is_heard_as_one() -> None:
+    remote = running()
+    advisory = wire.ActiveMQMessage()
+    advisory.destination = wire.ActiveMQTopic("ActiveMQ.Advisory.Consumer.Queue.Q")
+    advisory.message_id = wire.MessageId(producer_id=producer().producer_id, producer_sequence_id=1)
+    advisory.producer_id = producer().producer_id
+    advisory.data_structure = remote.consumer()
+    remote.says(advisory)
+    assert remote.bridge.demand_count == 1
+    assert remote.bridge.counts().received == 0

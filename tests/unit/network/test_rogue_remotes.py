@@ -5,15 +5,17 @@ from __future__ import annotations
 import pytest
 
 from spanwire.broker.ports import READ, Principal
-from spanwire.model.destination import Destination
+from spanwire.model.destination import Destination, parse_destination
 from spanwire.model.errors import AuthorizationError
 from spanwire.model.message import FORMAT_OPENWIRE_10, FORMAT_STOMP
 from spanwire.model.routing import MAX_PATH
 from spanwire.model.secret import Secret
 from spanwire.network import demand
 from spanwire.network.bridge import NetworkBridge, State
+from spanwire.network.remote import RemoteBroker
 from spanwire.network.settings import BridgeSettings
 from spanwire.protocols.openwire import _marshallers as wire
+from spanwire.protocols.openwire.answer_run import AnswerRun
 from spanwire.protocols.openwire.codec import FrameDecoder, FrameEncoder
 from spanwire.protocols.openwire.output import MAX_UNREAD_ANSWER_BYTES
 from spanwire.protocols.openwire.schema import DataStructure, Throwable
@@ -393,3 +395,84 @@ def test_a_password_goes_to_the_remote_broker_and_is_shown_nowhere(caplog: pytes
     assert [view.user_name for view in remote.site.broker.connection_views()] == ["near"]
     assert "f4r" not in caplog.text + repr(settings)
     assert "n3ar" not in caplog.text + repr(settings)
+
+
+class NoQueues:
+    """Nobody may read a queue; duck-typed to `Authorizer`."""
+
+    def check(self, principal: Principal, action: str, destination: Destination) -> None:
+        if action == READ and destination.is_queue:
+            raise AuthorizationError("queues are read by nobody")
+
+    def check_all(self, principal: Principal, action: str, destination: Destination) -> None:
+        self.check(principal, action, destination)
+
+
+def test_a_static_destination_that_the_bridge_may_not_read_is_told_and_ends_no_bridge(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    static = (parse_destination("queue://SECRET"), parse_destination("topic://OPEN"))
+    remote = Remote(BridgeSettings(static=static), authorizer=NoQueues()).runs()
+    assert remote.bridge.demand_count == 1
+    told = [line for line in caplog.messages if "is not served" in line]
+    assert told == [
+        "demand of broker remote is not served: User anonymous is not authorized to read from: queue://SECRET"
+    ]
+
+
+def test_a_remote_broker_with_our_own_id_is_this_broker_itself() -> None:
+    remote = Remote()
+    remote.greets("A", "elsewhere")
+    assert remote.bridge.closed and remote.bridge.met_itself
+    assert remote.bridge.reason == "the remote broker is this broker itself, or one with the same brokerId"
+    assert [one for one in remote.heard if isinstance(one, wire.ConnectionInfo)] == []
+
+
+def test_what_comes_after_the_last_consumer_has_left_stays_although_messages_are_unanswered() -> None:
+    remote = Remote().runs()
+    remote.advises(remote.consumer())
+    client = remote.site.client()
+    client.sends(Q, "one", persistent=False)
+    remote.listens()
+    (first,) = remote.asked()
+    remote.advises(wire.RemoveInfo(object_id=remote.consumer().consumer_id))
+    client.sends(Q, "two", persistent=False)
+    remote.listens()
+    assert remote.asked() == []
+    remote.says(wire.Response(first.command_id))
+    assert (remote.bridge.demand_count, remote.site.queue("Q")) == (0, (2, 1, 1))
+
+
+def test_a_consumer_of_a_queue_that_claims_a_durable_subscription_leaves_nothing_behind() -> None:
+    remote = Remote().runs()
+    claiming = remote.consumer()
+    claiming.subscription_name, claiming.client_id = "s", "c"
+    remote.advises(claiming)
+    assert remote.bridge.demand_count == 1
+    assert remote.site.broker.operations.durable_terms() == []
+    remote.advises(wire.RemoveInfo(object_id=claiming.consumer_id))
+    assert remote.bridge.demand_count == 0
+
+
+def test_a_link_on_which_nothing_is_written_sends_keep_alives_however_often_the_socket_is_looked_at() -> None:
+    remote = Remote().runs()
+    began = remote.network.now.monotonic
+    due = remote.bridge.next_timeout()
+    assert due is not None and due > began + 1.0
+    remote.network.environment.advance(due - began - 1.0)
+    remote.bridge.unsent(0)
+    remote.network.environment.advance(1.0)
+    remote.bridge.handle_timeout(remote.network.now)
+    remote.listens()
+    assert [type(one).__name__ for one in remote.heard] == ["KeepAliveInfo"]
+
+
+def test_answers_that_come_together_are_read_as_one_run() -> None:
+    settings = WireFormatPreferences()
+    remote = RemoteBroker("ID:bridge", settings)
+    (offer,) = remote.commands(FrameEncoder().encode(wire_format_info(settings)))
+    assert isinstance(offer, wire.WireFormatInfo)
+    remote.negotiate(offer)
+    encoder = FrameEncoder(WireFormat())
+    (run,) = remote.commands(b"".join(encoder.encode(wire.Response(number)) for number in (7, 8, 9)))
+    assert isinstance(run, AnswerRun) and list(run.correlation_ids) == [7, 8, 9]

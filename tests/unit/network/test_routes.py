@@ -100,3 +100,15 @@ def test_a_consumer_that_leaves_costs_no_more_where_many_others_are_passed_over(
         few = min(few, came_and_went(600))
         many = min(many, came_and_went(9_600))
     assert many < few * 100  # 16 times as many: linear is 16; 256, when each looked at all others
+
+
+def test_a_subscription_that_is_no_route_to_a_consumer_takes_no_other_route_away() -> None:
+    routes, bridge = NetworkRoutes(), Bridge()
+    served = consumer("ID:a", 1)
+    route, other = DemandSubscription(bridge, served.info, False), DemandSubscription(bridge, served.info, False)
+    routes.serves(route, served)
+    routes.withdraw(other, served)
+    assert routes.rivals(served) == [route]
+    routes.withdraw(route, served)
+    routes.withdraw(route, served)
+    assert routes.rivals(served) == []
