@@ -115,7 +115,7 @@ class FabricAgent:
                 client.create(f"{path}/", json.dumps(node).encode(), ephemeral=True, sequence=True)
                 self._registered.add(uri)
         except (KazooException, KazooTimeoutError) as error:
-            logger.warning("fabric: a connector cannot be registered: %s", error or type(error).__name__)
+            logger.warning("fabric: a connector cannot be registered: %s", str(error) or type(error).__name__)
 
     def _watch(self) -> None:
         client = self._client
@@ -130,7 +130,7 @@ class FabricAgent:
             client.ensure_path(path)
             client.ChildrenWatch(path, changed)
         except (KazooException, KazooTimeoutError) as error:
-            logger.warning("fabric: %s cannot be watched: %s", self._settings.place, error or type(error).__name__)
+            logger.warning("fabric: %s cannot be watched: %s", self._settings.place, str(error) or type(error).__name__)
 
 
 def hosts_of(settings: FabricSettings) -> str:
@@ -167,7 +167,7 @@ def read_nodes(client: KazooClient, path: str, names: Sequence[str]) -> list[str
         except NoNodeError:
             continue
         except (KazooException, KazooTimeoutError) as error:
-            logger.warning("fabric: %s/%s cannot be read: %s", path, name, error or type(error).__name__)
+            logger.warning("fabric: %s/%s cannot be read: %s", path, name, str(error) or type(error).__name__)
             continue
         found.update(dict.fromkeys(services(data)))
     return list(found)
@@ -201,7 +201,7 @@ def look(settings: FabricSettings) -> list[str]:
     except NoNodeError:
         return []
     except (KazooException, KazooTimeoutError) as error:
-        raise JmsError(f"the registry at {hosts} does not answer: {error or type(error).__name__}") from error
+        raise JmsError(f"the registry at {hosts} does not answer: {str(error) or type(error).__name__}") from error
     finally:
         client.stop()
         client.close()

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from zeroconf import ServiceInfo
+from kazoo.exceptions import ConnectionLoss, NoNodeError
+from zeroconf import ServiceInfo, ServiceStateChange
 
 from spanwire.discovery import fabric
 from spanwire.discovery.agents import FabricSettings, ZeroconfSettings, parse_agent
-from spanwire.discovery.fabric import MAX_NODE_BYTES, hosts_of, services
+from spanwire.discovery.fabric import MAX_NODE_BYTES, FabricAgent, hosts_of, services
 from spanwire.discovery.finding import make_agent, twin
 from spanwire.discovery.group import MulticastSettings
 from spanwire.discovery.presence import Presence
-from spanwire.discovery.zeroconf import TYPE, Instances, service_info
-from spanwire.model.errors import ConfigurationError
+from spanwire.discovery.zeroconf import TYPE, Instances, ZeroconfAgent, service_info
+from spanwire.model.errors import ConfigurationError, JmsError
 
 
 class Told:
@@ -210,3 +212,150 @@ def test_a_record_of_another_group_or_of_nonsense_is_nobody(properties: dict[byt
     info = ServiceInfo(TYPE, f"x.{TYPE}", port=1, properties=properties)
     assert Instances("sales", None)._uri(info) == uri
     assert Instances("sales", None)._uri(None) == ""
+
+
+class Records:
+    """What responders know, and what is registered with them; duck-typed to `zeroconf.Zeroconf`."""
+
+    def __init__(self) -> None:
+        self.known: dict[str, dict[bytes, bytes]] = {}
+        self.registered: list[ServiceInfo] = []
+
+    def get_service_info(self, service_type: str, name: str, timeout: int) -> ServiceInfo | None:
+        properties = self.known.get(name)
+        return None if properties is None else ServiceInfo(service_type, name, port=1, properties=properties)
+
+    def register_service(self, info: ServiceInfo) -> None:
+        self.registered.append(info)
+
+
+@pytest.mark.parametrize("watched", [False, True])
+def test_instances_come_and_go_also_where_nobody_listens(watched: bool) -> None:
+    records, told = Records(), Told()
+    records.known[f"x.{TYPE}"] = {b"group": b"sales", b"uri": b"tcp://a:1"}
+
+    async def scenario() -> None:
+        presence = Presence("sales", told)
+        presence.start()
+        instances = Instances("sales", presence if watched else None)
+        for name, change in (
+            (f"x.{TYPE}", ServiceStateChange.Added),
+            (f"nobody.{TYPE}", ServiceStateChange.Added),
+            (f"x.{TYPE}", ServiceStateChange.Removed),
+        ):
+            instances.changed(records, TYPE, name, change)  # type: ignore[arg-type]
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+            told.heard.append(" ".join(instances.found.values()))
+        presence.stop()
+
+    asyncio.run(scenario())
+    found = ["tcp://a:1", "tcp://a:1", ""]
+    assert told.heard == (["+tcp://a:1", *found[:2], "-tcp://a:1", ""] if watched else found)
+
+
+class AtOnce:
+    """A worker that does everything at once; duck-typed to `ThreadPoolExecutor`."""
+
+    def submit(self, work: Callable[..., None], *words: object) -> None:
+        work(*words)
+
+
+def test_a_connector_is_registered_with_the_responder_when_it_is_announced() -> None:
+    agent, records = ZeroconfAgent(ZeroconfSettings("sales")), Records()
+    agent._zeroconf, agent._worker = records, AtOnce()  # type: ignore[assignment]
+    agent.announce("tcp://127.0.0.1:61616")
+    assert [info.properties[b"uri"] for info in records.registered] == [b"tcp://127.0.0.1:61616"]
+
+
+class Registry:
+    """ZooKeeper, as a client of it; duck-typed to `KazooClient`."""
+
+    def __init__(self, failure: Exception | None = None) -> None:
+        self.nodes: list[bytes] = []
+        self.failure = failure
+        self.connected = True
+        self.ended: list[str] = []
+
+    def start(self, timeout: float) -> None:
+        if isinstance(self.failure, OSError):
+            raise self.failure
+
+    def ensure_path(self, path: str) -> None:
+        self.get_children(path)
+
+    def create(self, path: str, data: bytes, ephemeral: bool, sequence: bool) -> None:
+        assert ephemeral and sequence
+        self.nodes.append(data)
+
+    def get_children(self, path: str) -> list[str]:
+        if self.failure is not None:
+            raise self.failure
+        return [str(number) for number in range(len(self.nodes))]
+
+    def get(self, path: str) -> tuple[bytes, None]:
+        if self.failure is not None:
+            raise self.failure
+        return self.nodes[int(path.rpartition("/")[2])], None
+
+    def stop(self) -> None:
+        self.ended.append("stop")
+
+    def close(self) -> None:
+        self.ended.append("close")
+
+
+def test_a_connector_is_registered_in_the_registry_once_when_it_is_announced() -> None:
+    agent, registry = FabricAgent(FabricSettings("sales", "h:1")), Registry()
+    agent._client, agent._worker = registry, AtOnce()  # type: ignore[assignment]
+    agent.announce("tcp://a:1")
+    agent.announce("ssl://a:2")
+    assert [services(data) for data in registry.nodes] == [["tcp://a:1"], ["ssl://a:2"]]
+
+
+@pytest.mark.parametrize("settings", [ZeroconfSettings("sales"), FabricSettings("sales", "h:1")])
+def test_a_broker_does_not_find_what_it_announces_itself(settings: ZeroconfSettings | FabricSettings) -> None:
+    async def scenario() -> list[str]:
+        told = Told()
+        agent = make_agent(settings, told)
+        assert isinstance(agent, ZeroconfAgent | FabricAgent)
+        agent._presence.start()
+        agent.announce("tcp://me:1")
+        agent._presence.from_thread(["tcp://me:1", "tcp://a:1"])
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        agent.stop()
+        return told.heard
+
+    assert asyncio.run(scenario()) == ["+tcp://a:1"]
+
+
+@pytest.mark.parametrize("failure", [None, NoNodeError(), ConnectionLoss(), OSError(111, "refused")])
+def test_a_look_into_the_registry_closes_its_connection(
+    failure: Exception | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    registry = Registry(failure)
+    monkeypatch.setattr(fabric, "KazooClient", lambda hosts, timeout: registry)
+    registry.nodes.append(b'{"services": ["tcp://a:1"]}')
+    if failure is None or isinstance(failure, NoNodeError):
+        assert fabric.look(FabricSettings("sales", "h:1")) == (["tcp://a:1"] if failure is None else [])
+    else:
+        why = "is ZooKeeper started" if isinstance(failure, OSError) else "does not answer: ConnectionLoss"
+        with pytest.raises(JmsError, match=why):
+            fabric.look(FabricSettings("sales", "h:1"))
+    assert registry.ended == ["stop", "close"]
+
+
+def test_failures_of_the_registry_are_told_with_their_kind_when_they_say_nothing(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    agent, registry = FabricAgent(FabricSettings("sales", "h:1")), Registry(ConnectionLoss())
+    agent._client, agent._worker = registry, AtOnce()  # type: ignore[assignment]
+    agent.announce("tcp://a:1")
+    agent._watch()
+    assert fabric.read_nodes(registry, "/sales", ["7"]) == []
+    assert caplog.messages == [
+        "fabric: a connector cannot be registered: ConnectionLoss",
+        f"fabric: {FabricSettings('sales', 'h:1').place} cannot be watched: ConnectionLoss",
+        "fabric: /sales/7 cannot be read: ConnectionLoss",
+    ]

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
+from spanwire.discovery.beacon import Beacon
 from spanwire.discovery.group import MulticastSettings, parse_multicast
+from spanwire.discovery.multicast import MulticastAgent
 from spanwire.model.errors import ConfigurationError
 
 
@@ -53,3 +57,36 @@ def test_loop_back_mode_is_java_s_name_for_switching_it_off() -> None:
 def test_a_uri_that_makes_no_sense_says_so(text: str, wrong: str) -> None:
     with pytest.raises(ConfigurationError, match=wrong):
         parse_multicast(text)
+
+
+class Told:
+    """A listener."""
+
+    def __init__(self) -> None:
+        self.heard: list[str] = []
+
+    def on_found(self, uri: str) -> None:
+        self.heard.append(f"+{uri}")
+
+    def on_lost(self, uri: str) -> None:
+        self.heard.append(f"-{uri}")
+
+
+def test_a_member_that_is_of_no_use_and_one_that_is_silent_are_lost() -> None:
+    told = Told()
+
+    async def scenario() -> None:
+        agent = MulticastAgent(MulticastSettings(keep_alive_ms=1), told)
+        agent.ignore("tcp://me:1")
+        for uri in ("tcp://a:1", "tcp://b:1", "tcp://me:1"):
+            agent.datagram_received(Beacon("default", uri).encode(), ("127.0.0.1", 1))
+        agent.failed("tcp://a:1", 0.0)
+        assert told.heard == ["+tcp://a:1", "+tcp://b:1", "-tcp://a:1"]
+        beat = asyncio.get_running_loop().create_task(agent._beat_on())
+        while "-tcp://b:1" not in told.heard:  # it is looked for with each beat, and silent for longer than ten of them
+            await asyncio.sleep(0)
+        beat.cancel()
+        agent.stop()
+
+    asyncio.run(scenario())
+    assert told.heard[-1] == "-tcp://b:1"
