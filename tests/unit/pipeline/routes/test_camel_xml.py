@@ -162,3 +162,9 @@ def test_what_has_no_effect_beside_routes_is_told() -> None:
         f"r.xml:2: <propertyPlaceholder>: {NOT_READ}",
         "r.xml:2: <jmxAgent> has no effect here",
     ]
+
+
+@pytest.mark.parametrize("inside", ["", "<description>nothing</description>", '<to uri="jms:A"/><from uri="jms:B"/>'])
+def test_a_route_that_does_not_begin_with_its_source_is_refused(inside: str) -> None:
+    with pytest.raises(ConfigurationError, match=r"^r\.xml:2: a route begins with <from uri=…>$"):
+        parse(f"<camelContext><route>{inside}</route></camelContext>")

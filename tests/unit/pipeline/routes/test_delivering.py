@@ -7,7 +7,7 @@ import pytest
 from pyspark.sql import DataFrame
 
 from spanwire.pipeline.routes.building import StepBuilder
-from spanwire.pipeline.routes.delivering import Delivery, must_agree
+from spanwire.pipeline.routes.delivering import Delivery, must_agree, must_keep
 from spanwire.pipeline.routes.model import Endpoint, Expression, Route, Step
 from spanwire.pipeline.routes.parsing import read_routes
 from spanwire.pipeline.routes.placeholders import Placeholders
@@ -44,7 +44,7 @@ class Builder:
 
     def answered(self, frame: Frame, step: Step, keeps_errors: bool) -> Frame:
         assert keeps_errors
-        return self.applied(frame, step)
+        return Frame(f"{self.applied(frame, step).name} or its failure")
 
     def condition(self, _: Frame, expression: Expression) -> str:
         return expression.text
@@ -183,7 +183,7 @@ def test_what_a_step_with_a_memory_gave_runs_again_also_before_a_function_whose_
     with pytest.raises(OSError):
         delivered(route, world)
     assert world.memories == ["in > first row of each text within 1 hour"]
-    assert world.kept_rows[0].endswith("text from the Python function f.same")
+    assert world.kept_rows[0].endswith("text from the Python function f.same or its failure")
 
 
 @pytest.mark.parametrize(
@@ -201,3 +201,21 @@ def test_what_a_step_with_a_memory_gave_runs_again_also_before_a_function_whose_
 )
 def test_endpoints_must_agree_when_one_of_several_commits_once(route: Route, expected: bool) -> None:
     assert must_agree(route) is expected
+
+
+@pytest.mark.parametrize(
+    ("index", "count", "repeat", "kept"),
+    [
+        (0, 1, False, True),
+        (1, 1, False, False),
+        (1, 2, False, True),
+        (0, 1, True, False),
+        (1, 2, True, False),
+    ],
+)
+def test_rows_are_kept_before_the_first_step_and_before_any_with_several_endpoints(
+    index: int, count: int, repeat: bool, kept: bool
+) -> None:
+    route = route_of(to(), to("json:/x"))
+    steps = [*route.steps[:1] * index, *route.steps[:count]]
+    assert must_keep(route, repeat, index, steps) is kept

@@ -11,6 +11,7 @@ from spanwire.pipeline.routes.model import Aggregate, Choice, Filter, Multicast,
 from spanwire.pipeline.routes.parsing import RouteFile, read_routes
 from spanwire.pipeline.routes.placeholders import Placeholders
 from spanwire.pipeline.routes.plan import plan_of
+from spanwire.pipeline.routes.steps import sql_of
 from tests.support.certificates import Authority
 
 SAMPLES = Path(__file__).resolve().parents[3] / "vectors/configurations"
@@ -388,3 +389,40 @@ def test_credentials_of_any_endpoint_are_in_no_plan(endpoint: str, shown: str) -
     plan = plan_of(parse(f'- from: {{uri: "jms:A", steps: [{{to: {{uri: "{endpoint}", parameters: {parameters}}}}}]}}'))
     assert CANARY not in plan
     assert shown in plan
+
+
+@pytest.mark.parametrize(
+    ("words", "patience"),
+    [
+        ("failureRetryInterval: 1", Patience(Patience().retries, 1, grows=False)),
+        ("failureRetryInterval: -1, maxRetries: 0", Patience(0, Patience().interval_ms, grows=False)),
+        ("failureRetryInterval: -1, maxRetries: -1", Patience(-1, Patience().interval_ms, grows=False)),
+        ("maxRetries: 7", Patience(7, Patience().interval_ms, grows=False)),
+    ],
+)
+def test_a_bridge_tries_again_as_often_and_as_soon_as_it_says(words: str, patience: Patience) -> None:
+    assert only(f"- jmsBridge: {{source: 'jms:A', target: 'jms:B', {words}}}").patience == patience
+
+
+@pytest.mark.parametrize("words", ["failureRetryInterval: 0", "failureRetryInterval: -1, maxRetries: 1"])
+def test_a_bridge_that_would_try_again_at_once_or_for_ever_is_refused(words: str) -> None:
+    with pytest.raises(ConfigurationError, match="failureRetryInterval must be above 0, or -1 with maxRetries -1 or 0"):
+        parse(f"- jmsBridge: {{source: 'jms:A', target: 'jms:B', {words}}}")
+
+
+def test_functions_are_found_in_all_branches() -> None:
+    call = "{transform: {function: f.one}}"
+    inner = f"{{filter: {{sql: 'a = 1', steps: [{call.replace('one', 'two')}, {{to: 'json:/y'}}]}}}}"
+    found = parse(f'- from: {{uri: "jms:A", steps: [{call}, {inner}, {{to: "json:/x"}}]}}').functions()
+    assert [(step.module, step.name) for step in found] == [("f", "one"), ("f", "two")]
+
+
+@pytest.mark.parametrize(
+    ("value", "sql"),
+    [("sql: upper(text)", "upper(text)"), ("constant: it's", "'it\\'s'"), ("constant: a\\b", "'a\\\\b'")],
+)
+def test_a_value_is_sql_or_a_constant_as_it_stands(value: str, sql: str) -> None:
+    (header, _) = only(
+        f'- from: {{uri: "jms:A", steps: [{{setHeader: {{name: n, {value}}}}}, {{to: "json:/x"}}]}}'
+    ).steps
+    assert isinstance(header, SetHeader) and sql_of(header.value) == sql

@@ -3,12 +3,16 @@ from __future__ import annotations
 import logging
 import subprocess
 import sys
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
 
 import pytest
 from py4j.protocol import Py4JNetworkError
 
 from spanwire.model.errors import ConfigurationError
-from spanwire.pipeline.routes.running import ends_soon, java_is_there
+from spanwire.pipeline.routes import running
+from spanwire.pipeline.routes.running import ends_soon, java_is_there, session_on
+from spanwire.pipeline.session import machine_cores
 
 
 @pytest.mark.parametrize("failure", [ConnectionRefusedError(111, "Connection refused"), Py4JNetworkError("no answer")])
@@ -60,3 +64,28 @@ def test_what_py4j_logs_of_a_connection_it_loses_is_not_shown(caplog: pytest.Log
         log("/lib/functions/mine.py", "a function of a route")
     log("/lib/py4j/java_gateway.py", "behind it")
     assert [record.getMessage() for record in caplog.records] == ["a function of a route", "behind it"]
+
+
+@pytest.mark.parametrize(
+    ("master", "cores"), [("local", 1), ("local[1]", 1), ("local[3]", 3), ("local[*]", machine_cores())]
+)
+@pytest.mark.parametrize("log", [None, Path("/x/spark.log")])
+def test_a_session_on_this_machine_has_its_cores_and_a_log(
+    master: str, cores: int, log: Path | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[object] = []
+
+    def session(*words: object) -> AbstractContextManager[str]:
+        asked.extend(words)
+        return nullcontext("a session")
+
+    monkeypatch.setattr(running, "local_session", session)
+    monkeypatch.setattr(running, "log_of_commands", lambda _: Path("/all/spark.log"))
+    with session_on(master, "name", {"a": "b"}, log) as made:
+        assert made == "a session"
+    assert asked == ["name", cores, {"a": "b"}, log or Path("/all/spark.log")]
+
+
+def test_a_session_without_a_core_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="a session needs a core at least"), session_on("local[0]", "name"):
+        pass

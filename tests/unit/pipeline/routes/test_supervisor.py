@@ -323,3 +323,29 @@ def test_what_java_raised_is_told_in_its_own_words() -> None:
         "IOException: No FileSystem for x"
     )
     assert told(RuntimeError(f"{call}: org.apache.spark.SparkException: it is over\n\tat y")) == "it is over"
+
+
+def test_a_first_batch_without_rows_is_no_repetition() -> None:
+    route, startable, news = supervised(Patience(retries=1, interval_ms=1000))
+    found = {"batchId": 0, "numInputRows": 0, "durationMs": {"addBatch": 7, "triggerExecution": 9}}
+    startable.queries[-1].lastProgress = found
+    route.look(1.0)
+    assert news == []
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        (
+            "An error occurred while calling o50.load.\n: java.io.IOException: Disk\n\tat x\n"
+            "Caused by: org.apache.spark.SparkException: Job aborted\n\tat y",
+            "IOException: Disk",
+        ),
+        (
+            "An error occurred while calling o50.load.\n: org.apache.spark.SparkException: Job aborted\n\tat y",
+            "Job aborted",
+        ),
+    ],
+)
+def test_of_the_causes_that_java_gives_the_first_that_says_more_than_spark_is_told(text: str, line: str) -> None:
+    assert told(RuntimeError(text)) == line

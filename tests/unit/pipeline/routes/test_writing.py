@@ -183,3 +183,9 @@ def test_a_damaged_note_of_the_route_is_one_line(text: str, tmp_path: Path) -> N
     state.note.write_text("[1", encoding="utf-8")
     with pytest.raises(ConfigurationError, match=r"route\.json is damaged or gone"):
         state.run_of(QUERY)
+
+
+def test_a_ledger_keeps_the_name_that_earlier_versions_gave_it(tmp_path: Path) -> None:
+    uris = [f"jms:queue:B{ONCE}"] * 2
+    names = [found["ledger"].rpartition(".") for found in written(state_in(tmp_path), 0, *uris)]
+    assert [last for _, _, last in names] == ["1", "2"] and names[0][0] == names[1][0]
