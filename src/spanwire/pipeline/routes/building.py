@@ -242,10 +242,10 @@ def refused(frame: DataFrame, endpoint: Endpoint) -> DataFrame:
     """The rows with the column `ERROR`: the reason why none of them can be a message for an endpoint; null where one
     can. The same code decides as when they are sent.
     """
-    options = write_options(endpoint.options)
+    words = dict(endpoint.options)  # Spark pickles the function, and compiled destinations cannot be pickled
 
     def reasons(rows: pa.Array) -> pa.Array:
-        return pa.array(refusals(pa.RecordBatch.from_struct_array(rows), options), pa.string())
+        return pa.array(refusals(pa.RecordBatch.from_struct_array(rows), write_options(words)), pa.string())
 
     columns = message_columns(frame, endpoint.place).columns
     given = F.struct(*[F.col(f"`{name}`") for name in columns])
