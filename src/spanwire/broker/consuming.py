@@ -100,11 +100,7 @@ class Consuming(ConsumerRemover):
         if info.selector is not None and info.selector.strip():
             selector = self._selectors.parse(info.selector)
         parts = info.destination.parts()
-        for part in parts:
-            self._destinations.check_owner(state, part)
-            self._rights.check_read(state, part)
-        if info.browser:
-            self._check_browse(state, info, parts)
+        self._check_parts(state, info, parts)
         durable = None if info.subscription_name is None else self._durables.claim(state, info, selector)
         homes = self._destinations.ensure_all(state, [part for part in parts if not part.is_pattern])
         if durable is not None:
@@ -168,6 +164,17 @@ class Consuming(ConsumerRemover):
         if info.subscription_name is not None:
             return policy.topic.durable_prefetch if asked in CLIENT_DURABLE_PREFETCHES else -1
         return policy.topic_prefetch if asked in CLIENT_TOPIC_PREFETCHES else -1
+
+    def _check_parts(self, state: ConnectionState, info: ConsumerInfo, parts: list[Destination]) -> None:
+        """Raises `JmsError` unless the connection may read all of it, and there is room for its wildcards."""
+        for part in parts:
+            self._destinations.check_owner(state, part)
+            self._rights.check_read(state, part)
+        if info.browser:
+            self._check_browse(state, info, parts)
+        patterns = [part for part in parts if part.is_pattern]
+        if patterns and info.subscription_name is None:
+            self._map.wildcards.check_room(len(patterns))
 
     def _check_browse(self, state: ConnectionState, info: ConsumerInfo, parts: list[Destination]) -> None:
         if len(parts) != 1 or not parts[0].is_queue or parts[0].is_pattern:

@@ -19,21 +19,12 @@ from spanwire.broker.told import new_queue, new_topic
 from spanwire.broker.topic import Topic
 from spanwire.broker.usage import MemoryUsage
 from spanwire.broker.virtual_route import VirtualRoutes
+from spanwire.broker.wildcards import COMPARED_PER_STEP, PatternSubscription, WildcardConsumers
 from spanwire.model.destination import QUEUE, Destination
 from spanwire.model.errors import IllegalStateError, InvalidDestinationError
 
 ADVISORY_SHARE: Final = 25  # percent of memoryUsage that advisories may take that wait for those who listen
 MAX_DESTINATIONS: Final = 50_000  # destinations of one broker; each costs memory and a line in every view
-
-
-class PatternSubscription:
-    """A subscription and one wildcard pattern it asked for."""
-
-    __slots__ = ("pattern", "subscription")
-
-    def __init__(self, pattern: Destination, subscription: Subscription) -> None:
-        self.pattern: Final[Destination] = pattern
-        self.subscription: Final[Subscription] = subscription
 
 
 class DestinationMap:
@@ -47,7 +38,7 @@ class DestinationMap:
         self.advisory_usage: Final[MemoryUsage] = MemoryUsage(usage.limit_bytes * ADVISORY_SHARE // 100, usage)
         self.queues: Final[dict[str, Queue]] = {}
         self.topics: Final[dict[str, Topic]] = {}
-        self._patterns: Final[dict[Subscription, list[PatternSubscription]]] = {}
+        self.wildcards: Final[WildcardConsumers] = WildcardConsumers()
         self._memory: Final[RecoveryMemory] = RecoveryMemory(usage, context)
         self._slow_consumers: Final[dict[str, SlowConsumerWatch]] = {}  # by the policy that has a strategy for them
         self._limited: Final[dict[str, int]] = {}  # destinations under each policy that limits their number
@@ -175,13 +166,15 @@ class DestinationMap:
 
     def check_room(self, wanted: list[Destination]) -> None:
         """Raises `IllegalStateError` when these new ones would be over `MAX_DESTINATIONS`, or over the number that
-        their policy allows.
+        their policy allows, `ResourceAllocationError` when too many consumers of wildcards would listen there.
         """
         if len(self.queues) + len(self.topics) + len(wanted) > MAX_DESTINATIONS:
             raise IllegalStateError(
                 f"The maximum number of destinations allowed ({MAX_DESTINATIONS}) has already been reached: "
                 f"remove some or use fewer"
             )
+        if not self.wildcards.has_room() and any(self.wildcards.subscriptions(destination) for destination in wanted):
+            raise self.wildcards.refusal()
         more: dict[str, int] = {}
         for destination in wanted:
             policy = self._policies.entry_for(destination)
@@ -224,7 +217,9 @@ class DestinationMap:
         if not pattern.is_pattern:
             found = self.find(pattern)
             return [] if found is None else [found]
-        return [home for home in self.of_kind(pattern) if pattern.matches(home.destination)]
+        homes = self.of_kind(pattern)
+        self._context.steps += len(homes) // COMPARED_PER_STEP
+        return [home for home in homes if pattern.matches(home.destination)]
 
     def of_kind(self, pattern: Destination) -> list[BrokerDestination]:
         """All queues, or all topics, whatever ``pattern`` is one for, oldest first."""
@@ -237,34 +232,27 @@ class DestinationMap:
 
     def add_pattern(self, pattern: Destination, subscription: Subscription) -> None:
         """Offer every new destination under ``pattern`` to ``subscription``."""
-        self._patterns.setdefault(subscription, []).append(PatternSubscription(pattern, subscription))
+        self.wildcards.add(pattern, subscription)
         self.changes += 1
 
     def await_again(self, destination: Destination, subscription: Subscription) -> None:
         """Offer ``destination``, which is removed, to ``subscription`` when it is made again."""
-        for entry in self._patterns.get(subscription, []):
-            if entry.pattern.matches(destination):
-                return
-        self.add_pattern(destination, subscription)
+        if not self.wildcards.listens(subscription, destination):
+            self.add_pattern(destination, subscription)
 
     def remove_patterns(self, subscription: Subscription) -> None:
         """Stop offering new destinations to ``subscription``."""
-        if self._patterns.pop(subscription, None) is not None:
+        if self.wildcards.remove(subscription):
             self.changes += 1
 
     def patterns(self) -> list[PatternSubscription]:
         """The patterns that somebody listens to, by who came first."""
-        return [entry for entries in self._patterns.values() for entry in entries]
+        return self.wildcards.all()
 
     def pattern_subscriptions(self, destination: Destination) -> list[Subscription]:
         """The subscriptions with wildcards that want ``destination``, each once."""
-        found: list[Subscription] = []
-        for subscription, entries in self._patterns.items():
-            for entry in entries:
-                if entry.pattern.matches(destination):
-                    found.append(subscription)
-                    break
-        return found
+        self._context.steps += self.wildcards.steps()
+        return self.wildcards.subscriptions(destination)
 
 
 def _tune(home: BrokerDestination, policy: PolicyEntry) -> None:

@@ -10,6 +10,7 @@ import logging
 from typing import Final
 
 from spanwire.broker.advisory import Advisories
+from spanwire.broker.audit import printable
 from spanwire.broker.connection_state import ConnectionState
 from spanwire.broker.context import BrokerContext
 from spanwire.broker.control_destination import is_control
@@ -110,7 +111,7 @@ class Destinations(Attaching):
         if destination != shared and self._map.find(destination) is None:
             try:
                 self._map.check_room([destination])
-            except IllegalStateError:
+            except (IllegalStateError, ResourceAllocationError):
                 return self.ensure_own(shared)
         return self.ensure_own(destination)
 
@@ -271,6 +272,18 @@ class Destinations(Attaching):
             return
         if self._rights.may_read(subscription.principal, home.destination):
             attach(home, subscription)
+            self._map.wildcards.note_attached()
+
+    def has_room(self) -> bool:
+        """Return True if consumers of wildcards may be attached to further destinations."""
+        return self._map.wildcards.has_room()
+
+    def end(self, subscription: Subscription) -> None:
+        """There is no room for a consumer of wildcards that is being attached: it goes with its connection."""
+        reason = self._map.wildcards.refusal()
+        connection_id = printable(subscription.info.consumer_id.connection_id)
+        logger.warning("connection %s is ended: %s", connection_id, printable(str(reason)))
+        subscription.outlet.close_with(reason)
 
     def _make(self, destination: Destination, connection_id: str) -> BrokerDestination:
         if self._context.observer is not None:

@@ -27,6 +27,14 @@ class Attaching(Protocol):
         """Attach ``subscription`` to ``home``, once."""
         ...
 
+    def has_room(self) -> bool:
+        """Return True if consumers of wildcards may be attached to further destinations."""
+        ...
+
+    def end(self, subscription: Subscription) -> None:
+        """There is no room for ``subscription``, which is being attached: end it."""
+        ...
+
 
 class Joining(BrokerDestination):
     """Attaches a consumer to the destinations under ``pattern``, or consumers to one destination. A job of the broker
@@ -59,6 +67,9 @@ class Joining(BrokerDestination):
 
     def work(self) -> bool:
         """One slice; True while there is more to do."""
+        if self._by_pattern and self._next > 0 and not self._attaching.has_room():
+            self._attaching.end(self._subscriptions[0])
+            self._next = len(self._homes)
         begin = self.steps
         end = begin + JOIN_STEPS
         count = len(self._homes) if self._by_pattern else len(self._subscriptions)

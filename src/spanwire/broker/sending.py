@@ -26,9 +26,11 @@ from spanwire.broker.unstored import Unstored
 from spanwire.broker.virtual import Target, VirtualDestinations
 from spanwire.broker.waiting import Waiting, WaitingLine, WithheldMessage
 from spanwire.model.destination import QUEUE, SCHEDULE, SUBSCRIPTION, Destination
-from spanwire.model.errors import DestinationDoesNotExistError, JmsError
+from spanwire.model.errors import DestinationDoesNotExistError, JmsError, ResourceAllocationError
 from spanwire.model.message import Message
 from spanwire.model.routing import BRIDGE_DURABLE_PREFIX
+
+MAX_WILDCARD_TARGETS: Final = 5_000  # destinations that one message to wildcards is copied to, 2 microseconds each
 
 
 class DelayedSender(Protocol):
@@ -304,8 +306,14 @@ class Sending(ParkedSender):
                 continue
             for home in self._map.matching(part):
                 if not home.destination.is_advisory:
+                    if len(wanted) >= MAX_WILDCARD_TARGETS:
+                        raise ResourceAllocationError(
+                            f"a message to {destination} would be copied to more than {MAX_WILDCARD_TARGETS} "
+                            f"destinations: send to a narrower wildcard"
+                        )
                     self._rights.check_write(state, home.destination)
                     wanted[home.destination.qualified_name] = home.destination
+        self._context.steps += len(wanted)
         return self._destinations.ensure_all(state, list(wanted.values()), True)
 
     def go_on(self, state: ConnectionState, parked: ParkedSend) -> None:

@@ -171,7 +171,7 @@ class VirtualDestinations:
                 continue
             try:
                 self._map.check_room([queue])
-            except IllegalStateError:
+            except (IllegalStateError, ResourceAllocationError):
                 continue
             self._destinations.ensure_own(queue)
 

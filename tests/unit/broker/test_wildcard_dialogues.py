@@ -1,0 +1,112 @@
+"""Consumers of wildcards and sends to wildcards: how many there may be, and how a refusal reads."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from spanwire.broker.destination_map import DestinationMap
+from spanwire.broker.joining import JOIN_STEPS
+from spanwire.broker.sending import MAX_WILDCARD_TARGETS
+from spanwire.broker.wildcards import MAX_PATTERNS, WildcardConsumers
+from spanwire.model.destination import parse_destination
+from spanwire.model.errors import ResourceAllocationError
+from tests.support.dialogue.broker_dialogue import Stage
+
+NARROWER = "use narrower wildcards or fewer consumers"
+
+
+def limited(stage: Stage, most: int) -> WildcardConsumers:
+    """Let consumers of wildcards listen at ``most`` destinations together."""
+    destination_map = stage.broker._map
+    assert isinstance(destination_map, DestinationMap)
+    destination_map.wildcards.max_attached = most
+    return destination_map.wildcards
+
+
+def settle(stage: Stage) -> None:
+    while stage.broker.next_timeout() == 0.0:
+        stage.runs()
+
+
+@pytest.mark.parametrize("kind", ["queue", "topic"])
+def test_consumers_of_wildcards_listen_at_so_many_destinations_and_no_more(kind: str) -> None:
+    stage = Stage()
+    limited(stage, 25)
+    maker = stage.peer("m")
+    for number in range(10):
+        maker.creates(f"{kind}://D.{number}")
+    listeners = [stage.peer(str(number)).consumes(f"{kind}://D.*") for number in range(3)]
+    with pytest.raises(ResourceAllocationError, match=NARROWER):
+        stage.peer("late").consumes(f"{kind}://D.*")
+    stage.peer("plain").consumes(f"{kind}://D.1")
+    listeners[0].leaves()
+    settle(stage)
+    assert stage.peer("next").consumes(f"{kind}://D.*").subscription.homes
+
+
+def test_a_consumer_for_which_there_is_no_room_while_it_is_attached_is_ended_and_told_why(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    stage = Stage()
+    maker = stage.peer("m")
+    for number in range(2 * JOIN_STEPS):
+        maker.creates(f"queue://D.{number}")
+    limited(stage, JOIN_STEPS)
+    peer = stage.peer("c")
+    with caplog.at_level(logging.WARNING):
+        listener = peer.consumes("queue://D.*")
+        assert peer.closed_with is None
+        settle(stage)
+    assert isinstance(peer.closed_with, ResourceAllocationError)
+    assert NARROWER in str(peer.closed_with)
+    assert NARROWER in caplog.text
+    assert len(listener.subscription.homes) == JOIN_STEPS
+
+
+def test_a_new_destination_is_refused_where_too_many_wildcards_would_listen_and_nowhere_else() -> None:
+    stage = Stage()
+    limited(stage, 2)
+    maker = stage.peer("m")
+    stage.peer("c").consumes("queue://D.*")
+    maker.creates("queue://D.1")
+    maker.creates("queue://D.2")
+    with pytest.raises(ResourceAllocationError, match=NARROWER):
+        maker.creates("queue://D.3")
+    maker.creates("queue://E")
+    assert not stage.has("queue://D.3")
+
+
+def test_there_is_a_limit_to_the_wildcards_of_all_consumers() -> None:
+    stage = Stage()
+    parts = ",".join(f"queue://W.{part}.*" for part in range(50))
+    consumers = 0
+    while consumers * 50 < MAX_PATTERNS:
+        if consumers % 1_000 == 0:
+            peer = stage.peer(str(consumers))
+        peer.announces(parts)
+        consumers += 1
+    late = stage.peer("late")
+    with pytest.raises(ResourceAllocationError, match=f"maximum of {MAX_PATTERNS} wildcards"):
+        late.consumes("queue://X.*")
+    before = stage.broker.steps
+    late.creates("queue://W.1.1")
+    assert stage.broker.steps - before < 2 * (MAX_PATTERNS // 64)
+    peer.leaves()
+    late.consumes("queue://X.*")
+
+
+def test_a_message_to_wildcards_goes_to_so_many_destinations_and_counts_a_step_for_each() -> None:
+    stage = Stage()
+    for number in range(MAX_WILDCARD_TARGETS):
+        stage.broker.configure_destination(parse_destination(f"topic://D.{number}"))
+    producer = stage.peer("p")
+    before = stage.broker.steps
+    producer.sends("topic://D.*", "1")
+    assert MAX_WILDCARD_TARGETS <= stage.broker.steps - before <= 2 * MAX_WILDCARD_TARGETS
+    assert stage.view(f"topic://D.{MAX_WILDCARD_TARGETS - 1}").enqueued == 1
+    stage.broker.configure_destination(parse_destination("topic://D.more"))
+    with pytest.raises(ResourceAllocationError, match="narrower wildcard"):
+        producer.sends("topic://D.*", "2")
+    assert stage.view("topic://D.0").enqueued == 1
