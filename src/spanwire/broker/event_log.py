@@ -18,10 +18,11 @@ from spanwire.model.destination import Destination
 from spanwire.model.errors import JmsError
 from spanwire.model.message import Message
 
+LOGGER: Final = "spanwire.broker.event_log"  # as documented, wherever this module is
 MAX_LOGGERS: Final = 1_000  # loggers of single destinations; the others share one
 FAMILIES: Final = ("Queue", "Topic", "TempQueue", "TempTopic")
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger(LOGGER)
 
 
 @dataclass(frozen=True)
@@ -83,7 +84,7 @@ class EventLog(EventObserver):
     def _logger(self, destination: Destination) -> logging.Logger:
         if not self._settings.per_destination or destination.is_composite:
             return logger
-        name = f"{__name__}.{FAMILIES[destination.kind]}.{printable(destination.name)}"
+        name = f"{LOGGER}.{FAMILIES[destination.kind]}.{printable(destination.name)}"
         if name not in self._names:
             if len(self._names) >= MAX_LOGGERS:
                 return logger
