@@ -1,5 +1,5 @@
 """What holds for every test: the Hypothesis profiles, chosen by HYPOTHESIS_PROFILE (`make fuzz` sets `fuzz`), that no
-log record shows the canary password, at any level, and which tests may be tried again.
+log record shows the canary password, at any level, which tests may be tried again, and which stay together.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, settings
 
 from spanwire._build import COMPILED
 from tests.support.canary import CanaryWatch
+from tests.support.groups import group_scheduling
 
 # No deadlines: the same test runs interpreted and compiled, alone and beside others, and must not depend on speed.
 # A run of the suite tries the same examples each time; `make fuzz` and the profile `random` look for new ones. The
@@ -39,6 +40,12 @@ WITH_OTHERS: Final = tuple(
     )
 )  # fmt: skip
 MORE_ATTEMPTS: Final = 2
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
+    """`--dist loadgroup` keeps tests together that share brokers or Spark."""
+    return group_scheduling(config, log) if config.getoption("dist") == "loadgroup" else None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

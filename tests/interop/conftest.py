@@ -85,13 +85,6 @@ def assert_alike(ours: list[Observation], classics: list[Observation]) -> None:
         pytest.fail("\n".join(["Classic (-) and Spanwire (+) differ:", *unlike]), pytrace=False)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """In a parallel run (`--dist loadgroup`) the tests of a file stay together: they share brokers."""
-    for item in items:
-        if item.path.is_relative_to(Path(__file__).parent):
-            item.add_marker(pytest.mark.xdist_group(item.path.stem))
-
-
 OnBoth = Callable[..., tuple[list[Observation], list[Observation]]]
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
@@ -24,13 +23,6 @@ LONG = [
 ]
 collect_ignore = [] if os.environ.get("SPANWIRE_SPARK_POINTS") == "all" else LONG
 QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """In a parallel run (`--dist loadgroup`) all tests of this folder stay together: two Sparks would be too many."""
-    for item in items:
-        if item.path.is_relative_to(Path(__file__).parent):
-            item.add_marker(pytest.mark.xdist_group("spark"))
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,36 @@
+"""Which tests run one after the other in the same process of a parallel run, because they share brokers or Spark.
+
+`--dist loadgroup` of pytest-xdist 3.8 writes a group behind the node id, which pytest 9.2 passes over: each test is a
+group of its own then, and each process starts a Spark. So `tests/conftest.py` gives it this scheduler.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pytest
+from xdist.scheduler import LoadScopeScheduling
+
+# Their drivers are processes of their own: they do not use the session that the others of the folder share.
+OWN_DRIVERS: Final = frozenset(
+    {
+        "test_cluster.py", "test_exactly_once_kills.py", "test_example_processes.py", "test_kill.py",
+        "test_ledger_link.py", "test_link.py", "test_redriving.py",
+    }
+)  # fmt: skip
+
+
+def group_of(nodeid: str) -> str:
+    """The tests that share a Spark session, the tests that compare each scenario with Classic, else those of a file."""
+    file = nodeid.partition("::")[0]
+    folder, _, name = file.rpartition("/")
+    if folder == "tests/spark":
+        return "drivers" if name in OWN_DRIVERS else "spark"
+    return "differential" if folder == "tests/conformance/differential" else file
+
+
+def group_scheduling(config: pytest.Config, log: object) -> object:
+    """A scheduler of pytest-xdist that gives whole groups to processes."""
+    scheduling = LoadScopeScheduling(config, log)
+    scheduling._split_scope = group_of
+    return scheduling
