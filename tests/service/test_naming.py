@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Final
 
 import pytest
 
+from spanwire.cli.main import main
 from tests.service.started import Started, spanwire
 
 COMMANDS: Final = (
@@ -22,16 +22,17 @@ COMMANDS: Final = (
 
 
 @pytest.fixture
-def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One in which no other broker is listed; brokers and commands of the test are in it."""
     runtime = tmp_path / "runtime"
     runtime.mkdir(mode=0o700)
     for name in ("XDG_RUNTIME_DIR", "TMPDIR", "HOME"):
         monkeypatch.setenv(name, str(runtime))
-    return dict(os.environ)
 
 
-def test_each_command_takes_each_way_to_name_a_broker(tmp_path: Path, environment: dict[str, str]) -> None:
+def test_each_command_takes_each_way_to_name_a_broker(
+    tmp_path: Path, environment: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     with Started(tmp_path / "a") as broker:
         file = str(broker.configuration)
         ways: list[tuple[tuple[str, ...], dict[str, str]]] = [
@@ -45,15 +46,20 @@ def test_each_command_takes_each_way_to_name_a_broker(tmp_path: Path, environmen
         ]
         for command in COMMANDS:
             for way, variables in ways:
-                done = spanwire(*command, *way, environment={**environment, **variables})
-                assert (done.returncode, done.stderr) == (0, ""), (command, way)
+                with monkeypatch.context() as patch:
+                    for name, value in variables.items():
+                        patch.setenv(name, value)
+                    assert main([*command, *way]) == 0, (command, way)
+                assert capsys.readouterr().err == "", (command, way)
+        done = spanwire("status", "--configuration", file)
+        assert (done.returncode, done.stderr) == (0, "")
         done = spanwire("stop", file)
         assert (done.returncode, done.stdout) == (0, "stopped\n")
         assert broker.ended() == 0
         assert spanwire("list").stdout == "no broker of this user runs\n"
 
 
-def test_two_brokers_are_listed_and_a_killed_one_is_not(tmp_path: Path, environment: dict[str, str]) -> None:
+def test_two_brokers_are_listed_and_a_killed_one_is_not(tmp_path: Path, environment: None) -> None:
     with Started(tmp_path / "a") as one, Started(tmp_path / "b") as other:
         listed = spanwire("list").stdout
         assert listed.count("\n") == 3
