@@ -13,6 +13,7 @@ PARALLEL ?= 2
 # Tests wait more than they compute, so more of them than there are processors run at a time.
 TESTERS ?= 4
 PYTEST_ARGS ?=
+PURE :=
 DEMO_ARGS ?=
 BENCH_ARGS ?=
 SOAK_SEEDS ?= 5000
@@ -28,7 +29,7 @@ SOURCES := $(shell find src -name '*.py')
 CODE := src tests tools $(wildcard examples)
 
 .DEFAULT_GOAL := help
-.PHONY: help venv client-conformance compiled spark peers lint format test test-pure test-compiled demo bench bench-client bench-instructions bench-network bench-rights bench-selectors bench-spark soak soak-load soak-spark fuzz measure lock clean
+.PHONY: help venv client-conformance compiled spark peers lint format test test-all test-pure test-compiled demo bench bench-client bench-instructions bench-network bench-rights bench-selectors bench-spark soak soak-load soak-spark fuzz measure lock clean
 
 help:  ## say what there is to make
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -107,19 +108,24 @@ format: venv  ## rewrite the code as ruff formats it
 	$(BIN)/ruff check --fix-only --select I $(CODE)
 	$(BIN)/ruff format $(CODE)
 
-test: peers venv  ## all tests, on the pure build and then on the compiled one
-	@echo "tests on the pure build"
-	@$(MAKE) --no-print-directory test-pure
+# Foreign programs and Spark see the same of both builds, and take longest: on the pure build a few such tests will do.
+test: peers venv  ## all tests on the compiled build; all on the pure one, too, but of those with foreign peers or Spark a few
 	@if reason=$$(sh tools/find_compiler.sh $(BIN)/python); then \
-	    echo "tests on the compiled build"; \
-	    $(MAKE) --no-print-directory test-compiled; \
+	    echo "tests on the pure build, few with foreign peers or Spark (make test-all: all)" \
+	    && $(MAKE) --no-print-directory test-pure PURE=--smoke \
+	    && echo "tests on the compiled build" \
+	    && $(MAKE) --no-print-directory test-compiled; \
 	else \
-	    echo "tests on the compiled build are skipped: $$reason"; \
-	    test "$$REQUIRE_PEERS" != 1; \
+	    echo "tests on the pure build; those on the compiled build are skipped: $$reason"; \
+	    $(MAKE) --no-print-directory test-pure && test "$$REQUIRE_PEERS" != 1; \
 	fi
 
+test-all: peers venv  ## every test on both builds
+	@$(MAKE) --no-print-directory test-pure
+	@$(MAKE) --no-print-directory test-compiled
+
 test-pure: venv $(VENV)/.spark  ## all tests on the pure build
-	@bash tools/run_tests.sh $(BIN)/python $(TESTERS) $(PYTEST_ARGS)
+	@bash tools/run_tests.sh $(BIN)/python $(TESTERS) $(PURE) $(PYTEST_ARGS)
 
 test-compiled: compiled $(COMPILED)/.spark  ## all tests on the compiled build
 	@bash tools/run_tests.sh $(COMPILED)/bin/python $(TESTERS) $(PYTEST_ARGS)

@@ -65,6 +65,7 @@ async def bodies(consumer: Any, count: int) -> list[object]:
     return [None if message is None else message.body for message in found]
 
 
+@pytest.mark.smoke
 def test_bodies_headers_and_typed_properties_survive(broker: BrokerProcess, shell: str, queue: str) -> None:
     async def scenario() -> None:
         async with opened(shell, broker.openwire_uri()) as connection, connection.session() as session:

@@ -57,6 +57,7 @@ def outcome(
     return str(row["outcome"])
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("scheme", ["ssl", "auto+nio+ssl"])
 def test_the_java_client_sends_and_receives_over_tls(java: JavaProcess, broker: Encrypted, scheme: str) -> None:
     assert outcome(java, broker, scheme) == "small and large"

@@ -147,6 +147,7 @@ def _drain(broker: BrokerProcess, java: JavaProcess, ledger: Ledger, consumer: s
     return len(got["texts"])
 
 
+@pytest.mark.smoke
 def test_kill_9_twice_under_persistent_load_loses_nothing_and_flags_what_comes_twice(
     java: JavaProcess, own_spanwire: BrokerProcess
 ) -> None:

@@ -123,6 +123,7 @@ def send(port: int, destination: str, texts: list[str], *, persistent: bool = Tr
             assert answer is not None and answer.command == "RECEIPT", answer
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize(("near", "far"), PAIRS)
 def test_a_message_goes_where_its_consumer_is(start: Start, near: str, far: str) -> None:
     b = start(far, "brokerB")

@@ -30,7 +30,7 @@ def _perl(broker: BrokerProcess) -> list[str]:
     return result.stdout.splitlines()
 
 
-@pytest.mark.parametrize("broker", ["spanwire", "classic"])
+@pytest.mark.parametrize("broker", [pytest.param("spanwire", marks=pytest.mark.smoke), "classic"])
 def test_ruby_listener_and_publisher_pass_ten_thousand_messages_and_a_report(
     request: pytest.FixtureRequest, broker: str
 ) -> None:
@@ -61,6 +61,7 @@ def test_ruby_listener_and_publisher_pass_ten_thousand_messages_and_a_report(
     assert listener.returncode == 0
 
 
+@pytest.mark.smoke
 def test_net_stomp_sees_what_it_sees_on_classic(spanwire: BrokerProcess, classic: BrokerProcess) -> None:
     require("net-stomp")
     ours = _perl(spanwire)

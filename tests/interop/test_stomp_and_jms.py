@@ -77,6 +77,7 @@ def _as_utf_8(body: bytes) -> str:
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
+@pytest.mark.smoke
 def test_what_stomp_sends_is_what_the_java_client_gets(
     java: JavaProcess, spanwire: BrokerProcess, classic: BrokerProcess
 ) -> None:

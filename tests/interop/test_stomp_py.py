@@ -261,7 +261,11 @@ SCENARIOS = {
 
 @pytest.mark.parametrize(
     ("scenario", "version"),
-    [(scenario, version) for scenario, (_, versions) in SCENARIOS.items() for version in versions],
+    [
+        pytest.param(scenario, version, marks=pytest.mark.smoke if scenario == "transactions" else [])
+        for scenario, (_, versions) in SCENARIOS.items()
+        for version in versions
+    ],
 )
 def test_stomp_py_sees_what_it_sees_on_classic(
     spanwire: BrokerProcess, classic: BrokerProcess, scenario: str, version: str

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from pyspark.sql import DataFrame, SparkSession, functions
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.streaming.query import StreamingQuery
@@ -73,6 +74,7 @@ def test_a_batch_read_looks_at_the_queue_and_leaves_it(spark: SparkSession, url:
     assert len(take_all(url, "BROWSED")) == 300
 
 
+@pytest.mark.smoke
 def test_a_stream_takes_every_message_once_and_the_queue_is_empty(
     spark: SparkSession, url: str, tmp_path: Path
 ) -> None:

@@ -179,6 +179,7 @@ def wait_for(is_so: Callable[[], bool]) -> None:
         time.sleep(0.1)
 
 
+@pytest.mark.smoke
 def test_the_four_camel_routes_run_as_they_are(
     spark: SparkSession, spanwire: BrokerProcess, classic: BrokerProcess, tmp_path: Path
 ) -> None:

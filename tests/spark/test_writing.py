@@ -17,6 +17,7 @@ from tests.support.streams import run_to_the_end
 DUPLICATE_ID = "_AMQ_DUPL_ID"
 
 
+@pytest.mark.smoke
 def test_rows_become_messages_with_headers_and_typed_properties(spark: SparkSession, url: str) -> None:
     frame = spark.createDataFrame([Row(text="hello", JMSType="t", JMSCorrelationID="c", JMSXGroupID="g")])
     frame = frame.select(

@@ -15,9 +15,16 @@ from tests.support.java import JavaProcess
 
 SCENARIOS = scenarios(*MODULES)
 MISSING_PATIENCE_MS = 700  # for a message that a missing feature would have brought
+SMOKE_EVERY = 20  # scenarios: one in so many runs on both builds
 
 
-@pytest.mark.parametrize(("name", "scenario"), [pytest.param(*played, id=played[0]) for played in SCENARIOS.items()])
+@pytest.mark.parametrize(
+    ("name", "scenario"),
+    [
+        pytest.param(*played, id=played[0], marks=[] if number % SMOKE_EVERY else pytest.mark.smoke)
+        for number, played in enumerate(SCENARIOS.items())
+    ],
+)
 def test_a_java_client_sees_what_it_sees_on_classic(
     name: str,
     scenario: Scenario,
