@@ -10,6 +10,9 @@
 | compiled packages | one name for exceptions of two types in a function: the variable gets the first type |
 | tests | marks that skip a test or expect it to fail |
 | tests | a verdict that nobody looks at: a statement that only compares, or calls what returns a bool |
+| tests | an assertion that holds whatever happens: of a constant, a generator, a thing compared with itself |
+| tests | an assertion whose failure is caught and dropped |
+| tests | a test that pytest does not collect: inside of a function, in a module or a class of another name |
 
 A verdict is looked at in an assertion or a condition; `_ = ready()` says that it is of no interest. Inside
 `pytest.raises` a call may stand for its exception alone.
@@ -50,6 +53,9 @@ ASKING: Final = re.compile(r"(is|has|can)_")  # beginnings of methods that ask; 
 BOOL_BUILTINS: Final = frozenset({"all", "any", "callable", "hasattr", "isinstance", "issubclass"})
 EXPECTING: Final = frozenset({"pytest.raises", "pytest.warns"})
 BROAD: Final = frozenset({"BaseException", "Exception", "builtins.BaseException", "builtins.Exception"})
+OF_ASSERTIONS: Final = BROAD | {"AssertionError", "builtins.AssertionError"}  # what catches a failed assertion
+SUPPRESSING: Final = "contextlib.suppress"
+MIXINS: Final = "tests/conformance/"  # classes of tests there run under the names of their subclasses
 
 
 class Faults(ast.NodeVisitor):
@@ -117,9 +123,45 @@ class Faults(ast.NodeVisitor):
     def visit_With(self, node: ast.With) -> None:
         calls = [item.context_expr.func for item in node.items if isinstance(item.context_expr, ast.Call)]
         expects = any(self._name(call) in EXPECTING for call in calls)
+        if self._is_test:
+            dropping = [item for item in node.items if self._suppresses_assertions(item.context_expr)]
+            self._report_dropped_assertion(node.body if dropping else [])
         self._expects += expects
         self.generic_visit(node)
         self._expects -= expects
+
+    def _suppresses_assertions(self, value: ast.expr) -> bool:
+        return (
+            isinstance(value, ast.Call)
+            and self._name(value.func) == SUPPRESSING
+            and any(self._name(kind) in OF_ASSERTIONS for kind in value.args)
+        )
+
+    def visit_Try(self, node: ast.Try) -> None:
+        if self._is_test and any(self._drops_assertions(handler) for handler in node.handlers):
+            self._report_dropped_assertion(node.body)
+        self.generic_visit(node)
+
+    def _drops_assertions(self, handler: ast.ExceptHandler) -> bool:
+        kinds = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
+        if not any(kind is None or self._name(kind) in OF_ASSERTIONS for kind in kinds):
+            return False
+        inside = [node for statement in handler.body for node in ast.walk(statement)]
+        return not any(
+            isinstance(node, ast.Raise | ast.Assert) or (isinstance(node, ast.Name) and node.id == handler.name)
+            for node in inside
+        )
+
+    def _report_dropped_assertion(self, statements: list[ast.stmt]) -> None:
+        for statement in statements:
+            for node in ast.walk(statement):
+                if isinstance(node, ast.Assert):
+                    self.found.append((node.lineno, "an assertion whose failure is caught and dropped"))
+
+    def visit_Assert(self, node: ast.Assert) -> None:
+        if self._is_test and is_always_true(node.test):
+            self.found.append((node.lineno, f"{ast.unparse(node.test)[:60]}: it holds whatever happens"))
+        self.generic_visit(node)
 
     def visit_Expr(self, node: ast.Expr) -> None:
         what = self._dropped(node.value) if self._is_test and not self._expects else ""
@@ -169,6 +211,49 @@ class Faults(ast.NodeVisitor):
         self.generic_visit(node)
 
 
+def is_always_true(value: ast.expr) -> bool:
+    """Return True for an expression that is true whatever happens: a display with members, a generator, `x == x`."""
+    if isinstance(value, ast.BoolOp):
+        members = [is_always_true(member) for member in value.values]
+        return any(members) if isinstance(value.op, ast.Or) else all(members)
+    if isinstance(value, ast.Compare):
+        sides = [value.left, *value.comparators]
+        return len(sides) == 2 and is_own_equal(sides[0], value.ops[0], sides[1])
+    if isinstance(value, ast.Constant):
+        return bool(value.value)
+    if isinstance(value, ast.Tuple | ast.List | ast.Set):
+        return any(not isinstance(member, ast.Starred) for member in value.elts)
+    if isinstance(value, ast.Dict):
+        return any(key is not None for key in value.keys)
+    return isinstance(value, ast.GeneratorExp | ast.Lambda)
+
+
+def is_own_equal(one: ast.expr, operator: ast.cmpop, other: ast.expr) -> bool:
+    """Return True for one expression on both sides, unless it calls something, which may differ from time to time."""
+    equal = isinstance(operator, ast.Eq | ast.Is | ast.LtE | ast.GtE) and ast.dump(one) == ast.dump(other)
+    return equal and not any(isinstance(node, ast.Call | ast.Await) for node in ast.walk(one))
+
+
+def uncollected(path: str, tree: ast.Module) -> list[tuple[int, str]]:
+    """Lines of the tests of a module that pytest does not find."""
+    if path.startswith(MIXINS) or not path.startswith("tests/"):
+        return []
+    statements: list[ast.stmt] = list(tree.body) if path.rpartition("/")[2].startswith("test_") else []
+    for statement in statements:  # grows by what stands below a condition, or in a class of tests
+        if isinstance(statement, ast.If):
+            statements += [*statement.body, *statement.orelse]
+        elif isinstance(statement, ast.ClassDef) and statement.name.startswith("Test"):
+            statements += statement.body
+    collected = {id(statement) for statement in statements}
+    return [
+        (node.lineno, f"{node.name}: pytest does not collect it")
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and node.name.startswith("test_")
+        and id(node) not in collected
+    ]
+
+
 def does_nothing(statement: ast.stmt) -> bool:
     """Is it `pass`, `continue` or a bare constant such as `...`?"""
     if isinstance(statement, ast.Expr):
@@ -216,7 +301,7 @@ def check_module(path: str, text: str, tree: ast.Module, known: frozenset[str]) 
     """The same for a module that is parsed; ``known`` are the `verdicts` of the whole project."""
     faults = Faults(path, known)
     faults.visit(tree)
-    found = faults.found
+    found = faults.found + uncollected(path, tree)
     if path.startswith("src/"):
         lines = text.split("\n")
         for number, line in enumerate(lines, start=1):

@@ -115,6 +115,95 @@ def test_a_verdict_in_a_test_that_nobody_looks_at_is_found(statement: str) -> No
 
 
 @pytest.mark.parametrize(
+    "condition",
+    [
+        "True",
+        "1",
+        "'text'",
+        "(answer, 'is there')",
+        "[answer]",
+        "{'answer': answer}",
+        "answer or 'text'",
+        "(answer == 1 for answer in answers)",
+        "lambda: answer",
+        "answer == answer",
+        "peer.answer is peer.answer",
+        "answer <= answer",
+    ],
+)
+def test_an_assertion_that_holds_whatever_happens_is_found(condition: str) -> None:
+    (fault,) = check_source(IN_TESTS, f"def test_f() -> None:\n    assert {condition}\n")
+    assert fault.startswith(f"{IN_TESTS}:2: ") and fault.endswith(": it holds whatever happens")
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "False",
+        "()",
+        "[*answers]",
+        "{**answers}",
+        "answer and 'text'",
+        "all(answer == 1 for answer in answers)",
+        "answer == other == answer",
+        "answer != answer",
+        "random() == random()",
+        "cache.parse('a') is cache.parse('a')",
+    ],
+)
+def test_an_assertion_that_can_fail_is_no_fault(condition: str) -> None:
+    assert check_source(IN_TESTS, f"def test_f() -> None:\n    assert {condition}\n") == []
+
+
+@pytest.mark.parametrize(
+    ("handler", "is_found"),
+    [
+        ("except: pass", True),
+        ("except Exception: seen = 1", True),
+        ("except (OSError, AssertionError): pass", True),
+        ("except BaseException as error: other(1)", True),
+        ("except OSError: pass", False),
+        ("except Exception: raise", False),
+        ("except AssertionError: assert other", False),
+        ("except Exception as error: errors.append(error)", False),
+    ],
+)
+def test_an_assertion_whose_failure_is_caught_is_found(handler: str, is_found: bool) -> None:
+    text = f"def test_f() -> None:\n    try:\n        assert answer\n    {handler}\n"
+    assert (check_source(IN_TESTS, text) != []) is is_found
+    assert check_source(IN_TESTS, text.replace("assert answer", "act()")) == []
+
+
+@pytest.mark.parametrize(
+    ("kinds", "is_found"), [("Exception", True), ("OSError, AssertionError", True), ("OSError", False)]
+)
+def test_an_assertion_whose_failure_is_suppressed_is_found(kinds: str, is_found: bool) -> None:
+    text = "from contextlib import suppress\n\ndef test_f() -> None:\n"
+    text += f"    with suppress({kinds}):\n        assert answer\n"
+    what = f"{IN_TESTS}:5: an assertion whose failure is caught and dropped"
+    assert check_source(IN_TESTS, text) == ([what] if is_found else [])
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "is_found"),
+    [
+        (IN_TESTS, "def test_f() -> None: ...", False),
+        (IN_TESTS, "class TestAll:\n    def test_f(self) -> None: ...", False),
+        (IN_TESTS, "class All:\n    def test_f(self) -> None: ...", True),
+        (IN_TESTS, "def helps() -> None:\n    def test_f() -> None: ...", True),
+        (IN_TESTS, "if COMPILED:\n    pass\nelse:\n    def test_f() -> None: ...", False),
+        ("tests/unit/scenarios.py", "async def test_f() -> None: ...", True),
+        ("tests/conformance/stores.py", "class All:\n    def test_f(self) -> None: ...", False),
+        ("src/spanwire/cli/main.py", "def test_f() -> None: ...", False),
+    ],
+)
+def test_a_test_that_is_not_collected_is_found(path: str, text: str, is_found: bool) -> None:
+    faults = check_source(path, text + "\n")
+    assert (faults != []) is is_found
+    assert all(fault.endswith("test_f: pytest does not collect it") for fault in faults)
+
+
+@pytest.mark.parametrize(
     "statement",
     [
         "assert eventually(lambda: True)",
