@@ -8,6 +8,7 @@ from spanwire.broker.connections import Connections
 from spanwire.broker.context import BrokerContext
 from spanwire.broker.destination_map import DestinationMap
 from spanwire.broker.flow_control import FlowControl
+from spanwire.broker.reference import BrokerDestination
 from spanwire.broker.usage import MemoryUsage, UsageLimits
 from spanwire.broker.views import (
     BrokerStatistics,
@@ -49,6 +50,14 @@ class Overview:
     def destination_views(self) -> list[DestinationView]:
         """All queues and topics, advisory topics included."""
         return [destination_view(home, home.consumer_count) for home in self._map.all()]
+
+    def homes(self) -> list[BrokerDestination]:
+        """All queues and topics by name, for who looks at them in slices."""
+        return sorted(self._map.all(), key=_name)
+
+    def destination_view(self, home: BrokerDestination) -> DestinationView:
+        """One queue or topic as it is now."""
+        return destination_view(home, home.consumer_count)
 
     def durable_views(self, monotonic: float) -> list[DurableView]:
         """All durable subscriptions, active or away."""
@@ -93,3 +102,7 @@ class Overview:
             temporary_limit_bytes=self._limits.temporary_bytes,
             disk_full=store is not None and not store.has_room(),
         )
+
+
+def _name(home: BrokerDestination) -> str:
+    return home.destination.qualified_name

@@ -29,6 +29,7 @@ from spanwire.broker.statistics_entries import BrokerEntries, DestinationEntries
 from spanwire.broker.subscription import Subscription
 from spanwire.broker.transactions import MAX_UNCOMMITTED
 from spanwire.broker.usage import MemoryUsage
+from spanwire.broker.wildcards import COMPARED_PER_STEP
 from spanwire.model.destination import QUEUE, TOPIC, Destination
 from spanwire.model.errors import JmsError, ResourceAllocationError
 from spanwire.model.info import ConnectionInfo
@@ -263,7 +264,9 @@ class StatisticsRequests(BrokerDestination):
     def _entries(self, request: Request) -> dict[str, PropertyValue] | None:
         """What the next answer says, nothing at the end of a list; None while something is read for it."""
         if request.begins_with_broker:
-            return self._broker_entries.entries(self._map.all(), self._connections.all())
+            homes = self._map.all()
+            self._context.steps += len(homes) // COMPARED_PER_STEP
+            return self._broker_entries.entries(homes, self._connections.all())
         if request.homes:
             return self._about(request.homes[0], request.first_timestamp)
         if request.subscriptions:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Final, Protocol
 
 from spanwire import __version__
 from spanwire._build import COMPILED
+from spanwire.broker.reference import BrokerDestination
 from spanwire.broker.views import BrokerStatistics, ConnectionView, ConsumerView, DestinationView, DurableView
 from spanwire.transports.base import Clock
 
@@ -34,8 +35,12 @@ class ViewedBroker(Protocol):
 class ViewedThings(Protocol):
     """What the broker tells of all it holds (``broker/overview.py``)."""
 
-    def destination_views(self) -> list[DestinationView]:
-        """One per destination."""
+    def homes(self) -> list[BrokerDestination]:
+        """All queues and topics by name."""
+        ...
+
+    def destination_view(self, home: BrokerDestination) -> DestinationView:
+        """One of them."""
         ...
 
     def durable_views(self, monotonic: float) -> list[DurableView]:
@@ -127,22 +132,29 @@ class BrokerView:
             "disk_full": statistics.disk_full,
         }
 
-    def destinations(self) -> list[View]:
-        """The counters of every destination, by name."""
-        return [asdict(view) for view in sorted(self._things.destination_views(), key=lambda view: view.destination)]
+    def destinations(self) -> Iterator[View]:
+        """The counters of every destination, by name. They are those of the moment at which each is asked for; one that
+        is removed meanwhile is left out.
+        """
+        for home in self._things.homes():
+            if not home.removed:
+                yield asdict(self._things.destination_view(home))
 
-    def subscriptions(self) -> list[View]:
+    def subscriptions(self) -> Iterator[View]:
         """Every durable subscription, by client id and name."""
         views = self._things.durable_views(self._clock.now().monotonic)
-        return [asdict(view) for view in sorted(views, key=lambda view: (view.client_id, view.name))]
+        for view in sorted(views, key=lambda view: (view.client_id, view.name)):
+            yield asdict(view)
 
-    def connections(self) -> list[View]:
+    def connections(self) -> Iterator[View]:
         """Every client connection, by id."""
-        return [asdict(view) for view in sorted(self._things.connection_views(), key=lambda view: view.connection_id)]
+        for view in sorted(self._things.connection_views(), key=lambda view: view.connection_id):
+            yield asdict(view)
 
-    def consumers(self) -> list[View]:
+    def consumers(self) -> Iterator[View]:
         """Every consumer, by id."""
-        return [asdict(view) for view in sorted(self._things.consumer_views(), key=lambda view: view.consumer_id)]
+        for view in sorted(self._things.consumer_views(), key=lambda view: view.consumer_id):
+            yield asdict(view)
 
 
 def percent(used_bytes: int, limit_bytes: int, free_bytes: int | None) -> int:

@@ -11,6 +11,8 @@ from spanwire.broker.plugged_broker import PluginSettings
 from spanwire.broker.policy import PolicyEntry
 from spanwire.broker.ports import WRITE
 from spanwire.broker.statistics import ANSWERS_PER_SLICE, MAX_REQUESTS, MAX_WAITS, ROOM_SECONDS
+from spanwire.broker.wildcards import COMPARED_PER_STEP
+from spanwire.model.destination import QUEUE as QUEUE_KIND
 from spanwire.model.destination import Destination
 from spanwire.model.errors import AuthorizationError, ResourceAllocationError
 from spanwire.model.message import Message
@@ -342,3 +344,16 @@ def test_who_may_not_write_to_the_place_of_the_answer_gets_none_there() -> None:
     stage.settle()
     assert secret.takes() == []
     assert len(Asking(stage).asks(OF_BROKER)) == 1
+
+
+def test_totals_count_steps_for_all_destinations_and_so_does_a_look_for_matches() -> None:
+    stage = Stage(plugins=ON, statistics_format=JsonStatistics())
+    peer = stage.peer("p")
+    listener = peer.consumes("queue://ANSWERS")
+    for number in range(100 * COMPARED_PER_STEP):
+        stage.broker.configure_destination(Destination(QUEUE_KIND, f"D.{number}"))
+    for about in (OF_BROKER, ABOUT + ".X.*"):
+        before = stage.broker.steps
+        peer.sends_message(peer.message(about, "", reply_to="queue://ANSWERS"))
+        assert 100 <= stage.broker.steps - before <= 110, about
+    assert len(listener.takes()) == 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import cast
 
@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spanwire.management.control import ControlServer
+from spanwire.management.control import LISTED_AT_ONCE, ControlServer
 from spanwire.model.errors import ConfigurationError
 
 
@@ -194,3 +194,57 @@ def test_each_operation_leaves_one_line_in_the_audit(caplog: pytest.LogCaptureFi
         'control socket, its owner: slow {"destinations": ["Q\\n"]} done',
         "control socket, its owner: refused {} refused: there is no queue Q",
     ]
+
+
+# -- lists -------------------------------------------------------------------------------------------------------------
+
+
+def test_a_long_list_is_made_some_entries_in_each_turn_and_answered_as_a_whole() -> None:
+    made = 0
+
+    def entries() -> Iterator[object]:
+        nonlocal made
+        for number in range(2 * LISTED_AT_ONCE + 1):
+            made += 1
+            yield {"number": number}
+
+    async def dialogue() -> None:
+        server, client = ControlServer(Path("/nowhere"), {"list": entries, "status": lambda: "fine"}), Client()
+        server.take(b'{"command": "list"}', cast(asyncio.Transport, client))
+        for turn in (1, 2):
+            await asyncio.sleep(0)
+            assert made == turn * LISTED_AT_ONCE
+        server.take(b'{"command": "status"}', cast(asyncio.Transport, client))
+        await _settle()
+        assert client.answers() == [
+            {"ok": True, "result": "fine"},
+            {"ok": True, "result": [{"number": number} for number in range(made)]},
+        ]
+
+    asyncio.run(dialogue())
+
+
+def test_a_list_without_entries_is_a_list() -> None:
+    async def dialogue() -> list[dict[str, object]]:
+        server, client = ControlServer(Path("/nowhere"), {"list": lambda: iter(())}), Client()
+        server.take(b'{"command": "list"}', cast(asyncio.Transport, client))
+        await _settle()
+        return client.answers()
+
+    assert asyncio.run(dialogue()) == [{"ok": True, "result": []}]
+
+
+def test_a_list_that_breaks_off_is_logged_and_answered_as_failed(caplog: pytest.LogCaptureFixture) -> None:
+    def entries() -> Iterator[object]:
+        yield 1
+        raise RuntimeError("planted")
+
+    async def dialogue() -> list[dict[str, object]]:
+        server, client = ControlServer(Path("/nowhere"), {"list": entries}), Client()
+        server.take(b'{"command": "list"}', cast(asyncio.Transport, client))
+        await _settle()
+        return client.answers()
+
+    (answer,) = asyncio.run(dialogue())
+    assert answer["ok"] is False
+    assert "planted" in caplog.text

@@ -7,8 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from spanwire.broker.policy import PolicyEntry
+from spanwire.broker.reference import BrokerDestination
+from spanwire.broker.usage import MemoryUsage
 from spanwire.broker.views import BrokerStatistics, ConnectionView, ConsumerView, DestinationView, DurableView
 from spanwire.management.views import BrokerView, percent
+from spanwire.model.destination import QUEUE, Destination
 from spanwire.model.environment import Time
 
 
@@ -28,8 +32,16 @@ class Broker:
 class Things:
     """Duck-typed to `spanwire.management.views.ViewedThings`."""
 
-    def destination_views(self) -> list[DestinationView]:
-        return [DestinationView(name, 1, 0, 5, 4, 4, 0, 2, 1, 100, 0) for name in ("queue://B", "queue://A")]
+    def homes(self) -> list[BrokerDestination]:
+        found: list[BrokerDestination] = []
+        for name in ("A", "B", "GONE"):
+            destination = Destination(QUEUE, name)
+            found.append(BrokerDestination(destination, PolicyEntry(destination), MemoryUsage(0)))
+        found[2].removed = True
+        return found
+
+    def destination_view(self, home: BrokerDestination) -> DestinationView:
+        return DestinationView(home.destination.qualified_name, 1, 0, 5, 4, 4, 0, 2, 1, 100, 0)
 
     def connection_views(self) -> list[ConnectionView]:
         return [ConnectionView("ID:c", "client", "user", "tcp://127.0.0.1:5", "stomp", 1, 1, slow=False)]
@@ -68,10 +80,10 @@ def test_the_status_says_who_since_when_and_where() -> None:
 def test_destinations_and_connections_come_in_order_and_as_json() -> None:
     view = BrokerView(Broker(), Things(), [], Clock(), {})
     assert [row["destination"] for row in view.destinations()] == ["queue://A", "queue://B"]
-    assert view.connections()[0]["client_id"] == "client"
+    assert next(view.connections())["client_id"] == "client"
     assert [(row["client_id"], row["name"]) for row in view.subscriptions()] == [("a", "1"), ("a", "2"), ("b", "1")]
-    assert view.consumers()[0]["destination"] == "queue://A"
-    json.dumps([view.destinations(), view.connections(), view.subscriptions(), view.consumers()])
+    assert next(view.consumers())["destination"] == "queue://A"
+    json.dumps([*view.destinations(), *view.connections(), *view.subscriptions(), *view.consumers()])
 
 
 def test_the_status_says_how_full_memory_store_and_disk_are(tmp_path: Path) -> None:
