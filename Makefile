@@ -23,7 +23,6 @@ SOAK_DAMAGED ?= 100000
 SOAK_CRASH_CALLS ?= 2000
 SOAK_PENDING ?= 1000000
 SOAK_SPARK_KILLS ?= 200
-SOAK_DAMAGED ?= 100000
 FUZZ_INPUTS ?= 1000000
 SOURCES := $(shell find src -name '*.py')
 CODE := src tests tools $(wildcard examples)

@@ -1,7 +1,7 @@
 """Two clients, one broker, a disk that loses unsynced writes: what was promised holds over many seeds.
 
-SPANWIRE_SEEDS sets how many (100 unless told), SPANWIRE_FIRST_SEED where they begin. The history of a seed that fails
-is kept in ``out/soak``.
+SPANWIRE_SEEDS sets how many (100, or 50 interpreted), SPANWIRE_FIRST_SEED where they begin. The history of a seed that
+fails is kept in ``out/soak``.
 """
 
 from __future__ import annotations

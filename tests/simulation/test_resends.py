@@ -1,6 +1,6 @@
 """Whatever breaks between a failover client and the disk: each of its sends is stored exactly once.
 
-SPANWIRE_SEEDS sets how many worlds are played (100 unless told).
+SPANWIRE_SEEDS sets how many worlds are played (100 unless told, 50 by the interpreted build).
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ import gzip
 import json
 import re
 import struct
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -58,11 +59,13 @@ def wire_format_of(entry: dict[str, Any], version: int | None = None) -> WireFor
     )
 
 
+@cache
 def snake(name: str) -> str:
     name = re.sub(r"([a-z0-9])([A-Z])", r"\1_\2", name)
     return re.sub(r"([A-Z]+)([A-Z][a-z])", r"\1_\2", name).lower()
 
 
+@cache
 def fields_of(name: str, version: int) -> list[dict[str, Any]]:
     """All fields of a structure in one version, parents first."""
     row = ROWS[name]

@@ -504,7 +504,11 @@ class Stage:
 
     def has(self, destination: str) -> bool:
         """Whether the destination exists."""
-        return any(view.destination == destination for view in self.broker.destination_views())
+        return destination in self.names()
+
+    def names(self) -> set[str]:
+        """The destinations that exist; who asks for many of them asks once."""
+        return {view.destination for view in self.broker.destination_views()}
 
     def connection_view(self, peer: Peer) -> ConnectionView:
         """The statistics of one connection."""
