@@ -73,6 +73,9 @@ class Condition:
             self._arrivals[name].came(0, self.context.last_order() + 1, self.context.monotonic)
         return MessageReference(self._homes[name], message, 0, self.context.next_order(), 0)
 
+    def home(self, name: str) -> BrokerDestination:
+        return self._homes[name]
+
     def lets_through(self, *references: MessageReference) -> list[bool]:
         return [self.bridge.lets_through(reference) for reference in references]
 
@@ -187,3 +190,10 @@ def test_a_bridge_that_leaves_a_queue_keeps_nothing_of_it() -> None:
     assert condition.queues == ["queue://Q", "queue://R"]
     queues[0].detach(bridge)
     assert condition.queues == ["queue://R"]
+
+
+def test_a_queue_that_is_woken_again_has_nothing_to_offer_that_it_has_not_offered() -> None:
+    condition = Condition("Q", policy=BridgePolicy(replays=True, replay_delay_ms=500))
+    condition.lets_through(condition.came_back("Q", 1))
+    condition.context.monotonic += 0.5
+    assert [condition.bridge.go_on(condition.home("Q")) for _ in range(2)] == [True, False]

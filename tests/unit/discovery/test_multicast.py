@@ -90,3 +90,19 @@ def test_a_member_that_is_of_no_use_and_one_that_is_silent_are_lost() -> None:
 
     asyncio.run(scenario())
     assert told.heard[-1] == "-tcp://b:1"
+
+
+def test_a_group_that_cannot_be_reached_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    agent = MulticastAgent(MulticastSettings())
+    for _ in range(3):
+        agent.error_received(OSError(101, "Network is unreachable"))
+    assert caplog.messages == ["discovery: 239.255.2.3:6155 cannot be reached: [Errno 101] Network is unreachable"]
+
+
+def test_a_member_that_only_announces_hears_nobody_and_may_be_told_of_anybody() -> None:
+    agent = MulticastAgent(MulticastSettings())
+    agent.announce("tcp://me:1")
+    agent.datagram_received(Beacon("default", "tcp://a:1").encode(), ("127.0.0.1", 1))
+    agent.failed("tcp://a:1", 0.0)
+    agent.stop()
+    assert agent._announced.uris() == ()

@@ -849,3 +849,20 @@ def test_a_queue_among_topics_that_are_to_be_durable_is_served_like_any_other() 
     assert inbox.texts == ["one"]
     assert link.bridge is not None and link.bridge.demand_count == 0
     assert a.broker.operations.durable_terms() == []
+
+
+@pytest.mark.parametrize(("conduit", "subscriptions"), [(False, 2), (True, 1)])
+def test_a_nearer_consumer_takes_the_place_of_a_farther_one_only_where_one_subscription_serves_both(
+    conduit: bool, subscriptions: int
+) -> None:
+    network = Network()
+    a, b, c = chain(network, "ABC", BridgeSettings(conduit=conduit, message_ttl=2, consumer_ttl=2))
+    far = c.client().consumes("topic://T")
+    network.settles()
+    near = b.client().consumes("topic://T")
+    network.settles()
+    link = network.links[0]
+    assert link.bridge is not None and link.bridge.demand_count == subscriptions
+    send_all(a, "topic://T", ["one"])
+    network.settles()
+    assert texts([far, near]) == [["one"], ["one"]]

@@ -162,3 +162,28 @@ def test_the_agent_of_a_connector_starts_when_it_knows_where_this_broker_listens
     asyncio.run(connector.start(["tcp://a:1"]))
     connector.stop()
     assert agent.heard == ["ignore tcp://a:1", "start", "stop"]
+
+
+@pytest.mark.parametrize("end", [False, True])
+def test_a_connector_that_is_stopped_tries_none_of_its_brokers_any_more(end: bool) -> None:
+    remotes = tuple(RemoteAddress(f"tcp://{name}:1", name, 1) for name in "bc")
+    settings = NetworkConnectorSettings(BridgeSettings(name="link"), remotes)
+    connector = NetworkConnector(settings, Network().site("A").broker, "tcp://a:1", ClockTurn(), NetworkRoutes())  # type: ignore[arg-type]
+
+    async def scenario() -> set[bool]:
+        before = asyncio.all_tasks()
+        await connector.start()
+        tasks = asyncio.all_tasks() - before
+        assert len(tasks) == len(remotes)
+        if end:
+            connector.end()
+        else:
+            connector.stop()
+        await asyncio.wait(tasks)
+        return {task.cancelled() for task in tasks}
+
+    assert asyncio.run(scenario()) == {True}
+    assert [(view.uri, view.state) for view in connector.views()] == [
+        ("tcp://b:1", "stopped"),
+        ("tcp://c:1", "stopped"),
+    ]

@@ -250,3 +250,10 @@ def test_of_the_subscriptions_at_a_broker_the_one_of_the_best_priority_comes_fir
     found = NetworkPlan(brokers, [PlannedLink("A", "B", low, "low"), PlannedLink("A", "B", high, "high")])
     assert [one.link.settings for one in found.demand(Q, "B")["A"]] == [high, low]
     assert [link.settings for link in found.route("A", Q, "B").links] == [high]
+
+
+def test_of_several_lists_the_one_that_keeps_a_destination_back_is_named() -> None:
+    excluded = (parse_destination("queue://OTHER"), parse_destination("queue://Q.>"), Q)
+    assert reasons(plan("AB", BridgeSettings(excluded=excluded)), "A", "B") == ["queue://Q.> is excluded"]
+    lists = BridgeSettings(excluded=excluded[:1], included=(parse_destination("queue://IN"),))
+    assert reasons(plan("AB", lists), "A", "B") == ["it is not among the included destinations"]

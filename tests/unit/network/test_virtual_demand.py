@@ -209,3 +209,9 @@ def test_the_name_of_a_queue_tells_to_which_topic_it_listens(
         parse_destination(f"queue://{queue}")
     )
     assert found == ([] if topic is None else [Destination(TOPIC, topic)])
+
+
+def test_no_virtual_destination_takes_advisories() -> None:
+    everything = VirtualSettings((VirtualTopic(Destination(TOPIC, ">"), "VT.", ""),))
+    assert VirtualRoutes(everything).find(Destination(TOPIC, "A")) is not None
+    assert VirtualRoutes(everything).find(Destination(TOPIC, "ActiveMQ.Advisory.Connection")) is None

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from typing import cast
 
 import pytest
@@ -24,12 +25,14 @@ class Frame:
     def __init__(self, name: str) -> None:
         self.name = name
         self.columns = ["text"]
+        self.caching: list[str] = []
 
     def persist(self) -> Frame:
+        self.caching.append("persist")
         return self
 
     def unpersist(self) -> None:
-        pass
+        self.caching.append("unpersist")
 
     def select(self, *_: str) -> Frame:
         return self
@@ -74,6 +77,13 @@ class FullDisk(World):
 
     def kept(self, frame: DataFrame, way: Sequence[str], memory: DataFrame | None = None) -> DataFrame:
         super().kept(frame, way, memory)
+        raise OSError
+
+
+class FullWriter(World):
+    """The first rows that are to be written are the end of it."""
+
+    def write(self, frame: DataFrame, endpoint: Endpoint, is_rare: bool = False) -> None:
         raise OSError
 
 
@@ -219,3 +229,13 @@ def test_rows_are_kept_before_the_first_step_and_before_any_with_several_endpoin
     route = route_of(to(), to("json:/x"))
     steps = [*route.steps[:1] * index, *route.steps[:count]]
     assert must_keep(route, repeat, index, steps) is kept
+
+
+def test_rows_that_were_cached_are_given_back_also_after_a_failure() -> None:
+    route = route_of(to("json:/x"), to("json:/y"))
+    for world in (World(), FullWriter()):
+        frame = Frame("in")
+        delivery = Delivery(cast(StepBuilder, Builder()), None, cast(BatchWriter, world), None)
+        with nullcontext() if type(world) is World else pytest.raises(OSError):
+            delivery.deliver(cast(DataFrame, frame), [], route.steps, repeat=True)
+        assert frame.caching == ["persist", "unpersist"]

@@ -426,3 +426,26 @@ def test_a_value_is_sql_or_a_constant_as_it_stands(value: str, sql: str) -> None
         f'- from: {{uri: "jms:A", steps: [{{setHeader: {{name: n, {value}}}}}, {{to: "json:/x"}}]}}'
     ).steps
     assert isinstance(header, SetHeader) and sql_of(header.value) == sql
+
+
+@pytest.mark.parametrize(
+    ("step", "words"),
+    [
+        ("setHeader", "name: n, constant: x"),
+        ("removeHeader", "name: n"),
+        ("removeHeaders", "pattern: 'n*'"),
+        ("setBody", "constant: x"),
+        ("split", "sql: 'array(text)'"),
+        ("aggregate", "window: 1 hour, watermark: 1 hour, columns: {n: 'count(1)'}"),
+        ("deduplicate", "key: text, watermark: 1 hour"),
+        ("join", "table: 'parquet:/t', 'on': 'message.text = table.k', columns: {text: table.v}"),
+        ("choice", "when: [{sql: 'a = 1', steps: [{to: 'json:/y'}]}]"),
+        ("multicast", "steps: [{to: 'json:/y'}]"),
+        ("filter", "sql: 'a = 1'"),
+    ],
+)
+def test_a_word_that_a_step_does_not_know_is_refused(step: str, words: str) -> None:
+    route = f'- from: {{uri: "jms:A", steps: [{{{step}: {{{words}}}}}, {{to: "json:/x"}}]}}'
+    assert only(route).steps
+    with pytest.raises(ConfigurationError, match=r"^r\.yaml:1: there is no .*'nonsense'"):
+        parse(route.replace(words, f"{words}, nonsense: 1"))
