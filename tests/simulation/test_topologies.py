@@ -139,6 +139,7 @@ def test_each_message_of_a_topic_reaches_every_consumer(make: Make, size: int) -
     inboxes = [site.client().consumes(TOPIC) for site in made.consumers]
     network.settles()
     sent = send_from_all(made.producers, TOPIC, 2)
+    assert inboxes and sent
     network.settles()
     for inbox in inboxes:
         assert Counter(inbox.texts) == Counter(sent)

@@ -116,9 +116,9 @@ def test_the_answer_about_a_queue_has_the_names_types_and_counters() -> None:
 
 def test_a_request_goes_nowhere_itself() -> None:
     stage = played()
+    stage.peer("p").sends("queue://Q", "a")
     asking = Asking(stage)
-    asking.asks(f"{ABOUT}Q")
-    asking.asks(OF_BROKER)
+    assert len(asking.asks(f"{ABOUT}Q")) == len(asking.asks(OF_BROKER)) == 1
     assert not any("Statistics" in view.destination for view in stage.broker.destination_views())
 
 

@@ -179,7 +179,7 @@ def test_a_connector_that_is_stopped_tries_none_of_its_brokers_any_more(end: boo
             connector.end()
         else:
             connector.stop()
-        await asyncio.wait(tasks)
+        await asyncio.wait(tasks, timeout=PATIENCE_S)
         return {task.cancelled() for task in tasks}
 
     assert asyncio.run(scenario()) == {True}

@@ -88,7 +88,9 @@ def test_the_page_refers_to_nothing_outside_and_forbids_it() -> None:
 
 
 def test_charts_are_well_formed() -> None:
-    for chart in report_with("<a & b>").charts:
+    charts = report_with("<a & b>").charts
+    assert charts
+    for chart in charts:
         root = ElementTree.fromstring(svg_of(chart))
         assert root.tag == "svg" and "<a & b>" in "".join(root.itertext())
 

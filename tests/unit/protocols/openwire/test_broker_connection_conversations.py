@@ -154,6 +154,7 @@ def by_kind(commands: list[Any]) -> dict[str, list[Any]]:
 def test_the_broker_answers_the_recorded_client_as_activemq_did(name: str) -> None:
     replay = Replay(CONVERSATIONS[name])
     replay.run()
+    assert any(peer.received for peer in replay.peers.values())
     for number, peer in replay.peers.items():
         version = peer.wire_format.version
         ours = by_kind([values_of(command, version, True) for command in peer.received])

@@ -44,6 +44,8 @@ def test_the_vectors_are_complete() -> None:
     assert len(CASES) == COMPLETE_CASES
     assert sum(len(case["frames"]) for case in CASES) == COMPLETE_FRAMES
     assert len(CONVERSATIONS) == 17
+    assert SEQUENCES and all(recorded["frames"] for recorded in [*SEQUENCES, *CONVERSATIONS])
+    assert all(conversation["negotiated"] for conversation in CONVERSATIONS)
 
 
 @pytest.mark.parametrize("kind", sorted({case["type"] for case in CASES}))
