@@ -45,6 +45,7 @@ class DestinationMap:
         self.durables: Final[dict[str, DurableSubscription]] = {}
         self.swept: Final[dict[int, dict[str, Queue]]] = {}  # by the period of the look for expired messages
         self.removable: Final[dict[str, BrokerDestination]] = {}  # those that their policy removes when they are idle
+        self.served = 0  # topics of all durable subscriptions together
         self.changes = 0  # how often a permanent queue, or somebody who listens to a pattern, came or went
 
     def queue(self, destination: Destination) -> Queue | None:
@@ -93,18 +94,37 @@ class DestinationMap:
         usage = self.advisory_usage if destination.is_advisory else self._usage
         topic = new_topic(destination, policy, usage, self._context, self._memory, slow)
         topic.route = self._routes.find(destination)
-        topic.serve([durable for durable in self.durables.values() if durable.covers(destination)])
+        topic.fans_out = topic.route is not None
+        self._context.steps += len(self.durables) // COMPARED_PER_STEP
+        for durable in self.durables.values():
+            if durable.covers(destination):
+                topic.serve(durable)
+                self.served += 1
         self.topics[destination.qualified_name] = topic
         self._note_removable(topic)
         return topic
 
     def serve(self, durable: DurableSubscription) -> None:
         """Let the topics that ``durable`` covers by the rights of now feed it, and no others."""
+        self._context.steps += len(self.topics) // COMPARED_PER_STEP
         for topic in self.topics.values():
-            before = durable in topic.durables
-            if durable.covers(topic.destination) != before:
-                others = [other for other in topic.durables if other is not durable]
-                topic.serve(others if before else [*others, durable])
+            before = topic in durable.topics
+            if durable.covers(topic.destination) == before:
+                continue
+            if before:
+                topic.serve_no_more(durable)
+                self.served -= 1
+            else:
+                topic.serve(durable)
+                self.served += 1
+
+    def serve_no_more(self, durable: DurableSubscription) -> None:
+        """Let no topic feed ``durable``, which is deleted."""
+        self._context.steps += len(durable.topics) // COMPARED_PER_STEP
+        self.served -= len(durable.topics)
+        for topic in list(durable.topics):
+            assert isinstance(topic, Topic)
+            topic.serve_no_more(durable)
 
     def reread(self) -> None:
         """Other rights hold: let topics feed the durable subscriptions whose users may read them now. What waits for
@@ -209,6 +229,9 @@ class DestinationMap:
         else:
             topic = self.topics.pop(destination.qualified_name, None)
             if topic is not None:
+                self.served -= len(topic.durables)
+                for durable in topic.durables:
+                    del durable.topics[topic]
                 topic.drop()
         self.removable.pop(destination.qualified_name, None)
 

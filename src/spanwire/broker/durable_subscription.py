@@ -13,7 +13,7 @@ from typing import Final
 from spanwire.broker.message_values import BoundMessageValues
 from spanwire.broker.ports import Principal
 from spanwire.broker.queue import Queue
-from spanwire.broker.reference import MessageCondition, MessageReference
+from spanwire.broker.reference import BrokerDestination, MessageCondition, MessageReference
 from spanwire.broker.rights import Rights
 from spanwire.model.destination import SUBSCRIPTION, Destination, parse_destination
 from spanwire.model.errors import InvalidClientIdError, JmsError, StoreError
@@ -76,6 +76,7 @@ class DurableSubscription:
         self.line: Final[Queue] = line
         self.principal = principal
         self.is_checked = True
+        self.topics: Final[dict[BrokerDestination, None]] = {}  # whose messages it gets
         self.connection_id = ""
         self.active = False
         self.offline_since = 0.0  # monotonic seconds, while it is not active

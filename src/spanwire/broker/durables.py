@@ -43,6 +43,7 @@ from spanwire.selector.expression import Selector
 from spanwire.selector.parser import parse_selector
 
 MAX_DURABLE_SUBSCRIPTIONS: Final = 10_000  # of one broker: each copies what it wants while its subscriber is away
+MAX_SERVED: Final = 1_000_000  # topics of all durable subscriptions together, some 120 bytes each
 
 logger = logging.getLogger(__name__)
 
@@ -99,6 +100,11 @@ class Durables:
             raise ResourceAllocationError(
                 f"the broker is at its maximum of {MAX_DURABLE_SUBSCRIPTIONS} durable subscriptions: "
                 f"unsubscribe those that nobody needs"
+            )
+        if self._map.served >= MAX_SERVED and any(part.is_pattern for part in terms.topic.parts()):
+            raise ResourceAllocationError(
+                f"durable subscriptions get messages of {self._map.served} topics together, as many as they may: "
+                f"use narrower wildcards or fewer subscriptions"
             )
         made = self._make(terms, state.principal, selector)
         if info.network_subscription:
@@ -276,9 +282,7 @@ class Durables:
         if store is not None:
             store.discard_fact(SUBSCRIPTIONS, _key(durable.terms))
             store.remove_destination(durable.line.destination)
-        for topic in self._map.topics.values():
-            if durable in topic.durables:
-                topic.serve([other for other in topic.durables if other is not durable])
+        self._map.serve_no_more(durable)
         if self._advisories is not None:
             self._advisories.subscription_removed(durable.terms, connection_id)
 

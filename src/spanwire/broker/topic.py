@@ -60,7 +60,7 @@ class Topic(BrokerDestination):
         super().__init__(destination, policy, usage)
         self._context: Final[BrokerContext] = context
         self.subscriptions: Final[list[Subscription]] = []
-        self.durables: list[DurableSubscription] = []
+        self.durables: Final[list[DurableSubscription]] = []
         self._line: Final[deque[Way]] = deque()
         self._is_handing_on = False  # there are some
         self._snapshot: list[Subscription] | None = None  # of ``subscriptions``, shared by messages under way
@@ -73,10 +73,17 @@ class Topic(BrokerDestination):
             count += durable.line.consumer_count
         return count
 
-    def serve(self, durables: list[DurableSubscription]) -> None:
-        """These durable subscriptions get its messages from now on."""
-        self.durables = durables
-        self.fans_out = self.route is not None or len(durables) > 0
+    def serve(self, durable: DurableSubscription) -> None:
+        """A durable subscription gets its messages from now on."""
+        self.durables.append(durable)
+        durable.topics[self] = None
+        self.fans_out = True
+
+    def serve_no_more(self, durable: DurableSubscription) -> None:
+        """A durable subscription gets no further messages of it."""
+        self.durables.remove(durable)
+        del durable.topics[self]
+        self.fans_out = self.route is not None or len(self.durables) > 0
 
     def accept(self, message: Message, sequence: int = 0) -> None:
         """Hand ``message`` to every subscription whose selector lets it through."""

@@ -7,9 +7,10 @@ import logging
 import pytest
 
 from spanwire.broker.destination_map import DestinationMap
+from spanwire.broker.durables import MAX_SERVED
 from spanwire.broker.joining import JOIN_STEPS
 from spanwire.broker.sending import MAX_WILDCARD_TARGETS
-from spanwire.broker.wildcards import MAX_PATTERNS, WildcardConsumers
+from spanwire.broker.wildcards import COMPARED_PER_STEP, MAX_PATTERNS, WildcardConsumers
 from spanwire.model.destination import parse_destination
 from spanwire.model.errors import ResourceAllocationError
 from tests.support.dialogue.broker_dialogue import Stage
@@ -110,3 +111,46 @@ def test_a_message_to_wildcards_goes_to_so_many_destinations_and_counts_a_step_f
     with pytest.raises(ResourceAllocationError, match="narrower wildcard"):
         producer.sends("topic://D.*", "2")
     assert stage.view("topic://D.0").enqueued == 1
+
+
+def test_a_durable_subscription_to_wildcards_looks_at_each_topic_and_its_end_at_its_own_alone() -> None:
+    stage = Stage()
+    for number in range(100 * COMPARED_PER_STEP):
+        stage.broker.configure_destination(parse_destination(f"topic://D.{number}"))
+    for name, steps in (("D.>", 200), ("E.>", 100)):
+        peer = stage.peer(name, client_id=name)
+        before = stage.broker.steps
+        listener = peer.consumes("topic://" + name, durable="d")
+        listener.leaves()
+        peer.unsubscribes("d")
+        assert steps <= stage.broker.steps - before <= steps + 10, name
+
+
+def test_durable_subscriptions_get_messages_of_so_many_topics_together_and_no_more() -> None:
+    stage = Stage()
+    destination_map = stage.broker._map
+    for number in range(10):
+        stage.broker.configure_destination(parse_destination(f"topic://D.{number}"))
+    first = stage.peer("first", client_id="first")
+    first.consumes("topic://D.*", durable="d").leaves()
+    assert destination_map.served == 10
+    stage.peer("p").removes("topic://D.0")
+    assert destination_map.served == 9
+    destination_map.served = MAX_SERVED
+    late = stage.peer("late", client_id="late")
+    with pytest.raises(ResourceAllocationError, match="narrower wildcards or fewer subscriptions"):
+        late.consumes("topic://D.*", durable="d")
+    late.consumes("topic://D.1", durable="plain")
+    first.consumes("topic://D.*", durable="d").leaves()
+    assert destination_map.served == MAX_SERVED + 1
+    first.unsubscribes("d")
+    assert destination_map.served == MAX_SERVED - 8
+
+
+def test_a_new_topic_counts_steps_for_the_durable_subscriptions_it_is_compared_with() -> None:
+    stage = Stage()
+    for number in range(10 * COMPARED_PER_STEP):
+        stage.peer(str(number), client_id=str(number)).consumes("topic://OTHER", durable="d")
+    before = stage.broker.steps
+    stage.peer("p").creates("topic://T")
+    assert 10 <= stage.broker.steps - before <= 12
