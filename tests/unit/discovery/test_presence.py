@@ -4,8 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from spanwire.discovery.presence import MAX_ANNOUNCED, Announced
+from spanwire.discovery.presence import MAX_ANNOUNCED, Announced, Presence
 from spanwire.model.errors import ConfigurationError
+
+
+class Deaf:
+    """A listener that does nothing."""
+
+    def on_found(self, uri: str) -> None: ...
+
+    def on_lost(self, uri: str) -> None: ...
 
 
 def test_connectors_are_announced_in_their_order_until_there_are_none() -> None:
@@ -24,3 +32,8 @@ def test_a_broker_announces_only_so_many_connectors() -> None:
     with pytest.raises(ConfigurationError, match="a broker announces 100 connectors at most"):
         announced.add("tcp://a:61616")
     assert len(announced.uris()) == MAX_ANNOUNCED
+
+
+def test_a_group_is_watched_only_for_a_listener() -> None:
+    assert Presence("sales", Deaf()).is_watched
+    assert not Presence("sales", None).is_watched

@@ -24,7 +24,7 @@ def test_the_factor_can_be_chosen() -> None:
 
 def test_a_link_that_lived_begins_again_with_the_first_delay() -> None:
     reconnect = Reconnect(ReconnectSettings())
-    assert [reconnect.failed(0), reconnect.failed(4.9), reconnect.failed(5.0), reconnect.failed(0)] == [1, 2, 1, 2]
+    assert [reconnect.failed(0), reconnect.failed(4.999), reconnect.failed(5.0), reconnect.failed(0)] == [1, 2, 1, 2]
 
 
 def test_after_as_many_attempts_as_are_allowed_it_gives_up() -> None:

@@ -123,6 +123,7 @@ def test_a_route_of_camels_yaml_is_read() -> None:
             "no parameter 'p0'",
         ),
         ('- from: {uri: "jms:A", uri: "jms:B"}', "'uri' is there twice"),
+        ("- ? [a]\n  : b", "r.yaml:1: a name must be a text"),
     ],
 )
 def test_a_bad_file_names_line_word_and_the_closest_known(text: str, told: str) -> None:

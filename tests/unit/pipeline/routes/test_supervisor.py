@@ -7,7 +7,7 @@ from py4j.protocol import Py4JNetworkError
 
 from spanwire.model.errors import ConfigurationError
 from spanwire.pipeline.routes.model import Patience
-from spanwire.pipeline.routes.supervisor import DRAIN_S, REPEATED, News, Supervised, lasts, run_all, told
+from spanwire.pipeline.routes.supervisor import DRAIN_S, REPEATED, News, Supervised, behind_of, lasts, run_all, told
 
 
 class Query:
@@ -349,3 +349,18 @@ def test_a_first_batch_without_rows_is_no_repetition() -> None:
 )
 def test_of_the_causes_that_java_gives_the_first_that_says_more_than_spark_is_told(text: str, line: str) -> None:
     assert told(RuntimeError(text)) == line
+
+
+@pytest.mark.parametrize(
+    ("progress", "behind"),
+    [
+        ({}, None),
+        ({"sources": []}, None),
+        ({"sources": {}}, None),
+        ({"sources": [{}]}, None),
+        ({"sources": [{"latestOffset": "7"}]}, None),
+        ({"sources": [{"latestOffset": '{"behindMs": 40}'}]}, 40),
+    ],
+)
+def test_how_far_a_source_is_behind_is_told_where_it_says_so(progress: dict[str, object], behind: int | None) -> None:
+    assert behind_of(progress) == behind
