@@ -8,10 +8,12 @@ their list spread as well.
 from __future__ import annotations
 
 import re
+from itertools import islice
 from typing import Final, Protocol
 
 MAX_BROKERS: Final = 64  # in one list: as many as a client takes
 SEPARATOR: Final = ","
+TOLD_AT_ONCE: Final = 500  # clients that are told of a change in one turn, some microseconds each
 MAX_NAME: Final = 256  # characters of a broker's name that patterns are compared with; others choose it
 
 
@@ -37,6 +39,7 @@ class ClusterClients:
         self.brokers: list[str] = []
         self._patterns: Final[tuple[str, ...]] = patterns
         self._members: Final[dict[ClusterMember, None]] = {}
+        self._untold: Final[dict[ClusterMember, None]] = {}  # those that are still to hear of a change
         self._told = 0
 
     def may_be_told(self, name: str) -> bool:
@@ -53,9 +56,10 @@ class ClusterClients:
     def leave(self, member: ClusterMember) -> None:
         """It is gone."""
         self._members.pop(member, None)
+        self._untold.pop(member, None)
 
     def change(self, brokers: list[str]) -> None:
-        """These brokers are there now, this one included."""
+        """These brokers are there now, this one included. The first clients hear of it; `tell_more` is for the rest."""
         brokers = brokers[:MAX_BROKERS]
         if brokers == self.brokers:
             return
@@ -63,8 +67,16 @@ class ClusterClients:
         self.brokers = brokers
         if not has_new and not self.updates_on_remove:
             return
-        for member in list(self._members):
+        self._untold.clear()
+        self._untold.update(self._members)
+        self.tell_more()
+
+    def tell_more(self) -> bool:
+        """Tell further clients of the last change; True while there are others. To be called in turns of their own."""
+        for member in list(islice(self._untold, TOLD_AT_ONCE)):
+            del self._untold[member]
             member.advise(self._listing(), self.rebalances)
+        return len(self._untold) > 0
 
     def _listing(self) -> str:
         if not self.updates or not self.brokers:

@@ -89,6 +89,8 @@ class Networking:
                 if cluster is not None:
                     others = [uri for uri, name in linked if cluster.may_be_told(name)]
                     cluster.change(list(dict.fromkeys([announced_uri(one, host_name), *others])))
+                    while cluster.tell_more():
+                        await asyncio.sleep(0)
             await asyncio.sleep(CLUSTER_INTERVAL)
 
     async def _announce(self, settings: AgentSettings, uri: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spanwire.protocols.cluster import MAX_BROKERS, ClusterClients
+from spanwire.protocols.cluster import MAX_BROKERS, TOLD_AT_ONCE, ClusterClients
 
 A, B, C = "tcp://a:1", "tcp://b:1", "tcp://c:1"
 
@@ -96,3 +96,20 @@ def test_a_list_has_an_end() -> None:
     cluster.change([f"tcp://h{n}:1" for n in range(1_000)])
     cluster.join(client, False)
     assert client.heard[0][0].count(",") == MAX_BROKERS - 1
+
+
+def test_of_many_clients_some_are_told_of_a_change_in_each_turn_and_each_once() -> None:
+    cluster = ClusterClients(True, False, False)
+    cluster.change([A])
+    clients = [Told() for _ in range(2 * TOLD_AT_ONCE + 2)]
+    for client in clients:
+        cluster.join(client, False)
+    cluster.change([A, B])
+    late = Told()
+    cluster.join(late, False)
+    cluster.leave(clients[-1])
+    assert [len(client.heard) for client in clients] == [2] * TOLD_AT_ONCE + [1] * (TOLD_AT_ONCE + 2)
+    assert cluster.tell_more()
+    assert not cluster.tell_more()
+    assert [len(client.heard) for client in clients] == [2] * (2 * TOLD_AT_ONCE + 1) + [1]
+    assert late.heard == [(f"{A},{B}", False)]
