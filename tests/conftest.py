@@ -48,8 +48,10 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
     return group_scheduling(config, log) if config.getoption("dist") == "loadgroup" else None
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests with other processes may be tried again."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Tests with other processes may be tried again, unless the command line says how often (`--reruns 0`)."""
+    if config.getoption("reruns", None) is not None:
+        return
     for item in items:
         if any(item.path.is_relative_to(directory) for directory in WITH_OTHERS):
             item.add_marker(pytest.mark.flaky(reruns=MORE_ATTEMPTS))
