@@ -30,6 +30,7 @@ def test_a_restart_keeps_the_subscribers_of_subscriptions_that_are_there_and_dis
     assert (again.serving("s1"), again.serving("s\u00fc\ud800")) == ([], ["one"])
     again.forget("one")
     assert store.facts[REMOTE_SUBSCRIBERS] == {}
+    assert (again._behind, again._served_by) == ({}, {})
 
 
 def test_a_subscription_that_was_there_before_its_subscribers_were_kept_may_have_others() -> None:

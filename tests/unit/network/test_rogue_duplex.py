@@ -180,3 +180,17 @@ def test_the_time_of_a_message_over_the_link_is_that_at_which_it_comes(seconds: 
     remote.says(message)
     assert remote.bridge.counts().received == 1
     assert remote.site.queue("Q")[2] == waiting
+
+
+def test_the_other_end_gets_no_more_advisories_than_it_reads() -> None:
+    remote = running()
+    remote.says(consumer())
+    remote.bridge.unsent(100 * 1024 * 1024)
+    remote.site.client().consumes("queue://HERE")
+    remote.network.settles()
+    assert remote.bridge.data_to_send() == []
+    remote.bridge.unsent(0)
+    remote.network.settles()
+    remote.heard.clear()
+    remote.listens()
+    assert [type(one).__name__ for one in remote.heard] == ["MessageDispatch"]

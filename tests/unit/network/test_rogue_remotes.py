@@ -476,3 +476,31 @@ def test_answers_that_come_together_are_read_as_one_run() -> None:
     encoder = FrameEncoder(WireFormat())
     (run,) = remote.commands(b"".join(encoder.encode(wire.Response(number)) for number in (7, 8, 9)))
     assert isinstance(run, AnswerRun) and list(run.correlation_ids) == [7, 8, 9]
+
+
+def test_a_consumer_that_comes_while_a_subscription_is_about_to_end_gets_one_of_its_own() -> None:
+    remote = Remote().runs()
+    remote.advises(remote.consumer(1))
+    client = remote.site.client()
+    client.sends(Q, "one", persistent=False)
+    remote.listens()
+    (first,) = remote.asked()
+    remote.advises(wire.RemoveInfo(object_id=remote.consumer(1).consumer_id))
+    remote.advises(remote.consumer(2))
+    remote.says(wire.Response(first.command_id))
+    client.sends(Q, "two", persistent=False)
+    remote.listens()
+    assert [type(one).__name__ for one in remote.asked()] == ["ActiveMQTextMessage"]
+    assert remote.bridge.demand_count == 1
+
+
+@pytest.mark.parametrize(("together", "count"), [(False, 2), (True, 1)])
+def test_a_consumer_beside_the_subscription_of_a_network_shares_it_only_where_the_connector_says_so(
+    together: bool, count: int
+) -> None:
+    remote = Remote(BridgeSettings(conduit_network_queues=together, consumer_ttl=2)).runs()
+    of_a_network = remote.consumer(1)
+    of_a_network.network_subscription = True
+    remote.advises(of_a_network)
+    remote.advises(remote.consumer(2))
+    assert remote.bridge.demand_count == count
