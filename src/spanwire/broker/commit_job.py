@@ -222,8 +222,9 @@ class CommitJob(BrokerDestination):
     def _note(self, message_id: MessageId) -> None:
         if self.runs:
             last = self.runs[-1]
-            if last.first.producer_id is message_id.producer_id and last.first.sequence + last.count == (
-                message_id.sequence
+            maker = last.first.producer_id
+            if last.first.sequence + last.count == message_id.sequence and (
+                maker is message_id.producer_id or maker == message_id.producer_id
             ):
                 last.count += 1
                 return
