@@ -37,7 +37,7 @@ SETTINGS = BridgeSettings(message_ttl=2, consumer_ttl=2, decrease_priority=False
 UNAUDITED = PolicyMap([PolicyEntry(parse_destination("topic://>"), topic=TopicPolicy(audits_copies=False))])
 MESHES = range(int(os.environ.get("SPANWIRE_MESHES", "100")))
 IS_SOAK = "SPANWIRE_MESHES" in os.environ
-LINKS_UP = int(os.environ.get("SPANWIRE_MESH_LINKS", "3" if IS_SOAK else "4"))  # of six, before every order begins
+LINKS_UP = int(os.environ.get("SPANWIRE_MESH_LINKS", "2" if IS_SOAK else "4"))  # of six, before every order begins
 STEPS = 60  # events of a random mesh in which links may break
 MESSAGES = int(os.environ.get("SPANWIRE_MESH_MESSAGES", "2"))  # in every order
 FEW = 10  # ends that are played anew
