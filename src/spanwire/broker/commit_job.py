@@ -222,9 +222,8 @@ class CommitJob(BrokerDestination):
     def _note(self, message_id: MessageId) -> None:
         if self.runs:
             last = self.runs[-1]
-            maker = last.first.producer_id
-            if last.first.sequence + last.count == message_id.sequence and (
-                maker is message_id.producer_id or maker == message_id.producer_id
+            if last.first.producer_id is message_id.producer_id and last.first.sequence + last.count == (
+                message_id.sequence
             ):
                 last.count += 1
                 return

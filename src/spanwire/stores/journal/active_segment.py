@@ -253,7 +253,6 @@ class ActiveSegment:
         stop = min(len(unit.messages), place + SLICE_RECORDS)
         left = SLICE_RECORDS - (stop - place)
         small: list[bytes] = []
-        heads: list[bytes] = []
         while place < stop and offset < end:
             message = unit.messages[place]
             payload = unit.payloads[place]
@@ -272,7 +271,7 @@ class ActiveSegment:
             else:
                 header = encode_header(seed, offset, MESSAGE, flags, message.format_id, owner.number, sequence, payload)
             small.append(header)
-            heads.append(header)
+            encoding.heads.append(header)
             encoding.header = header
             encoding.last = offset
             if len(payload) > LARGE_PAYLOAD:
@@ -287,7 +286,6 @@ class ActiveSegment:
             offset += record_size(stored)
             place += 1
         encoding.parts.append(b"".join(small))
-        encoding.heads.append(b"".join(heads))
         encoding.offset = offset
         gathered.place = place
         return left
@@ -303,6 +301,7 @@ class ActiveSegment:
             for sequence in removals.sequences[start:stop]:
                 header = encode_header(self.seed, encoding.offset, REMOVAL, 0, 0, owner.number, sequence, b"")
                 small.append(header)
+                encoding.heads.append(header)
                 encoding.header = header
                 encoding.last = encoding.offset
                 encoding.offset += HEADER_SIZE
@@ -316,9 +315,7 @@ class ActiveSegment:
             if stop == len(removals.sequences):
                 gathered.removals.pop()
                 gathered.removed = 0
-        records = b"".join(small)
-        encoding.parts.append(records)
-        encoding.heads.append(records)
+        encoding.parts.append(b"".join(small))
         return not gathered.removals
 
     def _written(self, entry: Entry, offset: int, length: int) -> None:
