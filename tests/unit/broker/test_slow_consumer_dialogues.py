@@ -7,7 +7,6 @@ import pytest
 from spanwire.broker.policy import PolicyEntry
 from spanwire.broker.slow_consumers import GRACE_SECONDS, LOOKS_PER_TURN
 from spanwire.broker.slow_policy import SlowConsumerPolicy
-from spanwire.broker.topic import FAN_OUT_STEPS
 from spanwire.model.destination import QUEUE, TOPIC, Destination
 from tests.support.dialogue.broker_dialogue import Listener, Stage
 
@@ -260,23 +259,3 @@ def test_many_consumers_are_looked_at_some_in_each_turn() -> None:
     assert stage.broker.next_timeout() == 0.0
     stage.runs()
     assert all(is_ended(listener) for listener in listeners)
-
-
-@pytest.mark.parametrize("others", [1, FAN_OUT_STEPS])
-def test_one_that_catches_up_among_few_or_many_subscribers_is_slow_no_more(others: int) -> None:
-    stage = watching(by_slowness())
-    crowd = stage.peer("crowd")
-    for _ in range(others):
-        crowd.consumes(T, prefetch=1)
-    was_slow = stage.peer("a").consumes(T, prefetch=2)
-    producer = stage.peer("p")
-    producer.sends(T, *"123456")
-    stage.settle()
-    was_slow.acknowledges("2", count=2)
-    was_slow.acknowledges("4", count=2)
-    was_slow.acknowledges("6", count=2)
-    producer.sends(T, "7")
-    stage.settle()
-    passes(stage, 5)
-    assert was_slow.out == list("1234567")
-    assert not is_ended(was_slow)
