@@ -204,8 +204,7 @@ class FlowControl:
             )
         if self._fails_at_once(state, home) and obstacle >= MEMORY and obstacle != TURN:
             raise ResourceAllocationError(self._refusal(home, message, obstacle))
-        is_short = obstacle == HANDING or (obstacle == TURN and len(state.commits) > 0)  # needs nothing of the client
-        if not is_short:
+        if obstacle != HANDING:
             self._check_parked(state, home, message)
         now = self._context.monotonic
         if not state.parked:
@@ -217,7 +216,7 @@ class FlowControl:
         self._due = min(self._due, deadline)
         if obstacle == DISK or obstacle == STORE:
             self._due = min(self._due, now + ROOM_POLL_SECONDS)
-        if is_short or (self._is_parking_full(state) and state.may_pause_reading()):
+        if obstacle == HANDING or (self._is_parking_full(state) and state.may_pause_reading()):
             state.reading_paused = True
         if obstacle >= MEMORY and obstacle != TURN:
             self._warn(state, home, message, obstacle)
@@ -295,12 +294,13 @@ class FlowControl:
         self._parked_bytes -= parked.message.size
 
     def _read_on(self, state: ConnectionState) -> None:
-        if not state.reading_paused or state.commits or (state.parked and state.parked[0].home.is_behind):
+        if not state.reading_paused or state.parked_bytes >= MAX_PARKED_BYTES:
             return
-        if self._is_parking_full(state) and state.parked and state.may_pause_reading():
+        if state.parked and state.parked[0].home.is_behind:
             return
-        state.reading_paused = False
-        state.outlet.mark_dirty()
+        if not state.parked or self._parked_bytes < self._max_parked_bytes:
+            state.reading_paused = False
+            state.outlet.mark_dirty()
 
     def _has_room_again(self, state: ConnectionState, parked: ParkedSend) -> bool:
         """In the destinations it names, and in the one it waited for, which may be the target of a virtual one."""

@@ -8,7 +8,6 @@ from typing import Final
 import pytest
 
 from spanwire.broker.commit_job import COMMIT_STEPS, CommitJob
-from spanwire.broker.connection_state import MAX_PARKED_BYTES
 from spanwire.broker.releasing import RELEASE_STEPS
 from spanwire.broker.undo_job import UNDO_STEPS
 from spanwire.broker.xa_transactions import XA_OK
@@ -158,47 +157,6 @@ def test_what_is_sent_behind_a_commit_stays_behind_it() -> None:
     assert peer.is_answered(second)
     assert sorted(listener.out[MANY:]) == ["committed", "sent", "volatile"]
     assert listener.out[:MANY] == TEXTS
-
-
-def test_as_much_as_a_client_sends_behind_its_commit_is_taken() -> None:
-    stage = Stage()
-    peer = commits_many(stage)
-    listener = peer.consumes("queue://R", prefetch=MANY)
-    peer.commits(1)
-    texts = [f"{number}" + MAX_PARKED_BYTES // 4 * "x" for number in range(8)]
-    tokens = [peer.sends("queue://R", text) for text in texts]
-    assert peer.state.reading_paused, "for a moment, although it consumes"
-    gathers(stage, peer)
-    assert not peer.state.reading_paused
-    settles(stage)
-    assert [peer.is_answered(token) for token in tokens] == [True] * 8
-    peer.flushes()
-    settles(stage)
-    peer.flushes()
-    settles(stage)
-    assert listener.takes() == texts
-
-
-def test_a_client_is_read_again_behind_its_commit_when_only_it_can_make_room() -> None:
-    stage = Stage(memory_limit_bytes=16 * MAX_PARKED_BYTES, persistent=False)
-    peer = commits_many(stage)
-    listener = peer.consumes("queue://R", prefetch=100)
-    text = MAX_PARKED_BYTES * "x"
-    for number in range(12):
-        stage.peer(f"f{number}").sends("queue://R", f"{number}{text}")
-    peer.commits(1)
-    for number in range(20, 28):
-        peer.sends("queue://R", f"{number}{text}")
-    assert peer.state.reading_paused
-    gathers(stage, peer)
-    settles(stage)
-    assert peer.state.parked_bytes > MAX_PARKED_BYTES
-    assert not peer.state.reading_paused
-    while taken := listener.takes():
-        listener.acknowledges(taken[-1], count=len(taken))
-        settles(stage)
-    assert not peer.state.parked
-    assert len(listener.out) == 20
 
 
 def test_others_go_on_while_one_commits() -> None:
