@@ -277,15 +277,12 @@ class World:
         self.single_owner = None
         if self._batch is not None:
             self._write(self._batch)
-        self._write_all()
+        while (batch := self.journal.next_batch()) is not None:
+            self._write(batch)
         self.journal.note_clean_stop()
-        self._write_all()
+        while (batch := self.journal.next_batch()) is not None:
+            self._write(batch)
         self._start()
-
-    def _write_all(self) -> None:
-        while (batch := self.journal.next_batch()) is not None or self.journal.is_encoding:
-            if batch is not None:
-                self._write(batch)
 
     def _write(self, batch: Batch) -> None:
         write_batch(self.disk, batch, True)

@@ -15,7 +15,6 @@ from spanwire.broker.broker import Broker
 from spanwire.broker.facts import Fact
 from spanwire.broker.formats import MessageFormats
 from spanwire.broker.ports import Authenticator, Authorizer, MessageFormat, Transfer
-from spanwire.broker.store_unit import StoreUnit
 from spanwire.model.destination import Destination
 from spanwire.model.environment import Time
 from spanwire.model.errors import StoreError
@@ -100,13 +99,6 @@ class LateStore:
         for destination, sequence in removals:
             self.remove(destination, sequence)
         return [self.append(destination, message) for destination, message in additions]
-
-    def append_gathered(self, unit: StoreUnit, facts: list[Fact]) -> None:
-        removals = [(own.destination, sequence) for own in unit.removals() for sequence in own.sequences]
-        additions = [(line.destination, message) for line, message in zip(unit.lines, unit.messages, strict=True)]
-        sequences = self.append_unit(additions, removals, facts)
-        for line, sequence in zip(reversed(unit.lines), reversed(sequences), strict=True):
-            line.first = sequence
 
     def transfer_unit(
         self, transfers: list[Transfer], removals: list[tuple[Destination, int]], facts: list[Fact]

@@ -388,7 +388,9 @@ class Broker:
         self._unstored.stored(position)
         self._flow.refresh()
         for waiting in self._waiting.advance(position):
-            self._sending.releasing.take(waiting)
+            if waiting.messages is not None:
+                self._sending.release(waiting.messages)
+            answer(waiting, None)
         if self._flow.parked:
             self._flow.unpark()
 
@@ -465,9 +467,7 @@ class Broker:
     def awaits_disk(self) -> bool:
         """Return True while somebody waits for an answer that the store can still give."""
         store = self._context.store
-        if store is None or not store.has_room():
-            return False
-        return len(self._waiting) > 0 or self._committing.job_count > 0 or self._sending.releasing.is_busy
+        return len(self._waiting) > 0 and store is not None and store.has_room()
 
     def stop(self, now: Time) -> None:
         """End every connection in order; what they held is back in the store's care and goes to nobody else."""

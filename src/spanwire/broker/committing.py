@@ -4,26 +4,23 @@ from __future__ import annotations
 
 from typing import Final
 
-from spanwire.broker.commit_job import COMMIT_STEPS, CommitJob, Commits
 from spanwire.broker.connection_state import MAX_TRANSACTIONS_PER_CONNECTION, ConnectionState
 from spanwire.broker.context import BrokerContext
 from spanwire.broker.control_refusal import LIMIT, ControlRefusal, refusal
 from spanwire.broker.dead_letters import EXPIRED, DeadLetters
 from spanwire.broker.destinations import Destinations
-from spanwire.broker.facts import Fact
-from spanwire.broker.flow_control import FlowControl, tell
+from spanwire.broker.flow_control import FlowControl
 from spanwire.broker.ports import NO_TOKEN, Principal
 from spanwire.broker.producer_audit import ProducerAudit
 from spanwire.broker.queue import Queue
-from spanwire.broker.reference import BrokerDestination, MessageReference
+from spanwire.broker.reference import MessageReference
 from spanwire.broker.returning import ReturningJob
 from spanwire.broker.schedule import Plans
 from spanwire.broker.sending import Sending
 from spanwire.broker.subscription import Subscription
-from spanwire.broker.transactions import LocalTransaction, Stager, TransactedAck, Transaction, TransactionEnd
-from spanwire.broker.undo_job import UndoJob
+from spanwire.broker.transactions import LocalTransaction, Stager, TransactedAck, Transaction
 from spanwire.broker.unstored import Unstored
-from spanwire.broker.waiting import Waiting, WaitingLine, WithheldMessage
+from spanwire.broker.waiting import Waiting, WithheldMessage
 from spanwire.model.acks import EXPIRED_ACK, POISON_ACK
 from spanwire.model.destination import SCHEDULE, SUBSCRIPTION, Destination
 from spanwire.model.errors import AuthorizationError, JmsError, ResourceAllocationError, TransactionError, xa_error
@@ -33,10 +30,8 @@ from spanwire.model.message import Message
 XA_ROLLBACK_ONLY: Final = 100  # XAException.XA_RBROLLBACK, which Java clients read from the text of the error
 
 
-class Committing(Commits):
-    """Carries out what transactions gathered: one unit in the store, then dispatch once that is safe. One that holds
-    much is left to a `CommitJob`, and so is what its connection commits behind that.
-    """
+class Committing:
+    """Carries out what transactions gathered: one unit in the store, then dispatch once that is safe."""
 
     def __init__(
         self,
@@ -47,7 +42,6 @@ class Committing(Commits):
         unstored: Unstored,
         audit: ProducerAudit,
         flow: FlowControl,
-        waiting: WaitingLine,
     ) -> None:
         self._context: Final[BrokerContext] = context
         self._sending: Final[Sending] = sending
@@ -56,9 +50,6 @@ class Committing(Commits):
         self._unstored: Final[Unstored] = unstored
         self._audit: Final[ProducerAudit] = audit
         self._flow: Final[FlowControl] = flow
-        self._waiting: Final[WaitingLine] = waiting
-        self._jobs: Final[dict[str, CommitJob]] = {}  # by the name of the transaction
-        self.end: TransactionEnd | None = None
 
     def begin(self, state: ConnectionState, transaction_id: TransactionId) -> None:
         """Open a transaction; one that is open already stays as it is."""
@@ -76,8 +67,8 @@ class Committing(Commits):
         state.transactions[key] = LocalTransaction(transaction_id, state.uncommitted, repeated)
 
     def was_committed(self, state: ConnectionState, transaction_id: TransactionId) -> bool:
-        """Whether a client that reconnected had this transaction committed before, or begun to be."""
-        return state.repeats and (str(transaction_id) in self._jobs or self._audit.was_committed(transaction_id))
+        """Whether a client that reconnected had this transaction committed before."""
+        return state.repeats and self._audit.was_committed(transaction_id)
 
     def find(self, state: ConnectionState, transaction_id: TransactionId) -> LocalTransaction:
         """The open transaction of this id; raises `TransactionError` when there is none."""
@@ -92,19 +83,12 @@ class Committing(Commits):
         Raises `JmsError` when it cannot take effect; it is rolled back then. One that took effect before is answered.
         """
         if str(transaction_id) not in state.transactions and self.was_committed(state, transaction_id):
-            return self._answer_again(state, transaction_id, token)
+            return self._sending.answer_when_stored(state, token)
         transaction = self.find(state, transaction_id)
         del state.transactions[str(transaction_id)]
         if transaction.is_repeated:
-            return self._answer_again(state, transaction_id, token)
-        return self.finish(state, transaction, token)
-
-    def _answer_again(self, state: ConnectionState, transaction_id: TransactionId, token: int) -> bool:
-        job = self._jobs.get(str(transaction_id))
-        if job is None:
             return self._sending.answer_when_stored(state, token)
-        job.others.append((state, token))
-        return token == NO_TOKEN
+        return self.finish(state, transaction, token)
 
     def finish(self, state: ConnectionState, transaction: Transaction, token: int) -> bool:
         """Carry out what ``transaction`` gathered; the answer is as with `commit`.
@@ -113,9 +97,6 @@ class Committing(Commits):
         """
         if transaction.stager is not None:
             return self._stage(state, transaction, transaction.stager, token)
-        if state.commits or transaction.count + len(transaction.removals) > COMMIT_STEPS:
-            return self._begin_job(state, transaction, token)
-        self._context.steps += transaction.count
         try:
             check_refusal(transaction)
             sends = self._sends(state, transaction)
@@ -127,31 +108,6 @@ class Committing(Commits):
         transaction.end()
         self._settle(transaction)
         return self._dispatch(state, sends, token, stored)
-
-    def _begin_job(self, state: ConnectionState, transaction: Transaction, token: int) -> bool:
-        """Its first slice is in a later turn, behind the commits of its connection that are under way."""
-        try:
-            check_refusal(transaction)
-        except JmsError:
-            if not transaction.prepared:
-                self.undo([transaction])
-            raise
-        assert self.end is not None
-        job = CommitJob(self, self.end, self._context, state, transaction, token)
-        self._jobs[transaction.name] = job
-        state.commits.append(job)
-        if len(state.commits) == 1:
-            self._context.schedule(job)
-        return token == NO_TOKEN
-
-    def is_under_way(self, transaction: Transaction) -> bool:
-        """Return True if a job carries it out, and it has not taken effect yet."""
-        return transaction.name in self._jobs
-
-    @property
-    def job_count(self) -> int:
-        """The number of commits that have not taken effect yet."""
-        return len(self._jobs)
 
     def _stage(self, state: ConnectionState, transaction: Transaction, stager: Stager, token: int) -> bool:
         """Its sends are kept for a batch (`spanwire.broker.sinks`); a client that reconnects may ask for that again."""
@@ -184,27 +140,30 @@ class Committing(Commits):
         """
         returned: dict[Subscription, list[TransactedAck]] = {}
         left: list[MessageReference] = []
-        last: Subscription | None = None
-        own: list[TransactedAck] = []
-        for transaction in reversed(transactions):
-            for ack in reversed(transaction.acks):
-                subscription = ack.subscription
-                if subscription is None or subscription.removed:
-                    left.extend(ack.references)
-                    continue
-                if subscription is not last:
-                    last = subscription
-                    own = returned.setdefault(subscription, [])
-                own.append(ack)
-            job = UndoJob(transaction.sends, transaction.end_count(), transaction.acks)
-            if job.work():
-                self._context.schedule(job)
+        acks: list[TransactedAck] = []
+        for transaction in transactions:
+            transaction.end()
+            acks.extend(transaction.acks)
+        for ack in reversed(acks):
+            subscription = ack.subscription
+            if subscription is not None and not subscription.removed:
+                returned.setdefault(subscription, []).append(ack)
+                continue
+            left.extend(ack.references)
         if left:
             ReturningJob(left, self._context).start()
         for subscription, own in returned.items():
-            count = put_back(subscription, own)
-            if not subscription.leaving:
-                subscription.transaction_ended(count)
+            references: list[MessageReference] = []
+            numbers: list[int] = []
+            for ack in own:
+                references.extend(ack.references)
+                if not subscription.leaving:
+                    numbers.extend(ack.numbers())
+            if subscription.leaving:
+                subscription.take_back(references)
+                continue
+            subscription.put_back(references, numbers)
+            subscription.transaction_ended(len(references))
 
     def _sends(self, state: ConnectionState, transaction: Transaction) -> list[WithheldMessage]:
         """The messages with their destinations as they are now: one that was removed meanwhile is made again if the
@@ -212,24 +171,18 @@ class Committing(Commits):
         """
         found: list[WithheldMessage] = []
         for send in transaction.sends:
-            home: BrokerDestination | None = send.home
-            if send.home.destination.kind == SCHEDULE:
+            home = send.home
+            if home.destination.kind == SCHEDULE:
                 continue  # they are for later
-            if send.home.removed:
-                home = self.home_now(state, transaction, send.home)
-            if home is not None:
-                found.append(WithheldMessage(home, send.message, 0))
+            if home.removed:
+                if home.destination.is_temporary or home.destination.kind == SUBSCRIPTION:
+                    continue  # gone with all that was meant for it
+                if transaction.prepared:
+                    home = self._destinations.ensure_own(home.destination)  # it was allowed, and is promised
+                else:
+                    home = self._destinations.ensure(state, home.destination)
+            found.append(WithheldMessage(home, send.message, 0))
         return found
-
-    def home_now(
-        self, state: ConnectionState, transaction: Transaction, home: BrokerDestination
-    ) -> BrokerDestination | None:
-        """See `Commits.home_now`."""
-        if home.destination.is_temporary or home.destination.kind == SUBSCRIPTION:
-            return None  # gone with all that was meant for it
-        if transaction.prepared:
-            return self._destinations.ensure_own(home.destination)  # it was allowed, and is promised
-        return self._destinations.ensure(state, home.destination)
 
     def letters(self, transaction: Transaction) -> list[WithheldMessage]:
         """The dead letters of poisoned and expired messages; they are stored with the removal of the originals."""
@@ -238,17 +191,13 @@ class Committing(Commits):
             if ack.ack_type not in (POISON_ACK, EXPIRED_ACK):
                 continue
             for reference in ack.references:
-                found.extend(self.letters_of(ack, reference))
+                if isinstance(reference.home, Queue):
+                    cause = EXPIRED if ack.ack_type == EXPIRED_ACK else ack.cause
+                    letters = self._dead_letters.letters(reference, cause)
+                    found.extend(letters)
+                    if letters:
+                        ack.kept[reference] = None
         return found
-
-    def letters_of(self, ack: TransactedAck, reference: MessageReference) -> list[WithheldMessage]:
-        """See `Commits.letters_of`."""
-        if not isinstance(reference.home, Queue):
-            return []
-        letters = self._dead_letters.letters(reference, EXPIRED if ack.ack_type == EXPIRED_ACK else ack.cause)
-        if letters:
-            ack.kept[reference] = None
-        return letters
 
     def _store(
         self,
@@ -314,16 +263,12 @@ class Committing(Commits):
             if ack.subscription is not None:
                 ack.subscription.transaction_ended(len(ack.references))
             for reference in ack.references:
-                self.settle_one(ack, reference)
-
-    def settle_one(self, ack: TransactedAck, reference: MessageReference) -> None:
-        """See `Commits.settle_one`."""
-        if ack.ack_type == EXPIRED_ACK:
-            reference.home.expired += 1
-        reference.home.forgotten(reference)
-        if ack.ack_type in (POISON_ACK, EXPIRED_ACK) and isinstance(reference.home, Queue):
-            cause = EXPIRED if ack.ack_type == EXPIRED_ACK else ack.cause
-            self._dead_letters.tell_committed(reference, cause, reference in ack.kept)
+                if ack.ack_type == EXPIRED_ACK:
+                    reference.home.expired += 1
+                reference.home.forgotten(reference)
+                if ack.ack_type in (POISON_ACK, EXPIRED_ACK) and isinstance(reference.home, Queue):
+                    cause = EXPIRED if ack.ack_type == EXPIRED_ACK else ack.cause
+                    self._dead_letters.tell_committed(reference, cause, reference in ack.kept)
 
     def _dispatch(self, state: ConnectionState, sends: list[WithheldMessage], token: int, stored: bool) -> bool:
         """All of it together and in order: now, or once it is safe and nothing before it waits any more."""
@@ -335,94 +280,8 @@ class Committing(Commits):
         for entry in sends:
             entry.home.withheld += 1
             entry.home.hold(entry.message)
-        self._sending.release(state.outlet, sends)
+        self._sending.release(sends)
         return True
-
-    # -- for its jobs --------------------------------------------------------------------------------------------------
-
-    def check_send(self, transaction: Transaction, home: BrokerDestination, message: Message) -> bool:
-        """See `Commits.check_send`."""
-        if not transaction.prepared:
-            self._flow.check_commit(home, message)
-        return self._sending.is_stored(home, message)
-
-    def plans_of(self, state: ConnectionState, transaction: Transaction) -> Plans:
-        """See `Commits.plans_of`."""
-        return self.plans(transaction, state.principal)
-
-    def facts_of(self, state: ConnectionState, transaction: Transaction) -> list[Fact]:
-        """See `Commits.facts_of`."""
-        if isinstance(transaction, LocalTransaction) and state.info.fault_tolerant:
-            return self._audit.committed(transaction.transaction_id)
-        return transaction.facts
-
-    def hand_on(self, job: CommitJob, is_stored: bool) -> None:
-        """See `Commits.hand_on`."""
-        state = job.state
-        for run in job.runs:
-            state.audited = self._audit.stored_run(state.audited, run.first, run.count)
-        if job.stored_bytes > 0:
-            self._unstored.add(job.stored_bytes)
-        job.transaction.end_count()
-        waits = is_stored
-        for home, count in job.homes.items():
-            waits = waits or home.withheld > 0
-            home.withheld += count
-        store = self._context.store
-        position = store.position() if store is not None and waits else 0
-        waiting = Waiting(position, state.outlet, job.token, job.messages)
-        waiting.homes = job.homes
-        self._hand_one(waiting)
-        for other, token in job.others:
-            self._hand_one(Waiting(position, other.outlet, token, None))
-
-    def _hand_one(self, waiting: Waiting) -> None:
-        if waiting.position > 0:
-            self._waiting.add(waiting)
-        else:
-            self._sending.releasing.take(waiting)
-
-    def ended(self, job: CommitJob, error: JmsError | None) -> None:
-        """See `Commits.ended`."""
-        state = job.state
-        transaction = job.transaction
-        state.commits.popleft()
-        del self._jobs[transaction.name]
-        end = self.end
-        assert end is not None
-        if error is None:
-            end.taken(transaction)
-        else:
-            if isinstance(transaction, LocalTransaction):
-                self._audit.withdrawn(transaction.transaction_id)
-            if not transaction.prepared:
-                self.undo([transaction])
-            end.refused(transaction)
-            tell(state, job.token, error)
-            for other, token in job.others:
-                tell(other, token, error)
-        if state.commits:
-            self._context.schedule(state.commits[0])
-        elif state.parked:
-            self._flow.unpark()
-
-
-def put_back(subscription: Subscription, acks: list[TransactedAck]) -> int:
-    """The messages of ``acks``, which end with the oldest, are with their consumer again; how many that are."""
-    references: list[MessageReference] = []
-    numbers: list[int] = []
-    for ack in reversed(acks):
-        if len(ack.references) == 1 and ack.apart is None:
-            references.append(ack.references[0])
-            numbers.append(ack.place)
-        else:
-            references.extend(ack.references)
-            numbers.extend(ack.numbers())
-    if subscription.leaving:
-        subscription.take_back(references)
-    else:
-        subscription.put_back(references, numbers)
-    return len(references)
 
 
 def check_staged(transaction: Transaction) -> None:

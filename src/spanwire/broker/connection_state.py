@@ -58,7 +58,6 @@ class ConnectionState:
         self.uncommitted: Final[Uncommitted] = Uncommitted(max_uncommitted)
         self.parked: Final[deque[ParkedSend]] = deque()
         self.parked_bytes = 0
-        self.commits: Final[deque[BrokerDestination]] = deque()  # that are carried out in slices, one after the other
         self.reading_paused = False
         self.network_role = False
         self.forwards = False
@@ -70,11 +69,6 @@ class ConnectionState:
     def connection_id(self) -> str:
         """The id under which the client announced the connection."""
         return self.info.connection_id
-
-    @property
-    def waits_turn(self) -> bool:
-        """Whether something that was sent before waits, so that sends have to wait behind it."""
-        return len(self.parked) > 0 or len(self.commits) > 0
 
     def answer_last_parked(self, token: int) -> bool:
         """Have ``token`` answered with the last send that waits for room; False if none waits, or if that one is

@@ -5,8 +5,6 @@ from __future__ import annotations
 from typing import Final
 
 from spanwire.broker.advisory import Advisories
-from spanwire.broker.branch_rollback import BranchRollback
-from spanwire.broker.commit_job import CommitJob
 from spanwire.broker.connection_state import ConnectionState
 from spanwire.broker.connections import Connections
 from spanwire.broker.consuming import Consuming
@@ -18,7 +16,6 @@ from spanwire.broker.policy import PolicyEntry
 from spanwire.broker.producing import Producing
 from spanwire.broker.reference import BrokerDestination
 from spanwire.broker.returning import LEAVING_STEPS, ReturningJob
-from spanwire.broker.undo_job import UndoJob
 from spanwire.broker.usage import MemoryUsage
 from spanwire.broker.xa_transactions import XaTransactions
 from spanwire.model.acks import LAST_DELIVERED_UNKNOWN
@@ -81,13 +78,10 @@ class Departures:
 
     def finish(self) -> None:
         """Before a stop: what is on its way out is out."""
-        jobs = self._context.take_jobs(self._context.job_count())
-        while jobs:
-            for job in jobs:
-                if isinstance(job, (Departure, Leaving, ReturningJob, CommitJob, UndoJob, BranchRollback)):
-                    while job.work():
-                        pass
-            jobs = self._context.take_jobs(self._context.job_count())
+        for job in self._context.take_jobs(self._context.job_count()):
+            if isinstance(job, (Departure, Leaving, ReturningJob)):
+                while job.work():
+                    pass
 
 
 class Departure(BrokerDestination):

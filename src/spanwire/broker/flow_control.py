@@ -284,7 +284,7 @@ class FlowControl:
     def _resume(self, state: ConnectionState) -> None:
         sender = self.sender
         assert sender is not None
-        while state.parked and not state.commits and self._has_room_again(state, state.parked[0]):
+        while state.parked and self._has_room_again(state, state.parked[0]):
             parked = state.parked.popleft()
             self._drop(state, parked)
             sender.go_on(state, parked)

@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import Final, Protocol
 
 from spanwire.broker.facts import Fact
-from spanwire.broker.store_unit import StoreUnit
 from spanwire.model.destination import Destination
 from spanwire.model.errors import JmsError, SpanwireError
 from spanwire.model.info import ConnectionInfo
@@ -141,12 +140,6 @@ class MessageStore(Protocol):
         facts: list[Fact],
     ) -> list[int]:
         """Do all of it or, after a crash, nothing of it (a transaction's commit); gives the additions' sequences."""
-        ...
-
-    def append_gathered(self, unit: StoreUnit, facts: list[Fact]) -> None:
-        """`append_unit` for a unit that was gathered in slices, and is written in slices: the call is as short for many
-        messages as for a few. Sets the ``first`` of its lines.
-        """
         ...
 
     def transfer_unit(

@@ -135,7 +135,6 @@ class Rooms:
             self.unstored,
             producer_audit,
             self.flow,
-            self.waiting,
         )
         self.producing: Final[Producing] = Producing(self.map, self.destinations, self.rights, self.advisories)
         self.durables: Final[Durables] = Durables(
@@ -173,7 +172,6 @@ class Rooms:
             self.flow,
             recovered,
         )
-        self.committing.end = self.xa
         self.reopening: Final[Reopening] = Reopening(
             self.xa, self.destinations, self.durables, self.scheduler, self.cursors, self.sinks
         )

@@ -354,7 +354,7 @@ class Scheduler(DelayedSender):
         for entry in entries:
             entry.home.withheld += 1
             entry.home.hold(entry.message)
-        self._sending.release(self._outlet, entries)
+        self._sending.release(entries)
 
     def _own_state(self, principal: Principal) -> ConnectionState:
         """A connection of nobody, with the rights of ``principal``."""

@@ -15,11 +15,9 @@ from spanwire.broker.destinations import Destinations
 from spanwire.broker.flow_control import MEMORY, ROOM, TURN, FlowControl, ParkedSender, tell
 from spanwire.broker.formats import MessageFormats
 from spanwire.broker.network_copies import COPY, NEARER, NEW
-from spanwire.broker.outlet import Outlet
 from spanwire.broker.ports import NO_TOKEN
 from spanwire.broker.producer_audit import ProducerAudit
 from spanwire.broker.reference import BrokerDestination, MessageReference
-from spanwire.broker.releasing import Releaser, Releasing
 from spanwire.broker.rights import Rights
 from spanwire.broker.topic import Topic
 from spanwire.broker.transactions import TransactedSend, Transaction
@@ -63,7 +61,7 @@ class ControlTaker(Protocol):
         ...
 
 
-class Sending(ParkedSender, Releaser):
+class Sending(ParkedSender):
     """Takes messages from connections; those of a transaction are kept in it until `Committing` hands them in."""
 
     def __init__(
@@ -94,7 +92,6 @@ class Sending(ParkedSender, Releaser):
         self._unscheduled: Final[Unscheduled] = Unscheduled(formats)
         self.delayed: DelayedSender | None = None
         self.control: ControlTaker | None = None
-        self.releasing: Final[Releasing] = Releasing(self, context)
 
     # -- from a connection ---------------------------------------------------------------------------------------------
 
@@ -116,13 +113,13 @@ class Sending(ParkedSender, Releaser):
             self._gather(transaction, home, message)
             return True
         obstacle = self._flow.obstacle(home, message)
-        if (obstacle != ROOM or state.waits_turn) and not self._passes(state, home, message, obstacle):
+        if (obstacle != ROOM or state.parked) and not self._passes(state, home, message, obstacle):
             return self._flow.park(state, home, message, token, obstacle if obstacle != ROOM else TURN)
         return self._deliver(state, home, message, token)
 
     def _passes(self, state: ConnectionState, home: BrokerDestination, message: Message, obstacle: int) -> bool:
         """Whether it is another broker that forwards ``message``, and there is some memory for that."""
-        return obstacle == MEMORY and not state.waits_turn and self._flow.has_reserve(state, home, message)
+        return obstacle == MEMORY and not state.parked and self._flow.has_reserve(state, home, message)
 
     def _send_later(
         self,
@@ -151,7 +148,7 @@ class Sending(ParkedSender, Releaser):
             self.control.take(state, message, transaction)
             return True
         targets = self.targets(state, message)
-        if state.waits_turn and transaction is None and targets:
+        if state.parked and transaction is None and targets:
             return self._flow.park(state, targets[0].home, message, token, TURN)
         if transaction is not None:
             transaction.messages += 1
@@ -192,7 +189,7 @@ class Sending(ParkedSender, Releaser):
         targets = [target for target in self.targets(state, message) if self._leads_on(target.home)]
         for target in targets:
             obstacle = self._flow.obstacle(target.home, message)
-            if (obstacle != ROOM or state.waits_turn) and not self._passes(state, target.home, message, obstacle):
+            if (obstacle != ROOM or state.parked) and not self._passes(state, target.home, message, obstacle):
                 return self._flow.park(state, target.home, message, token, obstacle if obstacle != ROOM else TURN)
         self._deliver_to_bridges(state, targets, message)
         return not message.persistent or self.answer_when_stored(state, token)
@@ -393,10 +390,6 @@ class Sending(ParkedSender, Releaser):
         if home.withheld > 0 and self._context.store is not None:
             entry = WithheldMessage(home, message, 0)
             self.withhold(Waiting(self._context.store.position(), state.outlet, NO_TOKEN, [entry]))
-        elif home.withheld > 0:
-            home.withheld += 1
-            home.hold(message)
-            self.release(state.outlet, [WithheldMessage(home, message, 0)])
         else:
             home.accept(message, 0)
         return True
@@ -413,29 +406,22 @@ class Sending(ParkedSender, Releaser):
                 entry.home.hold(entry.message)
         self._waiting.add(waiting)
 
-    def release(self, outlet: Outlet, messages: list[WithheldMessage]) -> None:
-        """What was withheld may go on (`release_one`), behind what it may not overtake."""
-        self.releasing.take(Waiting(0, outlet, NO_TOKEN, messages))
-
-    def release_one(self, entry: WithheldMessage) -> None:
-        """What was withheld goes on, if its destination is still there and its time is not over."""
-        home = entry.home
-        message = entry.message
-        sequence = entry.sequence if entry.line is None else entry.line.first + entry.sequence
-        home.withheld -= 1
-        if not home.removed:
-            if not message.is_expired(self._context.wall_ms):
-                home.accept(message, sequence)
-            elif sequence == 0:
-                self._expired(home, message)
-            else:
-                home.enqueued += 1
-                home.hold(message)
-                home.expire(MessageReference(home, message, sequence, 0, 0))
-        if entry.usage is None:
+    def release(self, messages: list[WithheldMessage]) -> None:
+        """What was withheld may go on, if its destination is still there and its time is not over."""
+        for entry in messages:
+            home = entry.home
+            message = entry.message
+            home.withheld -= 1
+            if not home.removed:
+                if not message.is_expired(self._context.wall_ms):
+                    home.accept(message, entry.sequence)
+                elif entry.sequence == 0:
+                    self._expired(home, message)
+                else:
+                    home.enqueued += 1
+                    home.hold(message)
+                    home.expire(MessageReference(home, message, entry.sequence, 0, 0))
             home.release(message)
-        else:
-            entry.usage.add(-message.size)
 
     def is_stored(self, home: BrokerDestination, message: Message) -> bool:
         """Whether ``message`` goes to the store of a broker that has one: persistent, on a permanent queue or for a

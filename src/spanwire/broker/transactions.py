@@ -152,22 +152,9 @@ class Transaction:
         """It is committed or rolled back: what it holds no longer counts."""
         for send in self.sends[: self._counted]:
             send.usage.add(-send.message.size)
-        self.end_count()
-
-    def end_count(self) -> int:
-        """The number of its messages no longer counts; their memory is left to the caller, that of the first so many
-        sends that this returns.
-        """
         self._uncommitted.count -= self.count
-        counted = self._counted
         self._counted = 0
         self.count = 0
-        return counted
-
-    @property
-    def counted(self) -> int:
-        """How many of the sends, from the first, count in memory."""
-        return self._counted
 
     def _grow(self, count: int) -> None:
         if self._uncommitted.count + count > self._uncommitted.limit:
@@ -177,22 +164,6 @@ class Transaction:
             )
         self._uncommitted.count += count
         self.count += count
-
-
-class TransactionEnd(Protocol):
-    """Who wants to know of a transaction that is carried out in slices."""
-
-    def taken(self, transaction: Transaction) -> None:
-        """The store has all of it, as one unit."""
-        ...
-
-    def refused(self, transaction: Transaction) -> None:
-        """It did not take effect."""
-        ...
-
-    def settled(self, transaction: Transaction) -> None:
-        """What it acknowledged is forgotten: its consumers can take more."""
-        ...
 
 
 class LocalTransaction(Transaction):

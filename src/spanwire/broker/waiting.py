@@ -10,43 +10,36 @@ from mypy_extensions import mypyc_attr
 from spanwire.broker.outlet import Outlet
 from spanwire.broker.ports import NO_TOKEN
 from spanwire.broker.reference import BrokerDestination
-from spanwire.broker.store_unit import UnitLine
-from spanwire.broker.usage import MemoryUsage
 from spanwire.model.errors import SpanwireError
 from spanwire.model.message import Message
 
 
 class WithheldMessage:
     """A message that may only be dispatched once everything up to some position is safe: its destination, itself, its
-    sequence (0: the store does not have it, it only keeps its place behind one that waits). One that was gathered for a
-    unit has its sequence in the ``line`` of that, counted from 0, and counts in ``usage`` until it is handed on.
+    sequence (0: the store does not have it, it only keeps its place behind one that waits).
     """
 
-    __slots__ = ("home", "line", "message", "sequence", "usage")
+    __slots__ = ("home", "message", "sequence")
 
     def __init__(self, home: BrokerDestination, message: Message, sequence: int) -> None:
-        self.home = home
+        self.home: Final[BrokerDestination] = home
         self.message: Final[Message] = message
-        self.sequence = sequence
-        self.line: UnitLine | None = None
-        self.usage: MemoryUsage | None = None
+        self.sequence: Final[int] = sequence
 
 
 @mypyc_attr(acyclic=True)
 class Waiting:
-    """One answer, and what is to be dispatched just before it is given, by destination in ``homes`` if it is much. The
-    line that it waits in is all that knows of it, and lets it go, so that it need not be looked through for cycles
-    (``acyclic``).
+    """One answer, and what is to be dispatched just before it is given. The line that it waits in is all that knows of
+    it, and lets it go, so that it need not be looked through for cycles (``acyclic``).
     """
 
-    __slots__ = ("homes", "messages", "outlet", "position", "token")
+    __slots__ = ("messages", "outlet", "position", "token")
 
     def __init__(self, position: int, outlet: Outlet, token: int, messages: list[WithheldMessage] | None) -> None:
         self.position: Final[int] = position
         self.outlet: Final[Outlet] = outlet
         self.token: Final[int] = token
         self.messages: Final[list[WithheldMessage] | None] = messages
-        self.homes: dict[BrokerDestination, int] | None = None
 
 
 class WaitingLine:

@@ -10,21 +10,19 @@ from __future__ import annotations
 
 from typing import Final
 
-from spanwire.broker.branch_rollback import BranchEnd, BranchRollback
-from spanwire.broker.commit_job import COMMIT_STEPS
 from spanwire.broker.committing import Committing, check_refusal
 from spanwire.broker.connection_state import MAX_TRANSACTIONS_PER_CONNECTION, ConnectionState
 from spanwire.broker.consuming import Consuming
 from spanwire.broker.context import BrokerContext
 from spanwire.broker.facts import XA_BRANCHES, Fact
-from spanwire.broker.flow_control import FlowControl, tell
+from spanwire.broker.flow_control import FlowControl
 from spanwire.broker.ports import NO_TOKEN
 from spanwire.broker.recovery import RecoveredDestination
 from spanwire.broker.reference import BrokerDestination
 from spanwire.broker.rights import Rights
 from spanwire.broker.sending import Sending
 from spanwire.broker.subscription import Subscription
-from spanwire.broker.transactions import TransactedSend, Transaction, TransactionEnd, Uncommitted
+from spanwire.broker.transactions import TransactedSend, Transaction, Uncommitted
 from spanwire.broker.waiting import WithheldMessage
 from spanwire.broker.xa_branch import Branch, BranchRecord, StoredAcks, encode_record, line_of
 from spanwire.broker.xa_recovery import COMMIT, ROLLBACK, Finisher, RecoveredBranches
@@ -45,8 +43,8 @@ XA_RDONLY: Final = 3
 LATER: Final = -1  # `ClientConnection.completed` will say that the vote is XA_OK
 
 
-class XaTransactions(Finisher, TransactionEnd, BranchEnd):
-    """All branches of a broker, and what follows the end of any transaction."""
+class XaTransactions(Finisher):
+    """All branches of a broker."""
 
     def __init__(
         self,
@@ -274,28 +272,11 @@ class XaTransactions(Finisher, TransactionEnd, BranchEnd):
 
     def _commit(self, branch: Branch, state: ConnectionState, token: int) -> bool:
         done = self._committing.finish(state, branch, token)
-        if self._committing.is_under_way(branch):
-            branch.finishing = True
-            return done
-        self.taken(branch)
-        self.settled(branch)
+        self._forget(branch)
+        if branch.on_disk:
+            self._recovered.committed(branch)
+        self.refill(branch)
         return done
-
-    def taken(self, transaction: Transaction) -> None:
-        """See `TransactionEnd.taken`."""
-        if isinstance(transaction, Branch):
-            self._forget(transaction)
-            if transaction.on_disk:
-                self._recovered.committed(transaction)
-
-    def refused(self, transaction: Transaction) -> None:
-        """See `TransactionEnd.refused`."""
-        if isinstance(transaction, Branch):
-            transaction.finishing = False
-
-    def settled(self, transaction: Transaction) -> None:
-        """See `TransactionEnd.settled`."""
-        self.refill(transaction)
 
     def refill(self, transaction: Transaction | None) -> None:
         """It took effect: its consumers can take more, and senders that waited for room go on."""
@@ -312,25 +293,11 @@ class XaTransactions(Finisher, TransactionEnd, BranchEnd):
         store = self._context.store
         kept = store is not None and branch.record is not None
         if store is not None and kept:
-            if len(branch.removals) > COMMIT_STEPS:
-                branch.finishing = True
-                self._context.schedule(BranchRollback(self, store, branch, state, token))
-                return token == NO_TOKEN
             store.append_unit([], branch.removals, branch.facts)
-        self._undo(branch)
-        return self._sending.answer_when_stored(state, token) if kept else True
-
-    def rolled_back(self, branch: Branch, state: ConnectionState, token: int) -> None:
-        """See `BranchEnd.rolled_back`."""
-        branch.finishing = False
-        self._undo(branch)
-        if self._sending.answer_when_stored(state, token):
-            tell(state, token, None)
-
-    def _undo(self, branch: Branch) -> None:
         self._forget(branch)
         self._committing.undo([branch])
         self._flow.unpark()
+        return self._sending.answer_when_stored(state, token) if kept else True
 
     def _forget(self, branch: Branch) -> None:
         self._branches.pop(branch.xid.key, None)

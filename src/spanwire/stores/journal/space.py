@@ -17,7 +17,7 @@ from typing import Final
 
 from spanwire.broker.facts import PRODUCER_AUDIT
 from spanwire.stores.journal.disk_port import DISK_FULL, Disk
-from spanwire.stores.journal.index import UNIT, Entry
+from spanwire.stores.journal.index import Entry
 from spanwire.stores.journal.record import (
     CANCELLED,
     CLEAN_STOP,
@@ -114,8 +114,6 @@ class DiskSpace:
         kind = entry.kind
         if kind == REMOVAL:
             return entry.location != GONE  # else its message is held
-        if kind == UNIT:
-            return entry.unit is not None and entry.unit.frees_room()
         if kind == REDELIVERY:
             waiting = entry.owner.unwritten.get(entry.sequence)
             return (waiting is None or waiting.handed_over) and not entry.owner.arrives(entry.sequence)
