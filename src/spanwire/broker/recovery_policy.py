@@ -102,7 +102,6 @@ class KeptMessages:
         self._context: Final[BrokerContext] = context
         self._line: Final[deque[KeptMessage]] = deque()
         self._retained: Message | None = None
-        self._snapshot: list[Message] | None = None
         self._max_count: Final[int] = _count_limit(policy)
         self._max_bytes: Final[int] = policy.limit if policy.kind == FIXED_SIZE else -1
         self._max_seconds: Final[float] = policy.limit / 1000 if policy.kind == TIMED else -1.0
@@ -110,7 +109,6 @@ class KeptMessages:
 
     def add(self, message: Message) -> Message:
         """Keep what the policy says of ``message``; gives the message as subscribers are to have it."""
-        self._snapshot = None
         passed_on = message
         if _may_be_marked(message):
             passed_on = self._retain(message)
@@ -123,20 +121,15 @@ class KeptMessages:
 
     def messages(self) -> list[Message]:
         """What a consumer to come gets, the marked one first; each a copy for it to hold."""
-        return [message.twin() for message in self.kept() if not message.is_expired(self._context.wall_ms)]
-
-    def kept(self) -> list[Message]:
-        """What is kept, the marked one first. Consumers that come in a row share one list."""
         self.trim()
-        found = self._snapshot
-        if found is None:
-            retained = self._retained
-            found = [] if retained is None else [retained]
-            for kept in self._line:
-                if retained is None or not kept.message.message_id.equals(retained.message_id):
-                    found.append(kept.message)
-            self._snapshot = found
-        return found
+        found: list[Message] = []
+        retained = self._retained
+        if retained is not None:
+            found.append(retained.twin())
+        for kept in self._line:
+            if retained is None or not kept.message.message_id.equals(retained.message_id):
+                found.append(kept.message.twin())
+        return [message for message in found if not message.is_expired(self._context.wall_ms)]
 
     def trim(self) -> int:
         """Give up what has been kept long enough; says how many are left."""
@@ -174,7 +167,6 @@ class KeptMessages:
         return True
 
     def _drop(self) -> None:
-        self._snapshot = None
         gone = self._line.popleft().message
         self._bytes -= _counted(gone)
         self._memory.kept.add(-gone.size)
@@ -209,7 +201,6 @@ class KeptMessages:
 
     def _forget_retained(self) -> None:
         retained = self._retained
-        self._snapshot = None
         if retained is not None:
             self._memory.kept.add(-retained.size)
             self._retained = None

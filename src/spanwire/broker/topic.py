@@ -23,30 +23,20 @@ MAX_FAN_OUTS: Final = 16  # messages of one topic that wait for their slices; se
 PER_STEP: Final = 16  # subscriptions that get a message at once and count as one step of the request
 
 
-class Way:
-    """A part of a topic's line: so many dispatches, of which some are done."""
+class FanOut:
+    """One message on its way to the subscriptions that its topic had when it came."""
 
-    __slots__ = ("count", "next")
+    __slots__ = ("next", "recipients", "reference")
 
-    def __init__(self, count: int) -> None:
-        self.count: Final[int] = count
-        self.next = 0
+    def __init__(self, reference: MessageReference, recipients: list[Subscription]) -> None:
+        self.reference: Final[MessageReference] = reference
+        self.recipients: Final[list[Subscription]] = recipients
+        self.next = 0  # of the recipients
 
     @property
     def is_over(self) -> bool:
-        """Return True if all are done."""
-        return self.next == self.count
-
-
-class FanOut(Way):
-    """One message on its way to the subscriptions that its topic had when it came."""
-
-    __slots__ = ("recipients", "reference")
-
-    def __init__(self, reference: MessageReference, recipients: list[Subscription]) -> None:
-        super().__init__(len(recipients))
-        self.reference: Final[MessageReference] = reference
-        self.recipients: Final[list[Subscription]] = recipients
+        """Return True if all of them have it."""
+        return self.next == len(self.recipients)
 
 
 class Topic(BrokerDestination):
@@ -61,7 +51,7 @@ class Topic(BrokerDestination):
         self._context: Final[BrokerContext] = context
         self.subscriptions: Final[list[Subscription]] = []
         self.durables: Final[list[DurableSubscription]] = []
-        self._line: Final[deque[Way]] = deque()
+        self._fan_outs: Final[deque[FanOut]] = deque()
         self._is_handing_on = False  # there are some
         self._snapshot: list[Subscription] | None = None  # of ``subscriptions``, shared by messages under way
 
@@ -129,10 +119,8 @@ class Topic(BrokerDestination):
             self._context.complete_joins(self)
         return self._begun(message, self._as_they_are(self.subscriptions)) if self.subscriptions else None
 
-    def go_on(self, way: Way, at_most: int) -> int:
-        """Go ``at_most`` steps, each for a subscription that is still here; how many that were."""
-        assert isinstance(way, FanOut)
-        fan_out = way
+    def go_on(self, fan_out: FanOut, at_most: int) -> int:
+        """Hand a message to ``at_most`` more subscriptions, those that are still here; how many steps it took."""
         recipients = fan_out.recipients
         begin = fan_out.next
         end = min(begin + at_most, len(recipients))
@@ -147,13 +135,13 @@ class Topic(BrokerDestination):
     def work(self) -> bool:
         """Hand on what waits for its slices, one slice of it; True while there is more."""
         left = FAN_OUT_STEPS
-        while self._line and left > 0:
-            way = self._line[0]
-            left -= 1 + self.go_on(way, left)
-            if way.is_over:
-                self._line.popleft()
-        self._is_handing_on = len(self._line) > 0
-        self.is_behind = len(self._line) >= MAX_FAN_OUTS
+        while self._fan_outs and left > 0:
+            fan_out = self._fan_outs[0]
+            left -= 1 + self.go_on(fan_out, left)
+            if fan_out.is_over:
+                self._fan_outs.popleft()
+        self._is_handing_on = len(self._fan_outs) > 0
+        self.is_behind = len(self._fan_outs) >= MAX_FAN_OUTS
         return self._is_handing_on
 
     def _begun(self, message: Message, recipients: list[Subscription]) -> FanOut:
@@ -168,16 +156,16 @@ class Topic(BrokerDestination):
             self._snapshot = recipients.copy()
         return self._snapshot
 
-    def _hand_on(self, way: Way) -> None:
-        """Hand on now, as far as a slice goes and nothing is before it in line; the rest is for later turns."""
-        self._context.steps += way.count // PER_STEP
+    def _hand_on(self, fan_out: FanOut) -> None:
+        """Hand a message on now, as far as a slice goes and nothing is before it; the rest is for later turns."""
+        self._context.steps += len(fan_out.recipients) // PER_STEP
         if not self._is_handing_on:
-            self.go_on(way, FAN_OUT_STEPS)
-            if way.is_over:
+            self.go_on(fan_out, FAN_OUT_STEPS)
+            if fan_out.is_over:
                 return
-        self._line.append(way)
+        self._fan_outs.append(fan_out)
         self._is_handing_on = True
-        self.is_behind = len(self._line) >= MAX_FAN_OUTS
+        self.is_behind = len(self._fan_outs) >= MAX_FAN_OUTS
         self._context.schedule(self)
 
     def _offer(self, subscription: Subscription, reference: MessageReference) -> None:

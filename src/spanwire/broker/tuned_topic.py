@@ -18,7 +18,7 @@ from spanwire.broker.recovery_policy import KeptMessages, RecoveryMemory
 from spanwire.broker.reference import MessageReference
 from spanwire.broker.slow_consumers import SlowConsumerWatch
 from spanwire.broker.subscription import Subscription
-from spanwire.broker.topic import FAN_OUT_STEPS, PER_STEP, FanOut, Topic, Way
+from spanwire.broker.topic import FAN_OUT_STEPS, PER_STEP, FanOut, Topic
 from spanwire.broker.topic_dispatch import recipients
 from spanwire.broker.topic_policy import DispatchPolicy, PendingLimit, TopicPolicy
 from spanwire.broker.usage import MemoryUsage
@@ -29,17 +29,6 @@ NO_LIMIT: Final = -1
 ROOM_ROUNDS: Final = 500  # messages given up at most for one that finds no memory
 
 logger = logging.getLogger(__name__)
-
-
-class Recovery(Way):
-    """What a topic has kept, on its way to one subscription; what is sent meanwhile comes behind it in the line."""
-
-    __slots__ = ("messages", "subscription")
-
-    def __init__(self, subscription: Subscription, messages: list[Message]) -> None:
-        super().__init__(len(messages))
-        self.subscription: Final[Subscription] = subscription
-        self.messages: Final[list[Message]] = messages
 
 
 class TunedTopic(Topic):
@@ -122,31 +111,11 @@ class TunedTopic(Topic):
             self._watch.join(subscription, self)
         if not (self._always_retroactive or subscription.info.retroactive):
             return
-        if self._kept is not None:
-            self._hand_on(Recovery(subscription, self._kept.kept()))
-
-    def go_on(self, way: Way, at_most: int) -> int:
-        """Go ``at_most`` steps; what is kept goes to one subscription."""
-        if not isinstance(way, Recovery):
-            return super().go_on(way, at_most)
-        subscription = way.subscription
-        begin = way.next
-        way.next = min(begin + at_most, way.count)
-        if self in subscription.homes:
-            for place in range(begin, way.next):
-                self._recover(subscription, way.messages[place])
-            if subscription.started:
-                subscription.drain(self._context.wall_ms)
-        return way.next - begin
-
-    def _recover(self, subscription: Subscription, kept: Message) -> None:
-        if kept.is_expired(self._context.wall_ms):
-            return
-        message = kept.twin()
-        reference = MessageReference(self, message, 0, self._context.next_order(), 0)
-        if subscription.accepts(reference) and self.usage.takes(message.size):
-            self.hold(message)
-            self._let_wait(subscription, reference)
+        for message in self.kept_messages():
+            reference = MessageReference(self, message, 0, self._context.next_order(), 0)
+            if subscription.accepts(reference) and self.usage.takes(message.size):
+                self.hold(message)
+                self._let_wait(subscription, reference)
 
     def detach(self, subscription: Subscription) -> None:
         """Remove a subscription that leaves."""

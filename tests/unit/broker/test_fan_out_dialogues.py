@@ -9,14 +9,7 @@ import pytest
 from spanwire.broker.advisory import consumer_advisory
 from spanwire.broker.policy import PolicyEntry
 from spanwire.broker.topic import FAN_OUT_STEPS, MAX_FAN_OUTS, PER_STEP, Topic
-from spanwire.broker.topic_policy import (
-    FIXED_COUNT,
-    PRIORITY,
-    DispatchPolicy,
-    PendingLimit,
-    RecoveryPolicy,
-    TopicPolicy,
-)
+from spanwire.broker.topic_policy import PRIORITY, DispatchPolicy, PendingLimit, TopicPolicy
 from spanwire.model.destination import parse_destination
 from tests.support.dialogue.broker_dialogue import Listener, Stage
 from tests.support.dialogue.spoken_advisories import SpokenAdvisories
@@ -188,41 +181,6 @@ def test_durable_subscribers_beside_many_others_have_each_message_once_and_the_a
     assert durable.out == texts
     assert len(producer.answers) == len(texts)
     assert {tuple(listener.out) for listener in listeners} == {tuple(texts)}
-
-
-def keeping() -> Stage:
-    stage = Stage(
-        PolicyEntry(parse_destination("topic://>"), topic=TopicPolicy(recovery=RecoveryPolicy(FIXED_COUNT, 10 * MANY)))
-    )
-    stage.peer("p").sends(TOPIC, *[str(number) for number in range(MANY)])
-    return stage
-
-
-def test_what_a_topic_keeps_comes_to_a_retroactive_consumer_in_slices_and_before_what_is_sent_then() -> None:
-    stage = keeping()
-    other = stage.peer("o").consumes(TOPIC, prefetch=10 * MANY)
-    late = stage.peer("a").consumes(TOPIC, retroactive=True, prefetch=10 * MANY)
-    assert len(late.out) == FAN_OUT_STEPS
-    stage.peer("q").sends(TOPIC, "new")
-    while stage.broker.next_timeout() == 0.0:
-        before = len(late.out)
-        stage.runs()
-        assert len(late.out) - before <= FAN_OUT_STEPS
-        late.peer.flushes()
-    assert late.out == [*[str(number) for number in range(MANY)], "new"]
-    assert other.out == ["new"]
-
-
-def test_a_retroactive_consumer_that_goes_between_slices_leaves_nothing_behind() -> None:
-    stage = keeping()
-    late = stage.peer("a").consumes(TOPIC, retroactive=True, prefetch=10)
-    late.leaves()
-    next_one = stage.peer("b").consumes(TOPIC, retroactive=True, prefetch=10 * MANY)
-    slices(stage)
-    assert next_one.out == [str(number) for number in range(MANY)]
-    next_one.peer.leaves()
-    slices(stage)
-    assert topic_of(stage).usage.used_bytes == 0
 
 
 def test_an_advisory_to_many_listeners_is_told_in_slices_and_in_order_over_topics() -> None:
