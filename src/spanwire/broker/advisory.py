@@ -234,7 +234,9 @@ class Advisories(News, Handing):
         for subscription in topic.subscriptions:
             if topic_name in subscription.info.destination.parts():
                 return
-        topic.detach_all()
+        for subscription in topic.subscriptions:
+            del subscription.homes[topic]
+        topic.subscriptions.clear()
         self._destinations.remove(topic_name)
 
     def consumer_added(self, info: ConsumerInfo, destination: Destination, count: int) -> None:
@@ -392,10 +394,11 @@ class Advisories(News, Handing):
             message.broker_path = path
             self._telling.tell(topic, message)
 
-    def handed(self) -> None:
-        """The listeners have an advisory. Nobody's send waits for memory that advisories take: where they take more
+    def hand(self, topic: Topic, message: Message) -> None:
+        """Hand ``message`` to the listeners. Nobody's send waits for memory that advisories take: where they take more
         than their share, the listener that is furthest behind has to go. It may come back and is told anew.
         """
+        topic.accept(message)
         share = self._destinations.advisory_usage
         if 0 < share.limit_bytes < share.used_bytes and self._ended is None:
             self._end_furthest_behind()

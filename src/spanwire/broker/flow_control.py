@@ -32,7 +32,6 @@ NEVER: Final = 1e18  # monotonic seconds
 ADVICE: Final = "See http://activemq.apache.org/producer-flow-control.html for more info"  # as clients know it
 
 # why a send has to wait
-HANDING: Final = -1  # the topic has much to hand on to many subscriptions
 ROOM: Final = 0  # it has not
 BEHIND: Final = 1  # the disk is too far behind
 MEMORY: Final = 2
@@ -92,8 +91,6 @@ class FlowControl:
 
     def obstacle(self, home: BrokerDestination, message: Message) -> int:
         """Why ``message`` cannot be taken now; `ROOM` if it can."""
-        if home.is_behind:
-            return HANDING
         if self._has_store and goes_to_store(home, message):
             if self._store_is_tight or self._unstored.is_full():
                 return self._store_obstacle(home)
@@ -204,19 +201,18 @@ class FlowControl:
             )
         if self._fails_at_once(state, home) and obstacle >= MEMORY and obstacle != TURN:
             raise ResourceAllocationError(self._refusal(home, message, obstacle))
-        if obstacle != HANDING:
-            self._check_parked(state, home, message)
+        self._check_parked(state, home, message)
         now = self._context.monotonic
         if not state.parked:
             self.parked.append(state)
-        deadline = NEVER if obstacle == HANDING else self._deadline(state, home)
+        deadline = self._deadline(state, home)
         state.parked.append(ParkedSend(home, message, token, deadline))
         state.parked_bytes += message.size
         self._parked_bytes += message.size
         self._due = min(self._due, deadline)
         if obstacle == DISK or obstacle == STORE:
             self._due = min(self._due, now + ROOM_POLL_SECONDS)
-        if obstacle == HANDING or (self._is_parking_full(state) and state.may_pause_reading()):
+        if self._is_parking_full(state) and state.may_pause_reading():
             state.reading_paused = True
         if obstacle >= MEMORY and obstacle != TURN:
             self._warn(state, home, message, obstacle)
@@ -295,8 +291,6 @@ class FlowControl:
 
     def _read_on(self, state: ConnectionState) -> None:
         if not state.reading_paused or state.parked_bytes >= MAX_PARKED_BYTES:
-            return
-        if state.parked and state.parked[0].home.is_behind:
             return
         if not state.parked or self._parked_bytes < self._max_parked_bytes:
             state.reading_paused = False

@@ -38,7 +38,6 @@ class BrokerDestination:
         self.visitors = 0  # browsers that are there
         self.withheld = 0  # messages that wait for the disk before they are dispatched: nothing may overtake them
         self.removed = False
-        self.is_behind = False  # many messages are on their way to many subscriptions: further sends wait
         self.route: VirtualRoute | None = None  # its messages go on to other destinations
         self.fans_out = False  # they do, or they go to durable subscriptions as well
 

@@ -18,7 +18,7 @@ from spanwire.broker.recovery_policy import KeptMessages, RecoveryMemory
 from spanwire.broker.reference import MessageReference
 from spanwire.broker.slow_consumers import SlowConsumerWatch
 from spanwire.broker.subscription import Subscription
-from spanwire.broker.topic import FAN_OUT_STEPS, PER_STEP, FanOut, Topic
+from spanwire.broker.topic import Topic
 from spanwire.broker.topic_dispatch import recipients
 from spanwire.broker.topic_policy import DispatchPolicy, PendingLimit, TopicPolicy
 from spanwire.broker.usage import MemoryUsage
@@ -60,14 +60,17 @@ class TunedTopic(Topic):
 
     def accept(self, message: Message, sequence: int = 0) -> None:
         """Keep ``message`` for consumers to come, and hand it to every subscription whose selector lets it through."""
-        message = self._keep(message)
+        self.enqueued += 1
+        if self._context.joins:
+            self._context.complete_joins(self)
+        kept = self._kept
+        if kept is not None:
+            message = kept.add(message)
         chosen = self._recipients
         if not chosen:
             return
-        if len(chosen) > FAN_OUT_STEPS or self._is_handing_on:
-            self._hand_on(self._begun(message, self._as_they_are(chosen)))
-            return
-        self._context.steps += len(chosen) // PER_STEP
+        if message.expiration_ms > 0:
+            self._perishable = True
         reference = MessageReference(self, message, 0, self._context.next_order(), 0)
         self.hold(message)
         for subscription in chosen:
@@ -82,26 +85,6 @@ class TunedTopic(Topic):
             else:
                 self._let_wait(subscription, reference)
         self.release(message)
-
-    def begin(self, message: Message) -> FanOut | None:
-        """Keep ``message`` for consumers to come, and give its way to the subscriptions."""
-        message = self._keep(message)
-        return self._begun(message, self._as_they_are(self._recipients)) if self._recipients else None
-
-    def _keep(self, message: Message) -> Message:
-        """A message has come; what is kept of it for consumers to come."""
-        self.enqueued += 1
-        if self._context.joins:
-            self._context.complete_joins(self)
-        if message.expiration_ms > 0:
-            self._perishable = True
-        return message if self._kept is None else self._kept.add(message)
-
-    def _offer(self, subscription: Subscription, reference: MessageReference) -> None:
-        before = self.dispatched
-        super()._offer(subscription, reference)
-        if self._watch is not None and self.dispatched > before:
-            self._watch.keeps_up(subscription)
 
     def attach(self, subscription: Subscription) -> None:
         """Add a subscription; a retroactive one gets what is kept first, as far as memory takes it."""
@@ -230,20 +213,12 @@ class ClientIdTopic(TunedTopic):
 
     def accept(self, message: Message, sequence: int = 0) -> None:
         """Hand ``message`` to those for whom it is."""
-        self._choose(message)
-        super().accept(message, sequence)
-        self.count_forms(message)
-
-    def begin(self, message: Message) -> FanOut | None:
-        """Give the way of ``message`` to those for whom it is."""
-        self._choose(message)
-        return super().begin(message)
-
-    def _choose(self, message: Message) -> None:
         if self._context.joins:
             self._context.complete_joins(self)
         chosen = ClientIdFilter(self._context.formats)
         self._recipients = chosen.recipients(self._dispatch, self.destination, message, self.subscriptions)
+        super().accept(message, sequence)
+        self.count_forms(message)
 
 
 def limit_of(limit: PendingLimit, subscription: Subscription) -> int:

@@ -31,7 +31,6 @@ SWEEP_INTERVAL: Final = 0.25  # seconds between two looks at the timers of the c
 MIN_TIMER: Final = 0.001  # seconds; a connection whose timer is always due costs a thousand calls a second at most
 SWEEP_BUDGET: Final = 0.002  # seconds of looking at connections before other work gets its turn
 SWEEP_SLICE: Final = 16  # connections looked at between two looks at the clock; closing one costs about 0.1 ms
-MAX_FLUSHES: Final = 500  # sockets flushed in one turn, some 10 microseconds each where there is something to write
 FLUSH_ROUNDS: Final = 4  # flushes of one turn: a flush can make further dispatches possible
 RECEIVE_SHARE: Final = 25  # percent of memoryUsage that half-received frames of all connections may take
 

@@ -14,7 +14,6 @@ from spanwire.model.environment import Time
 from spanwire.transports.admission import ReceiveBudget
 from spanwire.transports.base import (
     FLUSH_ROUNDS,
-    MAX_FLUSHES,
     SWEEP_BUDGET,
     SWEEP_INTERVAL,
     SWEEP_SLICE,
@@ -138,24 +137,19 @@ class Turn:
         self._arm(now)
 
     def _flush(self, now: Time) -> None:
-        left = MAX_FLUSHES
         for _ in range(FLUSH_ROUNDS):
             touched = self._touched
-            for connection in self._broker.take_dirty():
-                found = self._sockets.get(connection)
-                if found is not None and not found.touched:
-                    found.touched = True
-                    touched.append(found)
-            if not touched:
+            dirty = self._broker.take_dirty()
+            if not touched and not dirty:
                 return
-            self._touched = touched[left:]
-            del touched[left:]
-            left -= len(touched)
+            self._touched = []
             for socket in touched:
                 socket.touched = False
                 socket.flush(now)
-            if left == 0:
-                break
+            for connection in dirty:
+                found = self._sockets.get(connection)
+                if found is not None:
+                    found.flush(now)
         self.wake()
 
     def _arm(self, now: Time) -> None:
