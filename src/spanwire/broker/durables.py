@@ -92,6 +92,12 @@ class Durables:
             return found
         for part in terms.topic.parts():
             self._rights.check_create(state, part)
+        served = self._map.served - (0 if found is None else len(found.topics))
+        if served >= MAX_SERVED and any(part.is_pattern for part in terms.topic.parts()):
+            raise ResourceAllocationError(
+                f"durable subscriptions get messages of {served} topics together, as many as they may: "
+                f"use narrower wildcards or fewer subscriptions"
+            )
         if found is not None:
             self._check_right(state, found, ADMIN, "remove")
             _check_cursors(found)
@@ -100,11 +106,6 @@ class Durables:
             raise ResourceAllocationError(
                 f"the broker is at its maximum of {MAX_DURABLE_SUBSCRIPTIONS} durable subscriptions: "
                 f"unsubscribe those that nobody needs"
-            )
-        if self._map.served >= MAX_SERVED and any(part.is_pattern for part in terms.topic.parts()):
-            raise ResourceAllocationError(
-                f"durable subscriptions get messages of {self._map.served} topics together, as many as they may: "
-                f"use narrower wildcards or fewer subscriptions"
             )
         made = self._make(terms, state.principal, selector)
         if info.network_subscription:

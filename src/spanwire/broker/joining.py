@@ -67,9 +67,7 @@ class Joining(BrokerDestination):
 
     def work(self) -> bool:
         """One slice; True while there is more to do."""
-        if self._by_pattern and self._next > 0 and not self._attaching.has_room():
-            self._attaching.end(self._subscriptions[0])
-            self._next = len(self._homes)
+        is_limited = self._by_pattern and self._next > 0  # the first slice is let in whole
         begin = self.steps
         end = begin + JOIN_STEPS
         count = len(self._homes) if self._by_pattern else len(self._subscriptions)
@@ -81,6 +79,10 @@ class Joining(BrokerDestination):
             if home.removed or subscription.removed:
                 continue
             if not self._by_pattern or self.destination.matches(home.destination):
+                if is_limited and not self._attaching.has_room() and home not in subscription.homes:
+                    self._attaching.end(subscription)
+                    self._next = count
+                    break
                 self.steps += home.consumer_count // CONSUMERS_PER_STEP
                 self._attach(home, subscription)
         self._context.steps += self.steps - begin

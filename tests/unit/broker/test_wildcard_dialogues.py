@@ -66,6 +66,19 @@ def test_a_consumer_for_which_there_is_no_room_while_it_is_attached_is_ended_and
     assert len(listener.subscription.homes) == JOIN_STEPS
 
 
+def test_a_consumer_that_needs_no_more_room_stays_where_there_is_none() -> None:
+    stage = Stage()
+    maker = stage.peer("m")
+    for name in [f"A.{number}" for number in range(5)] + [f"B.{number}" for number in range(2 * JOIN_STEPS)]:
+        maker.creates(f"queue://{name}")
+    limited(stage, 5)
+    peer = stage.peer("c")
+    listener = peer.consumes("queue://A.*")
+    settle(stage)
+    assert peer.closed_with is None
+    assert len(listener.subscription.homes) == 5
+
+
 def test_a_new_destination_is_refused_where_too_many_wildcards_would_listen_and_nowhere_else() -> None:
     stage = Stage()
     limited(stage, 2)
@@ -154,3 +167,18 @@ def test_a_new_topic_counts_steps_for_the_durable_subscriptions_it_is_compared_w
     before = stage.broker.steps
     stage.peer("p").creates("topic://T")
     assert 10 <= stage.broker.steps - before <= 12
+
+
+def test_a_durable_subscription_that_cannot_be_changed_stays_as_it_was() -> None:
+    stage = Stage()
+    destination_map = stage.broker._map
+    for number in range(5):
+        stage.broker.configure_destination(parse_destination(f"topic://D.{number}"))
+    peer = stage.peer("a", client_id="a")
+    peer.consumes("topic://D.*", durable="s").leaves()
+    stage.peer("p").sends("topic://D.1", "1", "2")
+    destination_map.served += MAX_SERVED
+    with pytest.raises(ResourceAllocationError, match="narrower wildcards"):
+        peer.consumes("topic://D.*", durable="s", selector="a = 1")
+    destination_map.served -= MAX_SERVED
+    assert len(peer.consumes("topic://D.*", durable="s").deliveries) == 2

@@ -100,3 +100,37 @@ def test_a_connection_that_is_gone_forgets_the_requests_that_it_held() -> None:
     peer.vanishes()
     assert not peer.connection.holds_requests
     assert {view.consumers for view in world.broker.destination_views()} == {0}
+
+
+def goes_on(connection: OpenWireBrokerConnection | StompBrokerConnection, world: World | Stage, seconds: float) -> int:
+    """Go on as long as requests are held, with so much time between turns, and count the turns."""
+    turns = 0
+    while connection.holds_requests:
+        world.environment.monotonic += seconds
+        connection.handle_timeout(world.environment.now())
+        connection.go_on(world.environment.now())
+        turns += 1
+    connection.handle_timeout(world.environment.now())
+    while world.broker.next_timeout() == 0.0:
+        world.broker.run(world.environment.now())
+    return turns
+
+
+def test_a_client_of_openwire_is_not_taken_for_silent_while_its_requests_are_held() -> None:
+    world = World()
+    with_queues(world)
+    peer = world.connect()
+    peer.connection.receive_data(consumers(peer, CONSUMERS), world.now)
+    assert goes_on(peer.connection, world, 10.0) > 10
+    assert {view.consumers for view in world.broker.destination_views()} == {CONSUMERS}
+
+
+def test_a_client_of_stomp_is_not_taken_for_silent_while_its_requests_are_held() -> None:
+    stage = Stage()
+    with_queues(stage)
+    peer = stage.peer()
+    peer.sends("CONNECT\naccept-version:1.2\nhost:h\nheart-beat:1000,0\n\n\0")
+    frames = "".join(f"SUBSCRIBE\nid:{number}\ndestination:/queue/>\n\n\0" for number in range(CONSUMERS))
+    peer.connection.receive_data(frames.encode(), stage.environment.now())
+    assert goes_on(peer.connection, stage, 0.5) > 10
+    assert {view.consumers for view in stage.broker.destination_views()} == {CONSUMERS}

@@ -107,6 +107,8 @@ class OpenWireBrokerConnection(ClientConnection, ProtocolConnection, ClusterMemb
         """Act on the commands that are held."""
         if not self.holds_requests:
             return
+        if self._monitor is not None:
+            self._monitor.received(now.monotonic)  # the client is not read meanwhile, so silence proves nothing
         try:
             self._handle_all(now)
         except RemoteProtocolError as error:

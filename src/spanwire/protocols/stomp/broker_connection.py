@@ -109,6 +109,7 @@ class StompBrokerConnection(ClientConnection, ProtocolConnection):
     def go_on(self, now: Time) -> None:
         """Act on the frames that are held."""
         if self.holds_requests:
+            self._last_received = now.monotonic  # the client is not read meanwhile, so silence proves nothing
             self._handle_all(now)
 
     @property
